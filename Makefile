@@ -1,0 +1,48 @@
+# `make demo` and `make check` work on a fresh machine with Python 3.11, make and git.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: default check demo run lock format snapshots models bench clean
+
+default: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+check: .venv/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest
+
+demo: .venv/ready
+	$(BIN)/ebb demo
+
+run: .venv/ready
+	$(BIN)/ebb
+
+format: .venv/ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Look at every changed picture before you commit it.
+snapshots: .venv/ready
+	$(BIN)/pytest tests/tui --snapshot-update
+
+# The exact versions that CI uses: `name==version` lines and nothing else.
+lock:
+	rm -rf .venv
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip freeze --exclude-editable | grep -E '^[A-Za-z0-9_.-]+==' > constraints.txt
+	touch .venv/ready
+
+bench: .venv/ready
+	$(BIN)/python -m bench.startup
+	$(BIN)/python -m bench.overhead
+
+clean:
+	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,0 +1,161 @@
+"""What can go wrong that a user can mend, as one tree. A `ToolError` is for the model and lives in tools.
+
+AgentError                 a sentence for the user; `code` names it for scripts, `exit_code` ends the process
+├── UsageError        2    a flag, prompt or folder; ConfigError: a file, key or value
+├── StoreFailed       1    locked, newer, corrupt, disk full
+├── EmptyAnswer       1    the model answered with nothing, twice
+├── ContextExhausted  7    the conversation cannot be made to fit
+├── SchemaNotMet      8    the answer is not what --output-schema asks for
+└── ProviderError     3    the server or the way to it
+    ├── AuthFailed    4    no key, 401, 403
+    ├── RateLimited  75    429 after all retries
+    ├── QuotaExceeded      no credit left: waiting does not help
+    ├── Overloaded         5xx, 529
+    ├── ContextOverflow  7 the request is larger than the model's window
+    ├── TimedOut, Unreachable, StreamCut
+    └── BadRequest         4xx; UnknownModel: 404
+"""
+
+from typing import ClassVar
+
+
+class AgentError(Exception):
+    """A failure that the user can mend. Its text is one or two sentences: what happened, then what to do."""
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(AgentError):
+    """The command line asks for something that cannot be."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """A configuration file, key or value is wrong. The text names the file, the key and what is allowed."""
+
+    code = "config"
+
+
+class StoreFailed(AgentError):
+    """The session database cannot be used. `reason` is locked, newer, corrupt, full or unreadable."""
+
+    code = "store"
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class EmptyAnswer(AgentError):
+    """The model answered with neither text nor calls, and did so again when asked once more."""
+
+    code = "empty_answer"
+
+
+class ContextExhausted(AgentError):
+    """What must be sent does not fit into the model's window, even after everything was compacted."""
+
+    code = "context"
+    exit_code = 7
+
+
+class SchemaNotMet(AgentError):
+    """The answer does not match the schema that the caller asked for."""
+
+    code = "schema"
+    exit_code = 8
+
+
+class ProviderError(AgentError):
+    """The provider did not answer as it should."""
+
+    code = "provider"
+    exit_code = 3
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """The HTTP status, when there was one."""
+        self.retry_after = retry_after
+        """Seconds that the server asked us to wait, when it did."""
+
+
+class AuthFailed(ProviderError):
+    """No key, or a key that the provider does not accept."""
+
+    code = "auth"
+    exit_code = 4
+
+
+class RateLimited(ProviderError):
+    """Too many requests for now."""
+
+    code = "rate_limit"
+    exit_code = 75
+    retryable = True
+
+
+class QuotaExceeded(ProviderError):
+    """The account has no credit left; trying again does not help."""
+
+    code = "quota"
+
+
+class Overloaded(ProviderError):
+    """The server failed or is overloaded (5xx, 529, 408, 409)."""
+
+    code = "overloaded"
+    retryable = True
+
+
+class ContextOverflow(ProviderError):
+    """The request is larger than the model's window."""
+
+    code = "overflow"
+    exit_code = 7
+
+    def __init__(
+        self, message: str, *, status: int | None = None, size: int | None = None, limit: int | None = None
+    ) -> None:
+        super().__init__(message, status=status)
+        self.size = size
+        """Tokens that the provider counted, when it said so."""
+        self.limit = limit
+        """Tokens that the provider allows, when it said so."""
+
+
+class TimedOut(ProviderError):
+    """The server accepted the request and then said nothing for too long."""
+
+    code = "timeout"
+    retryable = True
+
+
+class Unreachable(ProviderError):
+    """No connection to the server."""
+
+    code = "network"
+    retryable = True
+
+
+class StreamCut(ProviderError):
+    """The answer stopped before its end frame, or a frame of it could not be read."""
+
+    code = "stream_cut"
+    retryable = True
+
+
+class BadRequest(ProviderError):
+    """The server refuses the request as it is."""
+
+    code = "bad_request"
+
+
+class UnknownModel(BadRequest):
+    """The server does not know the model."""
+
+    code = "unknown_model"

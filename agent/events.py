@@ -1,0 +1,213 @@
+"""What happens in a session, as it happens. Events are plain data: shown, printed and stored unchanged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from agent.messages import OutputStatus, StopReason, Usage
+
+TurnEnd: TypeAlias = Literal["answered", "interrupted", "step_limit", "cost_limit", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the user answers to a `PermissionAsked`. Not an event, but plain data all the same."""
+
+    verdict: Literal["allow", "deny"]
+    rule: str = ""
+    """A rule to keep for the rest of the session, one of the question's `offers`."""
+    note: str = ""
+    """A word to the model, told with a denial."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    session: str
+    model: str
+    text: str
+    """What the user said."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    step: int
+    """Counts from 1 in each turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextMeasured:
+    used: int
+    """Tokens that the next request is estimated to take."""
+    window: int
+    """The model's window in tokens."""
+    effective: int
+    """What the request may take of it, after the output reserve and the safety buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelta:
+    """The model is writing a call; its arguments are not complete yet."""
+
+    name: str
+    size: int
+    """Characters of arguments so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryScheduled:
+    """The request failed and is sent again. What was streamed since `StepStarted` no longer counts."""
+
+    attempt: int
+    attempts: int
+    delay: float
+    """Seconds until the next attempt."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyFinished:
+    model: str
+    stop_reason: StopReason
+    usage: Usage
+    cost: float | None
+    """US dollars, or None when the model's prices are not known."""
+    purpose: Literal["step", "summary"] = "step"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    call_id: str
+    name: str
+    arguments: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress:
+    call_id: str
+    text: str
+    """New output since the last progress, for people to watch; the model sees the whole output in the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    call_id: str
+    name: str
+    status: OutputStatus
+    text: str
+    changed: tuple[str, ...] = ()
+    """Files that the call created, changed or deleted, relative to the working folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionAsked:
+    id: str
+    call_id: str
+    name: str
+    arguments: Mapping[str, object]
+    reason: str
+    """Why the question comes up: the rule or the mode that decided."""
+    preview: str = ""
+    """What the call would do, as a unified diff, when it changes files."""
+    offers: tuple[str, ...] = ()
+    """Rules that would answer this question for the rest of the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionAnswered:
+    id: str
+    verdict: Literal["allow", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallDenied:
+    """A call was not run. Headless runs list these and end with exit code 5."""
+
+    call_id: str
+    name: str
+    arguments: Mapping[str, object]
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAsked:
+    """The model asks the user something, with `ask_user`."""
+
+    id: str
+    question: str
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAnswered:
+    id: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionStarted:
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextCompacted:
+    before_tokens: int
+    after_tokens: int
+    before_messages: int
+    after_messages: int
+    strategies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """Something the user should know that stops nothing."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    end: TurnEnd
+    text: str
+    """The answer, or what there was of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFailed:
+    code: str
+    message: str
+    exit_code: int
+
+
+Event: TypeAlias = (
+    TurnStarted
+    | StepStarted
+    | ContextMeasured
+    | TextDelta
+    | ReasoningDelta
+    | CallDelta
+    | RetryScheduled
+    | ReplyFinished
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | PermissionAsked
+    | PermissionAnswered
+    | CallDenied
+    | QuestionAsked
+    | QuestionAnswered
+    | CompactionStarted
+    | ContextCompacted
+    | Noticed
+    | TurnFinished
+    | TurnFailed
+)

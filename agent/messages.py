@@ -1,0 +1,153 @@
+"""What is said in a session, as plain values. Messages know no provider's wire format and no clock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+OutputStatus: TypeAlias = Literal["done", "failed", "denied", "cancelled", "interrupted"]
+"""How a tool call ended. Every call ends in one of these; none of them makes a conversation invalid."""
+
+StopReason: TypeAlias = Literal["end", "calls", "max_tokens", "refusal", "overflow", "pause"]
+"""Why the model stopped: it was done, wants tools run, hit the output limit, refused, ran out of window, or paused."""
+
+Native: TypeAlias = Mapping[str, object]
+"""A part exactly as its provider sent it, to be sent back verbatim to that same provider and to no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+    native: Native | None = None
+    """The provider's own item, when it carries more than the text (citations, a phase)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    media_type: str
+    """`image/png`, `image/jpeg`, `image/gif` or `image/webp`."""
+    data: str
+    """The file's bytes in base64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """Thinking that the model did before its answer."""
+
+    text: str
+    """What a person may read of it; empty when the provider hides it."""
+    native: Native
+    """The whole item with its signature or encrypted content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A part that this program does not understand but that its provider wants back."""
+
+    native: Native
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    id: str
+    name: str
+    arguments: Mapping[str, object]
+    source: str = ""
+    """The arguments as the model wrote them, on wires where they are text; sent back as they came."""
+    problem: str = ""
+    """Why the arguments could not be read. Such a call is answered with an error and never run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    call_id: str
+    text: str
+    status: OutputStatus = "done"
+    images: tuple[Image, ...] = ()
+    whole: str | None = None
+    """Where the full output is kept, when `text` is only part of it."""
+
+
+UserPart: TypeAlias = Text | Image | ToolOutput
+AssistantPart: TypeAlias = Text | Reasoning | ToolCall | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    parts: tuple[UserPart, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def outputs(self) -> tuple[ToolOutput, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ToolOutput))
+
+
+@dataclass(frozen=True, slots=True)
+class Assistant:
+    parts: tuple[AssistantPart, ...]
+    model: str = ""
+    """`provider/name` of the model that said it. Native items go back only to the provider that made them."""
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+
+Message: TypeAlias = User | Assistant
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one request, in one form for every provider; the four numbers never overlap."""
+
+    input: int = 0
+    """Prompt tokens that were neither read from nor written to a cache."""
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+    """Everything the model produced, reasoning included."""
+
+    @property
+    def prompt(self) -> int:
+        return self.input + self.cache_read + self.cache_write
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.output
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input + other.input,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.output + other.output,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What the next request shows: a summary of what was compacted away, then the messages since."""
+
+    messages: tuple[Message, ...] = ()
+    summary: str = ""
+    anchor: Usage | None = field(default=None)
+    """What the provider counted for the request that `anchored` messages were part of, or None before the first."""
+    anchored: int = 0
+    """How many of `messages` (the reply included) `anchor` covers."""
+
+    def plus(self, *messages: Message) -> "Conversation":
+        """This conversation with messages appended; empty ones are left out."""
+        return replace(self, messages=self.messages + tuple(message for message in messages if message.parts))
+
+    @property
+    def unanswered(self) -> tuple[ToolCall, ...]:
+        """The calls of the last reply that have no output yet."""
+        if self.messages and isinstance(self.messages[-1], Assistant):
+            return self.messages[-1].calls
+        return ()

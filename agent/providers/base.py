@@ -1,0 +1,140 @@
+"""The seam between the agent and a model: what is asked, what comes back. It knows no wire format and no network."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from agent.context.budget import Window
+from agent.context.select import ToolSpec
+from agent.messages import Assistant, Message, StopReason, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """US dollars per million tokens. `long_*` hold for a whole request whose prompt is longer than `long_above`."""
+
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+    long_above: int | None = None
+    long_input: float | None = None
+    long_output: float | None = None
+    long_cache_read: float | None = None
+    long_cache_write: float | None = None
+
+    def cost(self, usage: Usage) -> float:
+        """US dollars of one request."""
+        long = self.long_above is not None and usage.prompt > self.long_above
+
+        def price(normal: float, above: float | None) -> float:
+            return above if long and above is not None else normal
+
+        return (
+            usage.input * price(self.input, self.long_input)
+            + usage.cache_read * price(self.cache_read, self.long_cache_read)
+            + usage.cache_write * price(self.cache_write, self.long_cache_write)
+            + usage.output * price(self.output, self.long_output)
+        ) / 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What is known of a model, each fact with its source."""
+
+    provider: str
+    name: str
+    context_window: int
+    max_output_tokens: int
+    """The most the model can produce in one reply; a request may ask for less."""
+    max_input_tokens: int | None = None
+    prices: Prices | None = None
+    """None when they are not known. A local model has prices of 0."""
+    images: bool = False
+    thinking: str = "none"
+    """How the model is told to think: none, adaptive, budget (Anthropic) or effort (OpenAI)."""
+    known: bool = True
+    """False when nothing but defaults is known of it."""
+    sources: tuple[tuple[str, str], ...] = ()
+    """Pairs of fact and source: registry, config, live or default."""
+
+    @property
+    def id(self) -> str:
+        """`provider/name`, as the user writes it."""
+        return f"{self.provider}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request to a model."""
+
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
+    max_output_tokens: int
+    session: str
+    """A stable id of the session, which some providers use to route to the same cache."""
+    effort: str | None = None
+    """How hard to think: none, minimal, low, medium, high, xhigh or max; None leaves it to the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a provider is reached and how it knows us."""
+
+    base_url: str
+    key: str | None = None
+    """The API key; None for a server that wants none."""
+    timeout: float = 300.0
+    """Seconds of silence, before the first byte or between two, after which the request has failed."""
+    connect_timeout: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class TextChunk:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningChunk:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallChunk:
+    """A piece of a call's arguments has arrived."""
+
+    index: int
+    name: str
+    size: int
+    """Characters of arguments so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The whole answer to one request; always the last chunk of its stream."""
+
+    message: Assistant
+    usage: Usage
+    stop_reason: StopReason
+
+
+Chunk: TypeAlias = TextChunk | ReasoningChunk | CallChunk | Reply
+
+
+class Provider(Protocol):
+    """A model at the other end of a wire."""
+
+    @property
+    def facts(self) -> ModelFacts: ...
+
+    @property
+    def window(self) -> Window: ...
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        """Chunks as they arrive, ending in one `Reply`. Raises only `ProviderError`; may be cancelled at any await."""
+        ...
+
+    async def close(self) -> None:
+        """Gives back the connection. The provider is not used afterwards."""
+        ...

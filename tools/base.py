@@ -1,0 +1,99 @@
+"""What a tool is and what it is given. Tools know the workspace; they know no model, no session and no terminal."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+from tools.jobs import Jobs
+from tools.seen import SeenFiles
+
+Effect: TypeAlias = Literal["none", "read", "write", "run"]
+"""The most a tool can do: nothing outside the session, read files, change files, or run programs."""
+
+Arguments: TypeAlias = Mapping[str, object]
+
+
+class ToolError(Exception):
+    """A failure that the model can mend. Its text says what happened and what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a call gave back."""
+
+    text: str
+    pictures: tuple[Picture, ...] = ()
+    changed: tuple[Path, ...] = ()
+    """Files that the call created, changed or deleted."""
+    whole: Path | None = None
+    """The file that holds the full output, when `text` is only part of it."""
+    failed: bool = False
+    """The call ran to its end and reports a failure, such as a command's exit code."""
+
+
+async def nobody_to_ask(question: str, options: tuple[str, ...]) -> str:
+    raise ToolError("nobody is there to answer: decide yourself and say in your answer what you assumed")
+
+
+def unwatched(text: str) -> None:
+    """Progress that nobody looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """The folder that a session works in, and what its tools share."""
+
+    root: Path
+    """The working folder, absolute and resolved. Relative paths start here."""
+    outputs: Path
+    """A folder of this session's own, for outputs that are too long to show whole."""
+    seen: SeenFiles = field(default_factory=SeenFiles)
+    jobs: Jobs = field(default_factory=Jobs)
+    progress: Callable[[str], None] = unwatched
+    """Takes new output of a running call, for people to watch."""
+    ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = nobody_to_ask
+    """Puts a question to the user and returns the answer. Raises `ToolError` when nobody is there."""
+
+
+class Tool(Protocol):
+    """One tool. `agent.permissions` decides whether a call may run; `run` does what it says and nothing more."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str:
+        """What the model reads: one short text, from the `.md` file beside the tool."""
+        ...
+
+    @property
+    def schema(self) -> Mapping[str, object]:
+        """JSON Schema of the arguments, an `object`. Arguments are checked against it before `run`."""
+        ...
+
+    @property
+    def effect(self) -> Effect: ...
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        """What permission rules look at: a command line, or absolute resolved paths. Raises `ToolError`."""
+        ...
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        """Does the work. Raises `ToolError`; may be cancelled at any await, and then leaves no process behind."""
+        ...
+
+
+@runtime_checkable
+class Previews(Protocol):
+    """A tool that can say beforehand what a call would change."""
+
+    def preview(self, arguments: Arguments, workspace: Workspace) -> str:
+        """A unified diff of what the call would do. Raises `ToolError` when it could not be done."""
+        ...

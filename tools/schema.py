@@ -1,0 +1,25 @@
+"""Arguments checked against JSON Schema before a tool sees them. It knows no tool."""
+
+from collections.abc import Mapping
+
+from tools.base import Arguments, ToolError
+
+
+def check(arguments: Arguments, schema: Mapping[str, object], tool: str) -> None:
+    """Returns when the arguments match the schema; otherwise raises `ToolError`, naming each argument that does not."""
+    problems = mismatches(arguments, schema)
+    if problems:
+        raise ToolError(f"the arguments of `{tool}` are not right, so it was not run: {'; '.join(problems)}")
+
+
+def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
+    """One sentence for each place where the value breaks the schema (JSON Schema 2020-12), in document order."""
+    import jsonschema_rs  # noqa: PLC0415  # deferred: a compiled library that a run without tool calls never needs
+
+    validator = jsonschema_rs.validator_for(dict(schema))
+    plain = dict(value) if isinstance(value, Mapping) else value
+    found = []
+    for error in validator.iter_errors(plain):
+        where = ".".join(str(step) for step in error.instance_path)
+        found.append(f"`{where}`: {error.message}" if where else error.message)
+    return found
