@@ -7,8 +7,9 @@ from typing import Literal, TypeAlias
 OutputStatus: TypeAlias = Literal["done", "failed", "denied", "cancelled", "interrupted"]
 """How a tool call ended. Every call ends in one of these; none of them makes a conversation invalid."""
 
-StopReason: TypeAlias = Literal["end", "calls", "max_tokens", "refusal", "overflow", "pause"]
-"""Why the model stopped: it was done, wants tools run, hit the output limit, refused, ran out of window, or paused."""
+StopReason: TypeAlias = Literal["end", "calls", "max_tokens", "refusal", "overflow", "pause", "interrupted"]
+"""Why the model stopped: it was done, wants tools run, hit the output limit, refused, ran out of window, paused, or the
+user interrupted it."""
 
 Native: TypeAlias = Mapping[str, object]
 """A part exactly as its provider sent it, to be sent back verbatim to that same provider and to no other."""

@@ -1,13 +1,16 @@
 """What the model is told, from the instructions and the conversation. Pure: it reads no file and no clock."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from agent.messages import Conversation, Message, Text, User
+from agent.messages import Conversation, Image, Message, Text, ToolOutput, User, UserPart
 
 SUMMARY_FRAME = (
     "The earlier part of this session was compacted. What follows is its summary; the work it calls done is done. "
     "Go on from here and use your tools as before.\n\n"
 )
+
+
+NO_IMAGES = "[an image ({}) is left out: this model takes no images]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +33,32 @@ class Prompt:
     messages: tuple[Message, ...]
 
 
-def build_prompt(conversation: Conversation, instructions: Instructions) -> Prompt:
-    """The next request's system text and messages: the summary first, when there is one, then the conversation."""
-    if not conversation.summary:
-        return Prompt(instructions.text, conversation.messages)
-    summary = User((Text(SUMMARY_FRAME + conversation.summary),))
-    return Prompt(instructions.text, merge_users((summary, *conversation.messages)))
+def build_prompt(conversation: Conversation, instructions: Instructions, *, images: bool = True) -> Prompt:
+    """The next request's system text and messages: the summary first, when there is one, then the conversation. For a
+    model that takes no images, a note stands in the place of each."""
+    messages = conversation.messages
+    if conversation.summary:
+        messages = (User((Text(SUMMARY_FRAME + conversation.summary),)), *messages)
+    if not images:
+        messages = tuple(_without_images(message) for message in messages)
+    return Prompt(instructions.text, merge_users(messages))
+
+
+def _without_images(message: Message) -> Message:
+    if not isinstance(message, User):
+        return message
+    return User(tuple(_described(part) for part in message.parts))
+
+
+def _described(part: UserPart) -> UserPart:
+    match part:
+        case Image(media_type=media_type):
+            return Text(NO_IMAGES.format(media_type))
+        case ToolOutput(images=images) if images:
+            notes = "\n".join(NO_IMAGES.format(image.media_type) for image in images)
+            return replace(part, text=f"{part.text}\n{notes}", images=())
+        case _:
+            return part
 
 
 def merge_users(messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -1,0 +1,310 @@
+"""The composition root: a configuration made into sessions. It alone names adapters and opens the store."""
+
+import itertools
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from tools.catalog import builtin_tools
+
+from agent.config import PROVIDERS, Config, ProviderConfig
+from agent.context.budget import Window
+from agent.errors import AuthFailed, ConfigError, StoreFailed, UsageError
+from agent.instructions import load_instructions
+from agent.permissions import Policy, parse_rule
+from agent.providers.base import Endpoint, ModelFacts, Provider
+from agent.providers.registry import facts_for
+from agent.recorder import Recorder, StoreThread
+from agent.session import Parts, Session, SessionInfo
+from agent.turn import Limits
+from store.errors import StoreError
+from store.locks import SessionLock
+from store.sessions import SessionRow, SessionStore
+from tools.base import Workspace
+
+WireName = Literal["sdk", "http"]
+
+OUTPUT_TOKENS = 16_384
+"""Reserved for a reply, when the model can write as much."""
+
+_BASE_URLS = {
+    "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+    "openai": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+    "openai-chat": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+    "ollama": ("OLLAMA_HOST", "http://127.0.0.1:11434"),
+}
+_KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "openai-chat": "OPENAI_API_KEY"}
+_FIRST_CHOICE = (("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-5-5"), ("OPENAI_API_KEY", "openai/gpt-6-sol"))
+"""The model of somebody who has named none, by the key that they have."""
+
+
+class Sessions:
+    """Opens the sessions of one project. Holds the store until it is closed."""
+
+    def __init__(
+        self,
+        config: Config,
+        root: Path,
+        environment: Mapping[str, str],
+        *,
+        interactive: bool,
+        ephemeral: bool = False,
+    ) -> None:
+        """`root` is the working folder. `interactive`: somebody is there to answer. `ephemeral`: nothing is kept."""
+        self._config = config
+        self._root = root.resolve()
+        self._environment = environment
+        self._interactive = interactive
+        self._ephemeral = ephemeral
+        self._thread: StoreThread | None = None
+        self._opened: SessionStore | None = None
+
+    async def _store(self) -> tuple[StoreThread, SessionStore]:
+        if self._thread is None or self._opened is None:
+            path: Path | str = ":memory:" if self._ephemeral else self._config.folders.data / "sessions.db"
+            self._thread = StoreThread(lambda: SessionStore(path))
+            self._opened = await self._thread.open()
+        return self._thread, self._opened
+
+    async def open(self, resume: str | None = None, model: str | None = None) -> Session:
+        """A new session, or one to go on with: `resume` is the beginning of its id. `model` wins over the configured
+        one, and that over the session's own. Raises `AgentError`."""
+        thread, store = await self._store()
+        row = await self._find(resume) if resume is not None else None
+        chosen = model or self._chosen_model(row)
+        provider = await build_provider(self._config, chosen, self._environment, headless=not self._interactive)
+        if row is None:
+            now = time.time()
+            session = secrets.token_hex(6)
+            row = SessionRow(session, str(self._config.project), "", chosen, self._config.permission_mode, now, now)
+        lock = self._lock(row.id)
+        recorder = Recorder(thread, store, row, is_new=resume is None)
+        outputs = self._outputs(row.id)
+        conversation, spent = (None, None) if resume is None else await recorder.load()
+
+        async def on_close() -> None:
+            lock.release()
+            if self._ephemeral:
+                shutil.rmtree(outputs, ignore_errors=True)
+
+        return Session(self._parts(provider, recorder, outputs), conversation, spent, on_close)
+
+    def _parts(self, provider: Provider, recorder: Recorder, outputs: Path) -> Parts:
+        config = self._config
+        policy = Policy(
+            root=str(self._root),
+            mode=config.permission_mode,
+            allow=tuple(parse_rule(rule) for rule in config.allow),
+            deny=tuple(parse_rule(rule) for rule in config.deny),
+            readable=(str(outputs),),
+            no_shell=NO_SANDBOX if config.sandbox == "require" else "",
+        )
+        return Parts(
+            provider=provider,
+            instructions=load_instructions(self._root, config.project, config.folders.config, date.today()),
+            tools=builtin_tools(),
+            workspace=Workspace(self._root, outputs),
+            policy=policy,
+            recorder=recorder,
+            limits=Limits(config.max_turns, config.max_cost),
+            tail_tokens=min(config.tail_tokens, provider.window.effective // 5),
+            effort=config.reasoning_effort,
+            interactive=self._interactive,
+        )
+
+    def _chosen_model(self, row: SessionRow | None) -> str:
+        if self._config.sources["agent.model"] == "command line" and self._config.model:
+            return self._config.model
+        return (row.model if row else None) or self._config.model or first_choice(self._environment)
+
+    def _outputs(self, session: str) -> Path:
+        if self._ephemeral:
+            return Path(tempfile.mkdtemp(prefix="ebb-")).resolve()
+        return (self._config.folders.data / "outputs" / session).resolve()
+
+    def _lock(self, session: str) -> SessionLock:
+        folder = Path(tempfile.gettempdir()) if self._ephemeral else self._config.folders.data / "locks"
+        lock = SessionLock(folder, session)
+        try:
+            lock.acquire()
+        except StoreError as error:
+            raise StoreFailed(str(error), error.reason) from error
+        except OSError as error:
+            raise StoreFailed(f"cannot write to `{folder}`: {error.strerror or error}", "unreadable") from error
+        return lock
+
+    async def _find(self, prefix: str) -> SessionRow:
+        """The one session whose id starts so. An empty prefix is the newest session of the project."""
+        thread, store = await self._store()
+        if not prefix:
+            newest = await thread.run(store.recent, str(self._config.project), 1)
+            if not newest:
+                raise UsageError("there is no earlier session in this project; start one with a prompt")
+            return newest[0]
+        found = await thread.run(store.matching, prefix)
+        if not found:
+            raise UsageError(f"there is no session `{prefix}`; `ebb sessions list` shows them")
+        if len(found) > 1:
+            ids = ", ".join(f"`{row.id}`" for row in found[:5])
+            raise UsageError(f"`{prefix}` is the beginning of several sessions: {ids}; write more of it")
+        return found[0]
+
+    async def recent(self, *, everywhere: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
+        """The sessions of this project, or of all, newest first."""
+        thread, store = await self._store()
+        rows = await thread.run(store.recent, None if everywhere else str(self._config.project), limit)
+        return tuple(_info(row) for row in rows)
+
+    async def find(self, prefix: str) -> SessionInfo:
+        """The one session whose id starts so. Raises `UsageError`."""
+        return _info(await self._find(prefix))
+
+    async def knows(self, prefix: str) -> bool:
+        """Whether some session's id starts so."""
+        thread, store = await self._store()
+        return bool(await thread.run(store.matching, prefix))
+
+    async def delete(self, prefix: str) -> SessionInfo:
+        """Deletes a session with its outputs. Raises `AgentError`; a session that is open elsewhere stays."""
+        thread, store = await self._store()
+        row = await self._find(prefix)
+        lock = self._lock(row.id)
+        try:
+            await thread.run(store.delete, row.id)
+            shutil.rmtree(self._outputs(row.id), ignore_errors=True)
+        finally:
+            lock.release()
+        return _info(row)
+
+    def models(self) -> tuple[str, ...]:
+        """Names to offer: the configured one, those in the configuration, and the usual ones that there is a key for."""
+        configured = [f"{name}/{m}" for name, provider in self._config.providers.items() for m in provider.models]
+        usual = [model for key, model in _FIRST_CHOICE if key in self._environment]
+        return tuple(
+            dict.fromkeys(itertools.chain([self._config.model] if self._config.model else [], configured, usual))
+        )
+
+    async def close(self) -> None:
+        if self._thread is not None:
+            await self._thread.close()
+            self._thread = self._opened = None
+
+
+NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
+
+
+def _info(row: SessionRow) -> SessionInfo:
+    return SessionInfo(row.id, row.title, row.model, row.updated, row.messages, row.project)
+
+
+def first_choice(environment: Mapping[str, str]) -> str:
+    """The model of somebody who has named none. Raises `UsageError` when no key says which it could be."""
+    for key, model in _FIRST_CHOICE:
+        if environment.get(key):
+            return model
+    raise UsageError(
+        "no model is set; name one with `-m PROVIDER/NAME` (such as `-m ollama/qwen3`), set `agent.model` in the "
+        "configuration, or set ANTHROPIC_API_KEY or OPENAI_API_KEY. `ebb demo` needs none of them"
+    )
+
+
+async def build_provider(config: Config, model: str, environment: Mapping[str, str], *, headless: bool) -> Provider:
+    """The model that `PROVIDER/NAME` stands for, ready to be asked. Raises `UsageError`, `ConfigError`, `AuthFailed`."""
+    name, slash, model_name = model.partition("/")
+    if not slash or not model_name or name not in PROVIDERS:
+        raise UsageError(f"`{model}` is not a model; write PROVIDER/NAME with a provider of {', '.join(PROVIDERS)}")
+    if name == "scripted":
+        from agent.providers.scripted import Scripted, read_script  # noqa: PLC0415  # deferred: one adapter a run
+
+        return Scripted(read_script(Path(model_name)), model_name)
+    settings = config.provider(name)
+    endpoint = find_endpoint(name, settings, environment)
+    facts = facts_for(name, model_name, overrides(config, settings, model_name))
+    wire: WireName = ("http" if headless else "sdk") if settings.wire == "auto" else settings.wire
+    return await _adapter(name, facts, endpoint, wire, config)
+
+
+async def _adapter(name: str, facts: ModelFacts, endpoint: Endpoint, wire: WireName, config: Config) -> Provider:
+    match name:
+        case "anthropic":
+            from agent.providers.anthropic import Anthropic  # noqa: PLC0415  # deferred: one adapter a run
+
+            return Anthropic(facts, find_window(facts, config), endpoint, wire)
+        case "openai":
+            from agent.providers.openai_responses import OpenAIResponses  # noqa: PLC0415  # deferred: one adapter a run
+
+            return OpenAIResponses(facts, find_window(facts, config), endpoint, wire)
+        case "openai-chat":
+            from agent.providers.openai_chat import OpenAIChat  # noqa: PLC0415  # deferred: one adapter a run
+
+            return OpenAIChat(facts, find_window(facts, config), endpoint, wire)
+        case _:
+            from agent.providers.ollama import Ollama, live_facts  # noqa: PLC0415  # deferred: one adapter a run
+
+            set_window = config.context_window or config.provider(name).context_window
+            facts = await live_facts(endpoint, facts, set_window)
+            return Ollama(facts, find_window(facts, config), endpoint, wire)
+
+
+def overrides(config: Config, settings: ProviderConfig, model: str) -> dict[str, object]:
+    """What the configuration knows better than the registry: the flag first, then the model, the provider, `[agent]`."""
+    chosen = dict(settings.models.get(model, {}))
+    for window in (settings.context_window, config.context_window):
+        if window is not None:
+            chosen.setdefault("context_window", window)
+    if config.sources["agent.context_window"] == "command line":
+        chosen["context_window"] = config.context_window
+    return chosen
+
+
+def find_window(facts: ModelFacts, config: Config) -> Window:
+    """The window that a session works in, with its reserves. In a small window the reserves shrink with it."""
+    size = facts.context_window
+    output = config.max_output_tokens or min(facts.max_output_tokens, OUTPUT_TOKENS, size // 4)
+    buffer = min(config.context_window_buffer_tokens, size // 8)
+    return Window(size, min(output, facts.max_output_tokens), buffer, config.compact_trigger, config.hard_block)
+
+
+def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:
+    """Where a provider is reached, and the key for it. Raises `ConfigError` for a malformed URL, `AuthFailed` when there
+    is no key and one is needed: any server but ollama and those on this machine."""
+    variable, usual = _BASE_URLS[name]
+    url, source = usual, "the default"
+    if environment.get(variable):
+        url, source = environment[variable], f"environment {variable}"
+    if settings.base_url:
+        url, source = settings.base_url, f"`providers.{name}.base_url`"
+    if name == "ollama" and "://" not in url:
+        url = f"http://{url}"
+    host = _host(url, source)
+    key_name = settings.api_key_env or _KEYS.get(name)
+    key = environment.get(key_name) if key_name else None
+    if not key and name != "ollama" and not _is_loopback(host):
+        raise AuthFailed(f"there is no key for {name}: set the environment variable {key_name}, then start again")
+    return Endpoint(url.rstrip("/"), key or None, settings.timeout)
+
+
+def _host(url: str, source: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise ConfigError(f"{source}: `{url}` is not a URL: {error}") from error
+    if parts.scheme not in ("http", "https") or not host:
+        raise ConfigError(f"{source}: `{url}` is not a URL; write it as `https://host/path`")
+    return host
+
+
+def _is_loopback(host: str) -> bool:
+    import ipaddress  # noqa: PLC0415  # deferred: only a run without a key asks
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

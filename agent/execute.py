@@ -1,0 +1,139 @@
+"""Calls and their outputs. It knows policy and tools; it knows no model and no store."""
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tools.paths import display
+
+from agent.events import CallDenied, Decision, Event, PermissionAsked, ToolFinished, ToolProgress, ToolStarted
+from agent.interrupt import Interrupt
+from agent.messages import Image, OutputStatus, ToolCall, ToolOutput
+from agent.permissions import Asked, Policy, Ruling, decide, parse_rule
+from tools.base import Previews, Result, Tool, ToolError, Workspace
+from tools.schema import check
+
+Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
+"""Puts a question to the user and waits for the answer."""
+
+NOBODY_TO_ASK = "nobody is there to ask; start with `--permission-mode auto` or an `--allow` rule to let it run"
+
+
+@dataclass(slots=True)
+class Gate:
+    """The policy of a session, which grows by the rules that the user keeps."""
+
+    policy: Policy
+    ask: Ask | None = None
+    """None when nobody is there to ask."""
+
+    def keep(self, rule: str) -> None:
+        self.policy = replace(self.policy, allow=(*self.policy.allow, parse_rule(rule)))
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What calls are run with."""
+
+    tools: Mapping[str, Tool]
+    workspace: Workspace
+    gate: Gate
+    interrupt: Interrupt
+    emit: Callable[[Event], None]
+
+
+async def run_calls(calls: Sequence[ToolCall], hands: Hands) -> tuple[ToolOutput, ...]:
+    """One output per call, in order: failures, denials and interruptions are outputs too. Neighbouring calls that only
+    read run side by side; any other runs alone."""
+    outputs: list[ToolOutput] = []
+    for group in _groups(calls, hands.tools):
+        outputs.extend(await asyncio.gather(*(_run_call(call, hands) for call in group)))
+    return tuple(outputs)
+
+
+def _groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[list[ToolCall]]:
+    groups: list[list[ToolCall]] = []
+    was_read = False
+    for call in calls:
+        reads = call.name in tools and tools[call.name].effect == "read"
+        if reads and was_read:
+            groups[-1].append(call)
+        else:
+            groups.append([call])
+        was_read = reads
+    return groups
+
+
+async def _run_call(call: ToolCall, hands: Hands) -> ToolOutput:
+    hands.emit(ToolStarted(call.id, call.name, call.arguments))
+    if hands.interrupt.requested():
+        return _finish(call, hands, "cancelled", "not run: the user interrupted the turn before it began")
+    try:
+        tool = _tool(call, hands.tools)
+        check(call.arguments, tool.schema, tool.name)
+        ruling = decide(
+            Asked(tool.name, tool.effect, tool.subjects(call.arguments, hands.workspace)), hands.gate.policy
+        )
+        refusal = await _refusal(call, tool, ruling, hands)
+        if hands.interrupt.requested():
+            return _finish(call, hands, "cancelled", "not run: the user interrupted the turn before it began")
+        if refusal:
+            return _finish(call, hands, "denied", refusal)
+        workspace = replace(hands.workspace, progress=lambda text: hands.emit(ToolProgress(call.id, text)))
+        result = await hands.interrupt.race(tool.run(call.arguments, workspace))
+    except ToolError as error:
+        return _finish(call, hands, "failed", str(error))
+    if result is None:
+        return _finish(call, hands, "interrupted", "interrupted by the user while it was running; it may be half done")
+    return _finish(call, hands, "failed" if result.failed else "done", result.text, result)
+
+
+def _tool(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
+    if call.problem:
+        raise ToolError(f"the call was not run: {call.problem}. Send it again with complete, valid JSON arguments")
+    if call.name not in tools:
+        raise ToolError(f"there is no tool `{call.name}`; the tools are {', '.join(tools)}")
+    return tools[call.name]
+
+
+async def _refusal(call: ToolCall, tool: Tool, ruling: Ruling, hands: Hands) -> str:
+    """Why the call may not run, as the model is told, or an empty text when it may."""
+    if ruling.verdict == "allow":
+        return ""
+    if ruling.verdict == "deny":
+        hands.emit(CallDenied(call.id, call.name, call.arguments, ruling.rule))
+        return f"denied: {ruling.rule}. Do it another way, or say in your answer what is left to do"
+    if hands.gate.ask is None:
+        hands.emit(CallDenied(call.id, call.name, call.arguments, ruling.rule))
+        return (
+            f"denied: {ruling.rule}, and {NOBODY_TO_ASK}. Do it another way, or say in your answer what is left to do"
+        )
+    preview = tool.preview(call.arguments, hands.workspace) if isinstance(tool, Previews) else ""
+    question = PermissionAsked(
+        f"permission-{call.id}", call.id, call.name, call.arguments, ruling.rule, preview, ruling.offers
+    )
+    decision = await hands.interrupt.race(_asked(hands.gate.ask, question))
+    if decision is None:
+        return "the user interrupted the question"
+    if decision.verdict == "allow":
+        if decision.rule:
+            hands.gate.keep(decision.rule)
+        return ""
+    hands.emit(CallDenied(call.id, call.name, call.arguments, "the user said no"))
+    note = f": {decision.note}" if decision.note else ""
+    return f"denied by the user{note}. Do not try the same again; ask what to do instead if it is not clear"
+
+
+async def _asked(ask: Ask, question: PermissionAsked) -> Decision:
+    return await ask(question)
+
+
+def _finish(call: ToolCall, hands: Hands, status: OutputStatus, text: str, result: Result | None = None) -> ToolOutput:
+    changed = tuple(display(path, hands.workspace.root) for path in result.changed) if result else ()
+    hands.emit(ToolFinished(call.id, call.name, status, text, changed))
+    if result is None:
+        return ToolOutput(call.id, text, status)
+    images = tuple(Image(p.media_type, base64.b64encode(p.data).decode("ascii")) for p in result.pictures)
+    return ToolOutput(call.id, text, status, images, str(result.whole) if result.whole else None)

@@ -1,0 +1,233 @@
+"""A session: all that a front end holds. It turns what happens inside into one stream of events, and carries answers
+back in; what happens is decided elsewhere."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent.compaction import CompactResult
+from agent.context.prompt import Instructions
+from agent.context.select import ToolSpec
+from agent.errors import AgentError, StoreFailed
+from agent.events import (
+    Decision,
+    Event,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+    ReplyFinished,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+)
+from agent.execute import Gate, Hands
+from agent.interrupt import Interrupt
+from agent.messages import Conversation, Image, Text, User
+from agent.permissions import Policy
+from agent.providers.base import Provider
+from agent.recorder import Recorder, Spent
+from agent.turn import Env, Limits, compact_now, run_turn
+from tools.base import Tool, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session as a list shows it."""
+
+    id: str
+    title: str
+    model: str
+    updated_at: float
+    """Unix seconds."""
+    messages: int
+    project: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a session is made of."""
+
+    provider: Provider
+    instructions: Instructions
+    tools: Sequence[Tool]
+    workspace: Workspace
+    policy: Policy
+    recorder: Recorder
+    limits: Limits = Limits()  # noqa: RUF009  # a frozen value
+    tail_tokens: int = 8000
+    effort: str | None = None
+    interactive: bool = True
+    """Whether somebody is there to answer questions."""
+
+
+class Session:
+    """Turns that go on. One turn at a time; `interrupt` and `answer` may be called at any moment of it."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        conversation: Conversation | None = None,
+        spent: Spent | None = None,
+        on_close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._parts = parts
+        self._conversation = conversation or Conversation()
+        self._spent = spent or Spent()
+        self._on_close = on_close
+        self._interrupt = Interrupt()
+        self._events: asyncio.Queue[Event | None] | None = None
+        self._waiting: dict[str, asyncio.Future[Decision | str]] = {}
+        self._questions = itertools.count(1)
+        self._is_behind = False
+        self._env = self._make_env()
+
+    def _make_env(self) -> Env:
+        parts = self._parts
+        workspace = replace(parts.workspace, ask=self._ask_user) if parts.interactive else parts.workspace
+        gate = Gate(parts.policy, self._ask if parts.interactive else None)
+        tools = {tool.name: tool for tool in parts.tools}
+        return Env(
+            provider=parts.provider,
+            instructions=parts.instructions,
+            tools=tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in parts.tools),
+            hands=Hands(tools, workspace, gate, self._interrupt, self._emit),
+            recorder=parts.recorder,
+            interrupt=self._interrupt,
+            emit=self._emit,
+            spent=lambda: self._spent.cost or 0.0,
+            limits=parts.limits,
+            tail_tokens=parts.tail_tokens,
+            effort=parts.effort,
+        )
+
+    @property
+    def id(self) -> str:
+        return self._parts.recorder.session
+
+    @property
+    def title(self) -> str:
+        return self._parts.recorder.title
+
+    @property
+    def model(self) -> str:
+        """`provider/name`."""
+        return self._parts.provider.facts.id
+
+    @property
+    def mode(self) -> str:
+        return self._parts.policy.mode
+
+    @property
+    def root(self) -> Path:
+        return self._parts.workspace.root
+
+    @property
+    def history(self) -> Conversation:
+        """The conversation so far, as the model is shown it."""
+        return self._conversation
+
+    @property
+    def spent(self) -> Spent:
+        return self._spent
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars so far; None when the price of any request was not known."""
+        return self._spent.cost
+
+    async def send(self, text: str, images: Sequence[Image] = ()) -> AsyncIterator[Event]:
+        """The events of a turn, from `TurnStarted` to `TurnFinished` or `TurnFailed`. Leaving the loop early ends the
+        turn as an interruption does."""
+        self._interrupt.reset()
+        events = self._events = asyncio.Queue()
+        turn = asyncio.create_task(self._turn(User((Text(text), *images))))
+        turn.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            await turn
+        finally:
+            self._interrupt.request()
+            await asyncio.gather(turn, return_exceptions=True)
+            self._events = None
+
+    async def _turn(self, said: User) -> None:
+        self._emit(TurnStarted(self.id, self.model, said.text))
+        try:
+            await self._catch_up()
+            self._is_behind = True
+            self._conversation, end, answer = await run_turn(said, self._conversation, self._env)
+            await self._parts.recorder.end_turn(self.model, self.mode)
+            self._is_behind = False
+        except AgentError as error:
+            if not isinstance(error, StoreFailed):
+                await self._parts.recorder.end_turn(self.model, self.mode)
+            self._emit(TurnFailed(error.code, str(error), error.exit_code))
+        else:
+            self._emit(TurnFinished(end, answer))
+
+    async def _catch_up(self) -> None:
+        """After a turn that failed half-way, what is on disk is the conversation."""
+        if self._is_behind:
+            self._conversation, _ = await self._parts.recorder.load()
+            self._is_behind = False
+
+    async def compact(self, focus: str | None = None) -> CompactResult:
+        """Summarises the older part of the conversation now. Raises `AgentError`."""
+        if self._events is not None:
+            raise AgentError("the conversation cannot be compacted while a turn is running; interrupt it first")
+        self._interrupt.reset()
+        await self._catch_up()
+        compacted = await compact_now(self._conversation, self._env, focus)
+        self._conversation = compacted.conversation
+        return compacted.result
+
+    def answer(self, question: str, answer: Decision | str) -> None:
+        """Answers a `PermissionAsked` or a `QuestionAsked`. An answer that nobody waits for is dropped."""
+        waiting = self._waiting.get(question)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
+
+    def interrupt(self) -> None:
+        """Ends the turn soon: the request is cancelled, running calls are stopped, and every call gets an output."""
+        self._interrupt.request()
+
+    async def close(self) -> None:
+        """Ends what runs in the background and gives back what the session holds."""
+        self._interrupt.request()
+        await self._parts.workspace.jobs.close()
+        await self._parts.provider.close()
+        if self._on_close is not None:
+            await self._on_close()
+
+    def _emit(self, event: Event) -> None:
+        if isinstance(event, ReplyFinished):
+            self._spent = self._spent.plus(event.usage, event.cost)
+            self._parts.recorder.note(event)
+        if self._events is not None:
+            self._events.put_nowait(event)
+
+    async def _ask(self, question: PermissionAsked) -> Decision:
+        answer = await self._wait_for(question)
+        decision = answer if isinstance(answer, Decision) else Decision("deny", note=answer)
+        self._emit(PermissionAnswered(question.id, decision.verdict))
+        return decision
+
+    async def _ask_user(self, text: str, options: tuple[str, ...]) -> str:
+        question = QuestionAsked(f"question-{next(self._questions)}", text, options)
+        answer = await self._wait_for(question)
+        said = answer if isinstance(answer, str) else answer.note
+        self._emit(QuestionAnswered(question.id, said))
+        return said
+
+    async def _wait_for(self, question: PermissionAsked | QuestionAsked) -> Decision | str:
+        waiting: asyncio.Future[Decision | str] = asyncio.get_running_loop().create_future()
+        self._waiting[question.id] = waiting
+        try:
+            self._emit(question)
+            return await waiting
+        finally:
+            del self._waiting[question.id]

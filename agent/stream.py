@@ -1,0 +1,83 @@
+"""One request and its reply, tried again when that can help. It knows no tool and no store."""
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from agent.errors import EmptyAnswer, ProviderError
+from agent.events import CallDelta, Event, Noticed, ReasoningDelta, ReplyFinished, RetryScheduled, TextDelta
+from agent.interrupt import Interrupt
+from agent.messages import Assistant, Text, Usage
+from agent.providers.base import CallChunk, Provider, ReasoningChunk, Reply, Request, TextChunk
+from agent.providers.retry import ATTEMPTS, delay_before
+
+Emit = Callable[[Event], None]
+
+
+async def stream_reply(provider: Provider, request: Request, interrupt: Interrupt, emit: Emit) -> Reply:
+    """The model's reply. When the user interrupts, the reply is what had been said, without calls. A reply that says
+    nothing is asked for once more. Raises `ProviderError` after the last attempt, and `EmptyAnswer`."""
+    reply = await _with_retries(provider, request, interrupt, emit)
+    if _is_empty(reply) and reply.stop_reason != "refusal":
+        emit(RetryScheduled(2, 2, 0.0, "the model answered with nothing"))
+        reply = await _with_retries(provider, request, interrupt, emit)
+    if _is_empty(reply):
+        raise EmptyAnswer(f"`{provider.facts.id}` {_why_empty(reply, request)}")
+    if reply.stop_reason in ("max_tokens", "overflow") and not reply.message.calls:
+        emit(Noticed("the answer was cut at the limit of what the model may write; ask it to go on"))
+    return reply
+
+
+def _is_empty(reply: Reply) -> bool:
+    says_nothing = not reply.message.text.strip() and not reply.message.calls
+    return says_nothing and reply.stop_reason not in ("interrupted", "pause")
+
+
+def _why_empty(reply: Reply, request: Request) -> str:
+    match reply.stop_reason:
+        case "refusal":
+            return "declined to answer; say it differently or take another model"
+        case "max_tokens":
+            limit = request.max_output_tokens
+            return f"used all {limit} tokens it may write before it answered; raise `agent.max_output_tokens`"
+        case _:
+            return "answered with nothing, twice; say it differently or take another model"
+
+
+async def _with_retries(provider: Provider, request: Request, interrupt: Interrupt, emit: Emit) -> Reply:
+    attempt = 1
+    while True:
+        heard: list[str] = []
+        try:
+            reply = await interrupt.race(_read(provider, request, emit, heard))
+        except ProviderError as error:
+            delay = delay_before(attempt, error, random.random())
+            if delay is None:
+                raise
+            attempt += 1
+            emit(RetryScheduled(attempt, ATTEMPTS, delay, str(error)))
+            await interrupt.race(asyncio.sleep(delay))
+            if not interrupt.requested():
+                continue
+            heard, reply = [], None
+        if reply is None:
+            said = (Text("".join(heard)),) if "".join(heard).strip() else ()
+            return Reply(Assistant(said, provider.facts.id), Usage(), "interrupted")
+        cost = provider.facts.prices.cost(reply.usage) if provider.facts.prices else None
+        emit(ReplyFinished(provider.facts.id, reply.stop_reason, reply.usage, cost))
+        return reply
+
+
+async def _read(provider: Provider, request: Request, emit: Emit, heard: list[str]) -> Reply:
+    async for chunk in provider.stream(request):
+        match chunk:
+            case TextChunk(text):
+                heard.append(text)
+                emit(TextDelta(text))
+            case ReasoningChunk(text):
+                emit(ReasoningDelta(text))
+            case CallChunk(_, name, size):
+                emit(CallDelta(name, size))
+            case Reply():
+                return chunk
+    raise AssertionError("a provider's stream ends in a reply or raises")

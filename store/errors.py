@@ -1,0 +1,42 @@
+"""How a database fails, in words that are not SQLite's. It knows no user and no session."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+Reason: TypeAlias = Literal["locked", "newer", "corrupt", "full", "unreadable", "in use"]
+
+
+class StoreError(Exception):
+    """The database cannot do what was asked. The text says why, and what to do."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+
+
+_REASONS: dict[str, tuple[Reason, str]] = {
+    "SQLITE_BUSY": ("locked", "is locked by another program; close it or try again"),
+    "SQLITE_LOCKED": ("locked", "is locked by another program; close it or try again"),
+    "SQLITE_FULL": ("full", "cannot grow: the disk is full; free some space and resume the session"),
+    "SQLITE_CORRUPT": ("corrupt", "is damaged; move it aside and start again, it is never deleted"),
+    "SQLITE_NOTADB": ("corrupt", "is not a session database; move it aside and start again, it is never deleted"),
+    "SQLITE_IOERR": ("unreadable", "cannot be read or written: the disk reports an error"),
+}
+
+
+@contextmanager
+def translated(path: Path | str) -> Iterator[None]:
+    """Turns SQLite's errors into `StoreError`s that name the file."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        name = getattr(error, "sqlite_errorname", None) or ""
+        for known, (reason, text) in _REASONS.items():
+            if name.startswith(known):
+                raise StoreError(reason, f"the session database `{path}` {text}") from error
+        if isinstance(error, sqlite3.OperationalError):
+            raise StoreError("unreadable", f"the session database `{path}` cannot be used: {error}") from error
+        raise

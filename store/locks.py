@@ -1,0 +1,47 @@
+"""One process a session. A lock is a file that the operating system lets go of when its process ends."""
+
+import fcntl
+import os
+from pathlib import Path
+
+from store.errors import StoreError
+
+
+class SessionLock:
+    """Held from `acquire` to `release`, or to the end of the process, however it ends."""
+
+    def __init__(self, folder: Path, session: str) -> None:
+        self._path = folder / f"{session}.lock"
+        self._session = session
+        self._handle: int | None = None
+
+    def acquire(self) -> None:
+        """Raises `StoreError` ("in use") when another process has the session open."""
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while True:
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                os.close(handle)
+                raise StoreError(
+                    "in use", f"session `{self._session}` is open in another window; close it there or start a new one"
+                ) from error
+            if self._is_still_there(handle):
+                self._handle = handle
+                return
+            # Its last owner removed the file between our open and our lock: this lock would keep nobody out.
+            os.close(handle)
+
+    def _is_still_there(self, handle: int) -> bool:
+        try:
+            return os.fstat(handle).st_ino == self._path.stat().st_ino
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Lets go; releasing twice does nothing."""
+        if self._handle is not None:
+            self._path.unlink(missing_ok=True)
+            os.close(self._handle)
+            self._handle = None

@@ -1,0 +1,233 @@
+"""Sessions on disk. The store knows rows and texts, not what they mean."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.errors import StoreError, translated
+from store.migrations import MIGRATIONS
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    id: str
+    project: str
+    """The real path of the project's top folder."""
+    title: str
+    model: str
+    mode: str
+    created: float
+    """Unix seconds."""
+    updated: float
+    messages: int = 0
+    """How many messages the session has; counted, not stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    position: int
+    """Counts from 0 in each session, without gaps."""
+    role: str
+    body: str
+    created: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    model: str
+    purpose: str
+    input: int
+    cache_read: int
+    cache_write: int
+    output: int
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRow:
+    position: int
+    """How many messages of the session the snapshot has seen."""
+    body: str
+
+
+class SessionStore:
+    """The session database. Every method raises `StoreError`; all are called from one thread, which opened it.
+
+    Inside a turn commits survive a killed process (`synchronous` NORMAL); `end_turn` survives a loss of power.
+    """
+
+    def __init__(self, path: Path | str, *, busy_timeout: float = 5.0) -> None:
+        """Opens the database, and makes it when it is not there. `:memory:` keeps it in memory; seconds to wait for
+        another process's transaction."""
+        self.path = path
+        if isinstance(path, Path):
+            self._make_file(path)
+        with translated(path):
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=busy_timeout)
+        try:
+            with translated(path):
+                self._set_up()
+        except BaseException:
+            self._db.close()
+            raise
+
+    @staticmethod
+    def _make_file(path: Path) -> None:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StoreError("unreadable", f"cannot open the session database `{path}`: {reason}") from error
+
+    def _set_up(self) -> None:
+        version: int = self._db.execute("pragma user_version").fetchone()[0]
+        if version > len(MIGRATIONS):
+            raise StoreError(
+                "newer", f"the session database `{self.path}` was made by a newer version; update this program"
+            )
+        # Network file systems refuse WAL and answer with the mode that stays; the rollback journal works there.
+        self._db.execute("pragma journal_mode = wal")
+        self._db.execute("pragma synchronous = normal")
+        self._db.execute("pragma foreign_keys = on")
+        if version < len(MIGRATIONS):
+            self._migrate()
+
+    def _migrate(self) -> None:
+        with self._transaction():
+            version: int = self._db.execute("pragma user_version").fetchone()[0]
+            for migrate in MIGRATIONS[version:]:
+                migrate(self._db)
+            self._db.execute(f"pragma user_version = {len(MIGRATIONS)}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        # IMMEDIATE: a deferred transaction that turns into a write fails at once when another process writes.
+        with translated(self.path):
+            self._db.execute("begin immediate")
+            try:
+                yield
+                self._db.execute("commit")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("rollback")
+                raise
+
+    def create(self, row: SessionRow) -> None:
+        with self._transaction():
+            self._db.execute(
+                "insert into sessions (id, project, title, model, mode, created, updated) values (?, ?, ?, ?, ?, ?, ?)",
+                (row.id, row.project, row.title, row.model, row.mode, row.created, row.updated),
+            )
+
+    def write(
+        self,
+        session: str,
+        messages: Iterable[MessageRow] = (),
+        usage: Iterable[UsageRow] = (),
+        snapshot: SnapshotRow | None = None,
+    ) -> None:
+        """Adds all of it in one transaction, or nothing of it."""
+        now = time.time()
+        with self._transaction():
+            self._db.executemany(
+                "insert into messages (session, position, role, body, created) values (?, ?, ?, ?, ?)",
+                [(session, row.position, row.role, row.body, row.created or now) for row in messages],
+            )
+            self._db.executemany(
+                "insert into usage (session, model, purpose, input, cache_read, cache_write, output, cost, created) "
+                "values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (session, u.model, u.purpose, u.input, u.cache_read, u.cache_write, u.output, u.cost, now)
+                    for u in usage
+                ],
+            )
+            if snapshot is not None:
+                self._db.execute(
+                    "insert or replace into snapshots (session, position, body, created) values (?, ?, ?, ?)",
+                    (session, snapshot.position, snapshot.body, now),
+                )
+
+    def update(self, session: str, *, title: str, model: str, mode: str) -> None:
+        with self._transaction():
+            self._db.execute(
+                "update sessions set title = ?, model = ?, mode = ?, updated = ? where id = ?",
+                (title, model, mode, time.time(), session),
+            )
+
+    def end_turn(self, session: str) -> None:
+        """Makes everything written so far survive a loss of power."""
+        with translated(self.path):
+            self._db.execute("pragma synchronous = full")
+        try:
+            with self._transaction():
+                self._db.execute("update sessions set updated = ? where id = ?", (time.time(), session))
+        finally:
+            with translated(self.path):
+                self._db.execute("pragma synchronous = normal")
+
+    def session(self, session: str) -> SessionRow | None:
+        found = self._sessions("where s.id = ?", session)
+        return found[0] if found else None
+
+    def matching(self, prefix: str, project: str | None = None) -> tuple[SessionRow, ...]:
+        """The sessions whose id starts with the prefix, newest first; of one project, or of all."""
+        clause, values = "where substr(s.id, 1, ?) = ?", [len(prefix), prefix]
+        if project is not None:
+            clause += " and s.project = ?"
+            values.append(project)
+        return self._sessions(clause, *values)
+
+    def recent(self, project: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
+        """Sessions with at least one message, newest first; of one project, or of all."""
+        has_messages = "where exists (select 1 from messages where session = s.id)"
+        if project is None:
+            return self._sessions(has_messages, limit=limit)
+        return self._sessions(has_messages + " and s.project = ?", project, limit=limit)
+
+    def _sessions(self, clause: str, *values: object, limit: int = 1000) -> tuple[SessionRow, ...]:
+        with translated(self.path):
+            rows = self._db.execute(
+                "select s.id, s.project, s.title, s.model, s.mode, s.created, s.updated, "
+                f"(select count(*) from messages where session = s.id) from sessions s {clause} "
+                "order by s.updated desc, s.rowid desc limit ?",
+                (*values, limit),
+            ).fetchall()
+        return tuple(SessionRow(*row) for row in rows)
+
+    def messages(self, session: str, start: int = 0) -> tuple[MessageRow, ...]:
+        """The messages from a position on, in order."""
+        with translated(self.path):
+            rows = self._db.execute(
+                "select position, role, body, created from messages where session = ? and position >= ? "
+                "order by position",
+                (session, start),
+            ).fetchall()
+        return tuple(MessageRow(*row) for row in rows)
+
+    def snapshot(self, session: str) -> SnapshotRow | None:
+        with translated(self.path):
+            row = self._db.execute("select position, body from snapshots where session = ?", (session,)).fetchone()
+        return SnapshotRow(*row) if row else None
+
+    def usage(self, session: str) -> tuple[UsageRow, ...]:
+        """What each request of the session took, oldest first."""
+        with translated(self.path):
+            rows = self._db.execute(
+                "select model, purpose, input, cache_read, cache_write, output, cost from usage where session = ? "
+                "order by id",
+                (session,),
+            ).fetchall()
+        return tuple(UsageRow(*row) for row in rows)
+
+    def delete(self, session: str) -> None:
+        with self._transaction():
+            self._db.execute("delete from sessions where id = ?", (session,))
+
+    def close(self) -> None:
+        with translated(self.path):
+            self._db.close()
