@@ -6,21 +6,22 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from datetime import date
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 from tools.catalog import builtin_tools
 
-from agent.config import PROVIDERS, Config, ProviderConfig
-from agent.context.budget import Window
-from agent.errors import AuthFailed, ConfigError, StoreFailed, UsageError
+from agent.config import PROVIDERS, Config
+from agent.errors import StoreFailed, UsageError
 from agent.instructions import load_instructions
+from agent.messages import Message
 from agent.permissions import Policy, parse_rule
 from agent.providers.base import Endpoint, ModelFacts, Provider
 from agent.providers.registry import facts_for
-from agent.recorder import Recorder, StoreThread
+from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_window, first_choice, overrides
+from agent.recorder import Recorder, StoreThread, decode_message
 from agent.session import Parts, Session, SessionInfo
 from agent.turn import Limits
 from store.errors import StoreError
@@ -29,19 +30,6 @@ from store.sessions import SessionRow, SessionStore
 from tools.base import Workspace
 
 WireName = Literal["sdk", "http"]
-
-OUTPUT_TOKENS = 16_384
-"""Reserved for a reply, when the model can write as much."""
-
-_BASE_URLS = {
-    "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
-    "openai": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
-    "openai-chat": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
-    "ollama": ("OLLAMA_HOST", "http://127.0.0.1:11434"),
-}
-_KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "openai-chat": "OPENAI_API_KEY"}
-_FIRST_CHOICE = (("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-5-5"), ("OPENAI_API_KEY", "openai/gpt-6-sol"))
-"""The model of somebody who has named none, by the key that they have."""
 
 
 class Sessions:
@@ -78,22 +66,27 @@ class Sessions:
         thread, store = await self._store()
         row = await self._find(resume) if resume is not None else None
         chosen = model or self._chosen_model(row)
-        provider = await build_provider(self._config, chosen, self._environment, headless=not self._interactive)
-        if row is None:
-            now = time.time()
-            session = secrets.token_hex(6)
-            row = SessionRow(session, str(self._config.project), "", chosen, self._config.permission_mode, now, now)
-        lock = self._lock(row.id)
-        recorder = Recorder(thread, store, row, is_new=resume is None)
-        outputs = self._outputs(row.id)
-        conversation, spent = (None, None) if resume is None else await recorder.load()
-
-        async def on_close() -> None:
-            lock.release()
+        async with AsyncExitStack() as closing:
+            provider = await build_provider(self._config, chosen, self._environment, headless=not self._interactive)
+            closing.push_async_callback(provider.close)
+            if self._config.max_cost is not None and provider.facts.prices is None:
+                raise UsageError(f"the prices of `{chosen}` are not known, so `--max-cost` cannot hold; leave it out")
+            is_new = row is None
+            row = row or self._new_row(chosen)
+            if not self._ephemeral:
+                closing.callback(self._lock(row.id).release)
+            outputs = self._outputs(row.id)
             if self._ephemeral:
-                shutil.rmtree(outputs, ignore_errors=True)
+                closing.callback(shutil.rmtree, outputs, ignore_errors=True)
+            recorder = Recorder(thread, store, row, is_new=is_new)
+            conversation, spent = (None, None) if is_new else await recorder.load()
+            parts = self._parts(provider, recorder, outputs)
+            return Session(parts, conversation, spent, closing.pop_all().aclose)
 
-        return Session(self._parts(provider, recorder, outputs), conversation, spent, on_close)
+    def _new_row(self, model: str) -> SessionRow:
+        now = time.time()
+        project, mode = str(self._config.project), self._config.permission_mode
+        return SessionRow(secrets.token_hex(6), project, "", model, mode, now, now)
 
     def _parts(self, provider: Provider, recorder: Recorder, outputs: Path) -> Parts:
         config = self._config
@@ -129,7 +122,7 @@ class Sessions:
         return (self._config.folders.data / "outputs" / session).resolve()
 
     def _lock(self, session: str) -> SessionLock:
-        folder = Path(tempfile.gettempdir()) if self._ephemeral else self._config.folders.data / "locks"
+        folder = self._config.folders.data / "locks"
         lock = SessionLock(folder, session)
         try:
             lock.acquire()
@@ -170,6 +163,12 @@ class Sessions:
         thread, store = await self._store()
         return bool(await thread.run(store.matching, prefix))
 
+    async def log(self, prefix: str) -> tuple[Message, ...]:
+        """Every message of a session, also those that compaction has taken out of the model's sight."""
+        thread, store = await self._store()
+        row = await self._find(prefix)
+        return tuple(decode_message(found) for found in await thread.run(store.messages, row.id))
+
     async def delete(self, prefix: str) -> SessionInfo:
         """Deletes a session with its outputs. Raises `AgentError`; a session that is open elsewhere stays."""
         thread, store = await self._store()
@@ -183,9 +182,9 @@ class Sessions:
         return _info(row)
 
     def models(self) -> tuple[str, ...]:
-        """Names to offer: the configured one, those in the configuration, and the usual ones that there is a key for."""
+        """Names to offer: the configured one, those the configuration describes, the usual ones there is a key for."""
         configured = [f"{name}/{m}" for name, provider in self._config.providers.items() for m in provider.models]
-        usual = [model for key, model in _FIRST_CHOICE if key in self._environment]
+        usual = [model for key, model in FIRST_CHOICE if key in self._environment]
         return tuple(
             dict.fromkeys(itertools.chain([self._config.model] if self._config.model else [], configured, usual))
         )
@@ -203,19 +202,8 @@ def _info(row: SessionRow) -> SessionInfo:
     return SessionInfo(row.id, row.title, row.model, row.updated, row.messages, row.project)
 
 
-def first_choice(environment: Mapping[str, str]) -> str:
-    """The model of somebody who has named none. Raises `UsageError` when no key says which it could be."""
-    for key, model in _FIRST_CHOICE:
-        if environment.get(key):
-            return model
-    raise UsageError(
-        "no model is set; name one with `-m PROVIDER/NAME` (such as `-m ollama/qwen3`), set `agent.model` in the "
-        "configuration, or set ANTHROPIC_API_KEY or OPENAI_API_KEY. `ebb demo` needs none of them"
-    )
-
-
 async def build_provider(config: Config, model: str, environment: Mapping[str, str], *, headless: bool) -> Provider:
-    """The model that `PROVIDER/NAME` stands for, ready to be asked. Raises `UsageError`, `ConfigError`, `AuthFailed`."""
+    """The model that `PROVIDER/NAME` stands for, ready to be asked. Raises `UsageError` and `AuthFailed`."""
     name, slash, model_name = model.partition("/")
     if not slash or not model_name or name not in PROVIDERS:
         raise UsageError(f"`{model}` is not a model; write PROVIDER/NAME with a provider of {', '.join(PROVIDERS)}")
@@ -250,61 +238,3 @@ async def _adapter(name: str, facts: ModelFacts, endpoint: Endpoint, wire: WireN
             set_window = config.context_window or config.provider(name).context_window
             facts = await live_facts(endpoint, facts, set_window)
             return Ollama(facts, find_window(facts, config), endpoint, wire)
-
-
-def overrides(config: Config, settings: ProviderConfig, model: str) -> dict[str, object]:
-    """What the configuration knows better than the registry: the flag first, then the model, the provider, `[agent]`."""
-    chosen = dict(settings.models.get(model, {}))
-    for window in (settings.context_window, config.context_window):
-        if window is not None:
-            chosen.setdefault("context_window", window)
-    if config.sources["agent.context_window"] == "command line":
-        chosen["context_window"] = config.context_window
-    return chosen
-
-
-def find_window(facts: ModelFacts, config: Config) -> Window:
-    """The window that a session works in, with its reserves. In a small window the reserves shrink with it."""
-    size = facts.context_window
-    output = config.max_output_tokens or min(facts.max_output_tokens, OUTPUT_TOKENS, size // 4)
-    buffer = min(config.context_window_buffer_tokens, size // 8)
-    return Window(size, min(output, facts.max_output_tokens), buffer, config.compact_trigger, config.hard_block)
-
-
-def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:
-    """Where a provider is reached, and the key for it. Raises `ConfigError` for a malformed URL, `AuthFailed` when there
-    is no key and one is needed: any server but ollama and those on this machine."""
-    variable, usual = _BASE_URLS[name]
-    url, source = usual, "the default"
-    if environment.get(variable):
-        url, source = environment[variable], f"environment {variable}"
-    if settings.base_url:
-        url, source = settings.base_url, f"`providers.{name}.base_url`"
-    if name == "ollama" and "://" not in url:
-        url = f"http://{url}"
-    host = _host(url, source)
-    key_name = settings.api_key_env or _KEYS.get(name)
-    key = environment.get(key_name) if key_name else None
-    if not key and name != "ollama" and not _is_loopback(host):
-        raise AuthFailed(f"there is no key for {name}: set the environment variable {key_name}, then start again")
-    return Endpoint(url.rstrip("/"), key or None, settings.timeout)
-
-
-def _host(url: str, source: str) -> str:
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise ConfigError(f"{source}: `{url}` is not a URL: {error}") from error
-    if parts.scheme not in ("http", "https") or not host:
-        raise ConfigError(f"{source}: `{url}` is not a URL; write it as `https://host/path`")
-    return host
-
-
-def _is_loopback(host: str) -> bool:
-    import ipaddress  # noqa: PLC0415  # deferred: only a run without a key asks
-
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")

@@ -1,5 +1,5 @@
-"""The system text: what every session is told, what the project says, where the session runs. It reads files once, at the
-start of a session; nothing in it changes until the next."""
+"""The system text: what every session is told, what the project says, where the session runs. Files are read once, at
+the start of a session; nothing in the text changes until the next."""
 
 import platform
 from datetime import date

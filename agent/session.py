@@ -73,9 +73,11 @@ class Session:
         spent: Spent | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`on_close` gives back what was opened for the session: its provider, its lock."""
         self._parts = parts
         self._conversation = conversation or Conversation()
         self._spent = spent or Spent()
+        self._spent_before = self._spent.cost or 0.0
         self._on_close = on_close
         self._interrupt = Interrupt()
         self._events: asyncio.Queue[Event | None] | None = None
@@ -97,7 +99,7 @@ class Session:
             recorder=parts.recorder,
             interrupt=self._interrupt,
             emit=self._emit,
-            spent=lambda: self._spent.cost or 0.0,
+            spent=lambda: (self._spent.cost or 0.0) - self._spent_before,
             limits=parts.limits,
             tail_tokens=parts.tail_tokens,
             effort=parts.effort,
@@ -199,7 +201,6 @@ class Session:
         """Ends what runs in the background and gives back what the session holds."""
         self._interrupt.request()
         await self._parts.workspace.jobs.close()
-        await self._parts.provider.close()
         if self._on_close is not None:
             await self._on_close()
 

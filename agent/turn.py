@@ -28,7 +28,7 @@ class Limits:
     steps: int | None = None
     """Requests that a turn may make."""
     cost: float | None = None
-    """US dollars that the session may cost before the next request is refused."""
+    """US dollars that may be spent before the next request is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Env:
     interrupt: Interrupt
     emit: Callable[[Event], None]
     spent: Callable[[], float]
-    """US dollars so far."""
+    """US dollars so far in this run."""
     limits: Limits = Limits()  # a frozen value
     tail_tokens: int = 8000
     effort: str | None = None

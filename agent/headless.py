@@ -1,0 +1,247 @@
+"""A session without a terminal: a prompt in, an answer or JSON lines out, and an exit code. It draws nothing."""
+
+import asyncio
+import json
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TextIO, TypeAlias
+
+from agent.compose import Sessions
+from agent.errors import AgentError, SchemaNotMet, UsageError
+from agent.events import (
+    CallDenied,
+    Event,
+    Noticed,
+    ReplyFinished,
+    RetryScheduled,
+    StepStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnFailed,
+    TurnFinished,
+)
+from agent.messages import Usage
+from agent.session import Session
+from tools.schema import mismatches
+
+Format: TypeAlias = Literal["text", "json", "stream-json"]
+StopReason: TypeAlias = Literal[
+    "answered", "failed", "denied", "step_limit", "cost_limit", "context", "schema", "rate_limited", "auth", "provider",
+    "interrupted",
+]  # fmt: skip
+
+_STOPS: Mapping[str, StopReason] = {
+    "error": "failed", "store": "failed", "empty_answer": "failed", "context": "context", "overflow": "context",
+    "schema": "schema", "rate_limit": "rate_limited", "auth": "auth",
+}  # fmt: skip
+_LIMITS: Mapping[str, str] = {
+    "step_limit": "stopped at `--max-turns`; raise it, or go on with `ebb -c`",
+    "cost_limit": "stopped at `--max-cost`; raise it, or go on with `ebb -c`",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a headless run is to do."""
+
+    prompt: str
+    format: Format = "text"
+    schema: Mapping[str, object] | None = None
+    """JSON Schema that the answer must meet."""
+    resume: str | None = None
+    """The beginning of the id of a session to go on with; empty for the newest of the project."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run has come to so far."""
+
+    session: str | None = None
+    result: str = ""
+    stop_reason: StopReason = "failed"
+    exit_code: int = 1
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = 0.0
+    steps: int = 0
+    files_changed: dict[str, None] = field(default_factory=dict)
+    denied: list[dict[str, object]] = field(default_factory=list)
+    error: dict[str, str] | None = None
+
+    def take(self, event: Event) -> None:
+        """Counts an event in."""
+        match event:
+            case StepStarted():
+                self.steps += 1
+            case ReplyFinished(usage=usage, cost=cost):
+                self.usage += usage
+                self.cost = None if cost is None or self.cost is None else self.cost + cost
+            case ToolFinished(changed=changed):
+                self.files_changed.update(dict.fromkeys(changed))
+            case CallDenied(name=name, arguments=arguments, rule=rule):
+                self.denied.append({"tool": name, "arguments": arguments, "rule": rule})
+            case TurnFinished(end=end, text=text):
+                self.result = text
+                self._end(end)
+            case TurnFailed(code=code, message=message, exit_code=exit_code):
+                self.fail(code, message, exit_code)
+            case _:
+                pass
+
+    def _end(self, end: str) -> None:
+        match end:
+            case "interrupted":
+                self.stop_reason, self.exit_code = "interrupted", 130
+            case "step_limit" | "cost_limit":
+                self.stop_reason, self.exit_code = ("step_limit" if end == "step_limit" else "cost_limit"), 6
+                self.error = {"code": end, "message": _LIMITS[end]}
+            case _ if self.denied:
+                self.stop_reason, self.exit_code = "denied", 5
+            case _:
+                self.stop_reason, self.exit_code = "answered", 0
+
+    def fail(self, code: str, message: str, exit_code: int) -> None:
+        self.stop_reason, self.exit_code = _STOPS.get(code, "provider"), exit_code
+        self.error = {"code": code, "message": message}
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "type": "result",
+            "session": self.session,
+            "result": self.result,
+            "stop_reason": self.stop_reason,
+            "usage": {**asdict(self.usage), "cost": self.cost},
+            "steps": self.steps,
+            "files_changed": list(self.files_changed),
+            "denied": self.denied,
+            "error": self.error,
+        }
+
+
+async def run(sessions: Sessions, job: Job, out: TextIO | None = None, err: TextIO | None = None) -> int:
+    """Does the job and prints it; the exit code. Raises `UsageError` before anything is printed, when the command line
+    asks for what cannot be."""
+    out, err = out or sys.stdout, err or sys.stderr
+    outcome = Outcome()
+    show = _printer(job.format, out, err)
+    try:
+        session = await sessions.open(job.resume)
+        outcome.session = session.id
+        try:
+            with _interrupted_by_signals(session):
+                await _converse(session, job, outcome, show)
+        finally:
+            await session.close()
+    except UsageError:
+        raise
+    except AgentError as error:
+        outcome.fail(error.code, str(error), error.exit_code)
+    finally:
+        await sessions.close()
+    _print_outcome(outcome, job.format, out, err)
+    return outcome.exit_code
+
+
+async def _converse(session: Session, job: Job, outcome: Outcome, show: Callable[[Event], None]) -> None:
+    prompt = job.prompt if job.schema is None else f"{job.prompt}\n\n{_schema_request(job.schema)}"
+    await _turn(session, prompt, outcome, show)
+    if job.schema is None or outcome.stop_reason not in ("answered", "denied"):
+        return
+    problems = _answer_problems(outcome, job.schema)
+    if problems:
+        again = f"Your answer does not match the JSON Schema: {'; '.join(problems)}. Answer again, with the JSON alone."
+        await _turn(session, again, outcome, show)
+        if outcome.stop_reason in ("answered", "denied") and (problems := _answer_problems(outcome, job.schema)):
+            raise SchemaNotMet(f"the answer does not match the schema: {'; '.join(problems)}")
+
+
+async def _turn(session: Session, prompt: str, outcome: Outcome, show: Callable[[Event], None]) -> None:
+    async for event in session.send(prompt):
+        outcome.take(event)
+        show(event)
+
+
+def _schema_request(schema: Mapping[str, object]) -> str:
+    wish = "When you are done, answer with one JSON value that matches this JSON Schema, and with nothing else:"
+    return f"{wish}\n{json.dumps(schema)}"
+
+
+def _answer_problems(outcome: Outcome, schema: Mapping[str, object]) -> list[str]:
+    """Why the answer does not meet the schema. An answer that does becomes the bare JSON text."""
+    fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n```\s*", outcome.result, re.DOTALL)
+    text = (fenced[1] if fenced else outcome.result).strip()
+    try:
+        value: Any = json.loads(text)
+    except ValueError as error:
+        return [f"it is not JSON ({error})"]
+    problems = mismatches(value, schema)
+    if not problems:
+        outcome.result = text
+    return problems
+
+
+def event_json(event: Event) -> dict[str, object]:
+    """An event as the JSON object that `stream-json` prints: its class name in snake case first, then its fields."""
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()
+    return {"type": name, **asdict(event)}
+
+
+def _printer(form: Format, out: TextIO, err: TextIO) -> Callable[[Event], None]:
+    if form == "stream-json":
+        return lambda event: _print_line(out, event_json(event))
+    watched = err.isatty()
+
+    def show(event: Event) -> None:
+        match event:
+            case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason):
+                print(f"ebb: {reason}; attempt {attempt} of {attempts} in {delay:.1f} s", file=err)
+            case Noticed(text=text):
+                print(f"ebb: {text}", file=err)
+            case ToolStarted(name=name, arguments=arguments) if watched:
+                print(f"ebb: {name} {json.dumps(arguments, ensure_ascii=False)[:200]}", file=err)
+            case _:
+                pass
+
+    return show
+
+
+def _print_line(out: TextIO, value: Mapping[str, object]) -> None:
+    out.write(json.dumps(value, ensure_ascii=False) + "\n")
+    out.flush()
+
+
+def _print_outcome(outcome: Outcome, form: Format, out: TextIO, err: TextIO) -> None:
+    if form != "text":
+        _print_line(out, outcome.as_json())
+        return
+    if outcome.result:
+        out.write(outcome.result.rstrip("\n") + "\n")
+        out.flush()
+    for call in outcome.denied:
+        print(f"ebb: denied {call['tool']}: {call['rule']}", file=err)
+    if outcome.denied:
+        print("ebb: allow it with `--permission-mode auto` or a rule such as `--allow 'bash(pytest)'`", file=err)
+    if outcome.error is not None:
+        print(f"ebb: {outcome.error['message']}", file=err)
+
+
+@contextmanager
+def _interrupted_by_signals(session: Session) -> Iterator[None]:
+    """Ctrl-C and a request to terminate interrupt the turn, so that it ends in order; a second one ends the process."""
+    loop = asyncio.get_running_loop()
+
+    def interrupt(number: signal.Signals) -> None:
+        session.interrupt()
+        loop.remove_signal_handler(number)
+
+    handled = (signal.SIGINT, signal.SIGTERM)
+    for number in handled:
+        loop.add_signal_handler(number, interrupt, number)
+    try:
+        yield
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,119 @@
+"""What `ebb` may be told on its command line, and the settings that follow from it. It starts no front end."""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
+    from agent.compose import Sessions
+    from agent.config import Config
+
+VERSION = "0.1.0"
+ID_LENGTH = 12
+"""Characters of a whole session id."""
+
+_TAKES_VALUE = {
+    "-p", "--prompt", "--output-format", "--output-schema", "--max-turns", "--max-cost", "--permission-mode", "--allow",
+    "--deny", "-m", "--model", "-C", "--cd", "--config",
+}  # fmt: skip
+
+
+def first_word(arguments: Sequence[str]) -> int | None:
+    """Where the first word stands that is neither a flag nor a flag's value; None when there is none, or after `--`."""
+    index = 0
+    while index < len(arguments):
+        word = arguments[index]
+        if word == "--":
+            return None
+        if not word.startswith("-") or word == "-":
+            return index
+        index += 2 if word in _TAKES_VALUE else 1
+    return None
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ebb",
+        description="A terminal coding agent whose context window never overflows and never forgets.",
+        epilog="Subcommands: ebb sessions list|show|delete, ebb config, ebb demo. `--` makes a first word a prompt. "
+        "Exit codes: 0 answered, 1 failed, 2 usage, 3 provider, 4 key, 5 denied, 6 limit reached, 7 context, 8 schema, "
+        "75 rate limit, 130 interrupted.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("words", nargs="*", metavar="PROMPT", help="open the terminal with this first message")
+    parser.add_argument(
+        "-p", "--prompt", metavar="TEXT", help="answer without a terminal; `-` reads the prompt from stdin"
+    )
+    add_common(parser)
+    headless = parser.add_argument_group("without a terminal")
+    headless.add_argument("--output-format", choices=("text", "json", "stream-json"), default="text")
+    headless.add_argument("--output-schema", metavar="FILE", help="JSON Schema that the answer must meet")
+    headless.add_argument("--max-turns", type=int, metavar="N", help="requests the run may make")
+    headless.add_argument("--max-cost", type=float, metavar="USD", help="dollars after which no request is made")
+    parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"))
+    parser.add_argument("--allow", action="append", metavar="RULE", help="let calls run, such as 'bash(git status)'")
+    parser.add_argument("--deny", action="append", metavar="RULE", help="never let calls run, such as 'write(.env)'")
+    parser.add_argument("--no-sandbox", action="store_true", help="run commands without a sandbox")
+    parser.add_argument("--ephemeral", action="store_true", help="keep nothing of the session")
+    session = parser.add_mutually_exclusive_group()
+    session.add_argument("-c", "--continue", dest="resume", action="store_const", const="", help="newest session")
+    session.add_argument("-r", "--resume", dest="pick", nargs="?", const="", metavar="ID", help="choose a session")
+    parser.add_argument("--version", action="version", version=f"ebb {VERSION}")
+    return parser
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-m", "--model", metavar="PROVIDER/NAME", help="anthropic/…, openai/…, openai-chat/…, ollama/…")
+    parser.add_argument("-C", "--cd", metavar="DIR", default=".", help="work in this folder")
+    parser.add_argument("--config", action="append", metavar="KEY=VALUE", default=[], help="set one configuration key")
+    parser.add_argument("--debug", action="store_true", help="show where an error comes from")
+
+
+def with_resume(arguments: Sequence[str]) -> list[str]:
+    """The arguments with `-r WORD` joined when WORD may be the beginning of a session's id; any other word is a prompt."""
+    joined: list[str] = []
+    for word in arguments:
+        if joined and joined[-1] in ("-r", "--resume"):
+            joined[-1] = f"--resume={word}" if re.fullmatch(r"[0-9a-f]{4,12}", word) else "--resume="
+            if joined[-1] != "--resume=":
+                continue
+        joined.append(word)
+    return ["--resume=" if word in ("-r", "--resume") else word for word in joined]
+
+
+def open_sessions(options: argparse.Namespace, *, interactive: bool) -> "Sessions":
+    """The sessions of the folder that the command line names, with its settings. Raises `UsageError`."""
+    from agent.compose import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
+    root, config = read_settings(options)
+    for notice in config.notices:
+        print(f"ebb: {notice}", file=sys.stderr)
+    return Sessions(config, root, os.environ, interactive=interactive, ephemeral=getattr(options, "ephemeral", False))
+
+
+def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
+    """The working folder and the configuration for it. Raises `UsageError`."""
+    from agent.config import load_config  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+    from agent.errors import UsageError  # noqa: PLC0415  # deferred likewise
+
+    root = Path(options.cd).expanduser()
+    if not root.is_dir():
+        raise UsageError(f"there is no folder `{options.cd}`; give one that exists with -C")
+    flags = {
+        key: value
+        for key, value in (
+            ("agent.model", options.model),
+            ("agent.permission_mode", getattr(options, "permission_mode", None)),
+            ("agent.max_turns", getattr(options, "max_turns", None)),
+            ("agent.max_cost", getattr(options, "max_cost", None)),
+            ("permissions.allow", getattr(options, "allow", None)),
+            ("permissions.deny", getattr(options, "deny", None)),
+            ("agent.sandbox", "off" if getattr(options, "no_sandbox", False) else None),
+        )
+        if value is not None
+    }
+    return root, load_config(root, os.environ, flags, tuple(options.config))

@@ -1,0 +1,132 @@
+"""The command line: arguments to a front end and an exit code. It knows neither models nor screens, only who does."""
+
+import argparse
+import asyncio
+import json
+import os
+import select
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui.arguments import ID_LENGTH, first_word, make_parser, open_sessions, with_resume
+
+if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
+    from agent.compose import Sessions
+
+SUBCOMMANDS = ("sessions", "config", "demo")
+_STDIN_WAIT = 2.0
+"""Seconds to wait for the first byte of a pipe that may never say anything."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `ebb` with the arguments after the program's name; the exit code. Errors are one sentence on stderr."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    from agent.errors import AgentError  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
+    try:
+        return _dispatch(arguments)
+    except AgentError as error:
+        print(f"ebb: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; the interpreter must not complain about it when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _dispatch(arguments: list[str]) -> int:
+    first = first_word(arguments)
+    if first is not None and arguments[first] in SUBCOMMANDS:
+        return _subcommand(arguments[first], arguments[:first], arguments[first + 1 :])
+    options = make_parser().parse_args(with_resume(arguments))
+    if options.prompt is not None:
+        return _headless(options)
+    return _terminal(options)
+
+
+def _headless(options: argparse.Namespace) -> int:
+    from agent import headless  # noqa: PLC0415  # deferred: only this front end needs it
+
+    prompt = _whole_prompt(options.prompt, options.words)
+    schema = _read_schema(options.output_schema) if options.output_schema else None
+    sessions = open_sessions(options, interactive=False)
+
+    async def run() -> int:
+        resume, word = await _resumed(options, sessions)
+        job = headless.Job(f"{word}\n{prompt}" if word else prompt, options.output_format, schema, resume)
+        return await headless.run(sessions, job)
+
+    return asyncio.run(run())
+
+
+def _terminal(options: argparse.Namespace) -> int:
+    from tui.app import run_terminal  # noqa: PLC0415  # deferred: headless runs start without Textual
+
+    sessions = open_sessions(options, interactive=True)
+
+    async def run() -> int:
+        resume, word = await _resumed(options, sessions)
+        first = " ".join([word, *options.words] if word else options.words)
+        return await run_terminal(sessions, resume=resume, choose=options.pick == "", first_message=first or None)
+
+    return asyncio.run(run())
+
+
+async def _resumed(options: argparse.Namespace, sessions: "Sessions") -> tuple[str | None, str]:
+    """The session to go on with, and a word after `-r` that turned out to belong to the prompt."""
+    if not options.pick:
+        return (options.resume if options.pick is None else ""), ""
+    if len(options.pick) == ID_LENGTH or await sessions.knows(options.pick):
+        return options.pick, ""
+    return "", options.pick
+
+
+def _whole_prompt(prompt: str, words: Sequence[str]) -> str:
+    """The prompt with what was piped in. Raises `UsageError` when there is nothing to ask."""
+    from agent.errors import UsageError  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
+    parts = [*words] if prompt == "-" else [prompt, *words]
+    if prompt == "-" or _has_piped_input():
+        parts.append(sys.stdin.buffer.read().decode("utf-8", "replace"))
+    whole = "\n\n".join(part.strip("\n") for part in parts if part.strip())
+    if not whole:
+        raise UsageError("there is no prompt; write one after `-p`, or pipe one in and write `-p -`")
+    return whole
+
+
+def _has_piped_input() -> bool:
+    """Whether stdin is a file, or a pipe that says something soon."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return False
+    if stat.S_ISREG(mode):
+        return True
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return False
+    return bool(select.select([sys.stdin], [], [], _STDIN_WAIT)[0])
+
+
+def _read_schema(name: str) -> dict[str, object]:
+    from agent.errors import UsageError  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
+    try:
+        schema = json.loads(Path(name).read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read the schema `{name}`: {error.strerror or error}") from error
+    except ValueError as error:
+        raise UsageError(f"the schema `{name}` is not JSON: {error}") from error
+    if not isinstance(schema, dict):
+        raise UsageError(f"the schema `{name}` must be a JSON object")
+    return schema
+
+
+def _subcommand(name: str, before: Sequence[str], after: Sequence[str]) -> int:
+    from tui import subcommands  # noqa: PLC0415  # deferred: only these commands need it
+
+    return subcommands.run(name, [*before, *after])

@@ -1,0 +1,126 @@
+"""`ebb sessions`, `ebb config` and `ebb demo`: what they print. They know no screen."""
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+
+from agent.config import OPTIONS
+from agent.messages import Assistant, Message, User
+from agent.recorder import encode_message
+from agent.session import SessionInfo
+from tui.arguments import add_common, open_sessions, read_settings
+from tui.sanitise import visible
+
+
+def run(name: str, arguments: Sequence[str]) -> int:
+    """Runs a subcommand with the arguments around its name; the exit code."""
+    return _COMMANDS[name](arguments)
+
+
+def _sessions(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="ebb sessions", description="The stored sessions.", allow_abbrev=False)
+    parser.add_argument("action", nargs="?", choices=("list", "show", "delete"), default="list")
+    parser.add_argument("id", nargs="?", help="the beginning of a session's id, for show and delete")
+    parser.add_argument("--all", action="store_true", help="the sessions of all projects")
+    parser.add_argument("--json", action="store_true", help="print JSON lines")
+    add_common(parser)
+    options = parser.parse_args(arguments)
+    if options.action != "list" and not options.id:
+        parser.error(f"which session? write `ebb sessions {options.action} ID`")
+
+    async def work() -> None:
+        sessions = open_sessions(options, interactive=False)
+        try:
+            match options.action:
+                case "list":
+                    _list(await sessions.recent(everywhere=options.all), as_json=options.json)
+                case "show":
+                    _show(await sessions.log(options.id), as_json=options.json)
+                case _:
+                    info = await sessions.delete(options.id)
+                    print(f"deleted {info.id}  {visible(info.title)}")
+        finally:
+            await sessions.close()
+
+    asyncio.run(work())
+    return 0
+
+
+def _list(found: Sequence[SessionInfo], *, as_json: bool) -> None:
+    for info in found:
+        if as_json:
+            fields = ("id", "title", "model", "updated_at", "messages", "project")
+            print(json.dumps({field: getattr(info, field) for field in fields}, ensure_ascii=False))
+        else:
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
+            print(f"{info.id}  {when}  {info.messages:>4}  {info.model}  {visible(info.title)}")
+    if not found and not as_json:
+        print("no sessions in this project yet; `ebb` starts one, `--all` lists those of other projects")
+
+
+def _show(messages: Sequence[Message], *, as_json: bool) -> None:
+    for position, message in enumerate(messages):
+        if as_json:
+            row = encode_message(message, position)
+            print(json.dumps({"role": row.role, **json.loads(row.body)}, ensure_ascii=False))
+            continue
+        match message:
+            case User() as user:
+                for output in user.outputs:
+                    print(f"  [{output.status}] {visible(output.text)}\n")
+                if user.text:
+                    print(f"> {visible(user.text)}\n")
+            case Assistant() as reply:
+                if reply.text:
+                    print(f"{visible(reply.text)}\n")
+                for call in reply.calls:
+                    print(f"  {call.name} {visible(json.dumps(call.arguments, ensure_ascii=False))}")
+
+
+def _config(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="ebb config", description="Every setting, its value and where it comes from.", allow_abbrev=False
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_common(parser)
+    options = parser.parse_args(arguments)
+    _, config = read_settings(options)
+    rows = {
+        option.key: (getattr(config, option.key.rpartition(".")[2]), config.sources[option.key], option.help)
+        for option in OPTIONS
+    }
+    for key in config.sources:
+        if key not in rows:
+            _, name, field = key.split(".", 2)
+            rows[key] = (getattr(config.provider(name), field), config.sources[key], "")
+    if options.json:
+        print(json.dumps({key: {"value": value, "source": source} for key, (value, source, _) in rows.items()}))
+        return 0
+    print(f"# {config.folders.config / 'config.toml'}, then {config.project / '.ebb' / 'config.toml'}")
+    for key, (value, source, text) in rows.items():
+        print(f"{key} = {_toml(value)}    # {source}{'; ' + text if text else ''}")
+    for notice in config.notices:
+        print(f"# {notice}")
+    return 0
+
+
+def _toml(value: object) -> str:
+    return "(not set)" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _demo(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="ebb demo",
+        description="A scripted model repairs a real bug with the real tools. No key and no network are needed.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--keep", metavar="DIR", help="leave the repaired project in this new folder")
+    options = parser.parse_args(arguments)
+    from tui.demo import run_demo  # noqa: PLC0415  # deferred: only this command needs it
+
+    return run_demo(options.keep)
+
+
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"sessions": _sessions, "config": _config, "demo": _demo}
