@@ -175,7 +175,7 @@ def reindented(new: str, wanted: list[str], found: list[str]) -> str:
 
 
 def _counterparts(lines: list[str], wanted: list[str], found: list[str]) -> list[str | None]:
-    """For new lines whose indents do not tell levels apart: the file's line with the same words, or in the same place."""
+    """For lines whose indents do not tell levels apart: the file's line with the same words, or in the same place."""
     same_words = {old.strip(): here for old, here in zip(wanted, found, strict=True)}
     in_place: list[str | None] = list(found) if len(found) == len(lines) else [None] * len(lines)
     return [same_words.get(line.strip(), here) for line, here in zip(lines, in_place, strict=True)]
