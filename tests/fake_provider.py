@@ -1,11 +1,11 @@
-"""A model server on loopback that answers from a script, on all four wires. It knows sockets, `fake_frames` the formats.
+"""A model server on loopback that answers from a script, on all four wires. It knows sockets, `fake_frames` formats.
 
     with FakeProvider([Turn(text="hi"), Turn(calls=(Call("read", {"path": "a.txt"}),))]) as server:
         ...                                  # base_url: server.url, for every wire
         server.requests[0].body["messages"]  # what was asked, parsed
 
-One answer of the script is used up by each request to a model, in order; when none is left the answer is a 400. A member
-of the script may also be a function from the request to a `Turn`, which, when it is the last one, answers all that follow.
+Each request to a model uses up one answer of the script, in order; when none is left the answer is a 400. A member of
+the script may also be a function from the request to a `Turn`; the last one of a script answers all that follow.
 
 POST /v1/messages, /v1/responses, /v1/chat/completions (each also without /v1), /api/chat, /api/show.
 """
