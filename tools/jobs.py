@@ -1,14 +1,44 @@
-"""Background commands of one session. A job knows its process and its output file, not why it runs."""
+"""Background commands of one session. A job knows its program and its output file, not why it runs."""
 
+import asyncio
 from dataclasses import dataclass, field
+
+from tools.process import Program
+
+
+@dataclass(slots=True)
+class Job:
+    id: str
+    command: str
+    program: Program
+    shown: int = 0
+    """Bytes of its output that were handed out."""
+    shown_newlines: int = 0
 
 
 @dataclass(slots=True)
 class Jobs:
-    """The background jobs of one session, by id."""
+    """The background jobs of one session, by id, and what commands in the foreground left running."""
 
-    running: dict[str, object] = field(default_factory=dict)
+    by_id: dict[str, Job] = field(default_factory=dict)
+    leftovers: list[Program] = field(default_factory=list)
+
+    def add(self, command: str, program: Program) -> Job:
+        job = Job(f"job-{len(self.by_id) + 1}", command, program)
+        self.by_id[job.id] = job
+        return job
+
+    def look_after(self, program: Program) -> None:
+        """Takes over a program that has exited while a child of it still runs."""
+        self.leftovers = [left for left in self.leftovers if not left.is_over] + [program]
+
+    @property
+    def running(self) -> tuple[Job, ...]:
+        return tuple(job for job in self.by_id.values() if job.program.code is None)
 
     async def close(self) -> None:
         """Ends every job that still runs, with all its children."""
-        self.running.clear()
+        programs = [job.program for job in self.by_id.values()] + self.leftovers
+        await asyncio.gather(*(program.close() for program in programs))
+        self.by_id.clear()
+        self.leftovers.clear()

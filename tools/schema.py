@@ -1,8 +1,18 @@
 """Arguments checked against JSON Schema before a tool sees them. It knows no tool."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tools.base import Arguments, ToolError
+
+
+def object_of(properties: Mapping[str, object], required: Sequence[str]) -> Mapping[str, object]:
+    """The schema of arguments: these properties and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }
 
 
 def check(arguments: Arguments, schema: Mapping[str, object], tool: str) -> None:

@@ -1,0 +1,367 @@
+"""Anthropic's Messages API: requests to bodies, events to chunks. It knows no other provider and no session."""
+
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent.context.budget import Window
+from agent.errors import AuthFailed
+from agent.messages import (
+    Assistant,
+    AssistantPart,
+    Image,
+    Message,
+    Opaque,
+    Reasoning,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolOutput,
+    Usage,
+    User,
+    UserPart,
+)
+from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
+from agent.providers.decoding import (
+    NO_OUTPUT,
+    clean,
+    converse,
+    count,
+    make_call,
+    make_reply,
+    next_free,
+    read_arguments,
+    wire_name,
+)
+from agent.providers.http import HttpWire, Json, Origin, Wire, open_client
+from agent.providers.sdk import RawResponse, SdkWire
+
+if TYPE_CHECKING:
+    import anthropic
+
+ORIGIN = "https://api.anthropic.com"
+VERSION = "2026-10-21"
+"""The version of the API that this file is written for, which is the SDK's."""
+
+EPHEMERAL: Json = {"type": "ephemeral"}
+BUDGETS = {"minimal": 1024, "low": 2048, "high": 16384, "xhigh": 32768, "max": 65536}
+"""Thinking tokens by effort, for models that want a budget."""
+USUAL_BUDGET = 8192
+LEAST_BUDGET = 1024
+"""The smallest that the API takes."""
+
+STOPS: dict[str, StopReason] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "tool_use": "calls",
+    "max_tokens": "max_tokens",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "overflow",
+    "pause_turn": "pause",
+}
+
+
+class Anthropic:
+    """A model behind the Messages API, at Anthropic or at a server that speaks like it."""
+
+    def __init__(
+        self, facts: ModelFacts, window: Window, endpoint: Endpoint, wire: Literal["sdk", "http"] = "http"
+    ) -> None:
+        self.facts = facts
+        self.window = window
+        self._origin = Origin(facts.id, endpoint)
+        self._wire: Wire = http_wire(self._origin) if wire == "http" else sdk_wire(self._origin)
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        return converse(self._wire, body(request, self.facts), Decoder(self._origin), self._origin)
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+
+def root(endpoint: Endpoint) -> str:
+    """The server's address without the version, which belongs to the path."""
+    return (endpoint.base_url or ORIGIN).rstrip("/").removesuffix("/v1")
+
+
+def key_headers(endpoint: Endpoint) -> dict[str, str]:
+    """The older header, for servers that speak like Anthropic's did."""
+    return {"x-api-key": endpoint.key} if endpoint.key else {}
+
+
+def http_wire(origin: Origin) -> Wire:
+    headers = {"accept": "text/event-stream", "anthropic-version": VERSION, **key_headers(origin.endpoint)}
+    if origin.endpoint.key:
+        headers["authorization"] = f"Bearer {origin.endpoint.key}"
+    return HttpWire(origin, f"{root(origin.endpoint)}/v1/messages", headers)
+
+
+def sdk_wire(origin: Origin) -> Wire:
+    return SdkWire("anthropic", origin, make_client, send)
+
+
+def send(client: "anthropic.AsyncAnthropic", body: Json) -> AbstractAsyncContextManager[RawResponse]:
+    return client.messages.with_streaming_response.create(**body)
+
+
+def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
+    """The SDK's client. Without a key it looks for credentials of its own, but only for Anthropic's own server."""
+    import anthropic  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
+
+    endpoint, ours = origin.endpoint, root(origin.endpoint) == ORIGIN
+    headers: dict[str, Any] = dict(key_headers(endpoint))
+    if not endpoint.key and not ours:
+        headers["Authorization"] = anthropic.omit
+    http_client = open_client(endpoint)
+    client = anthropic.AsyncAnthropic(
+        api_key=endpoint.key or (None if ours else "none"),
+        default_headers=headers,
+        base_url=root(endpoint),
+        max_retries=0,
+        timeout=http_client.timeout,
+        http_client=http_client,
+    )
+    if client.api_key is None and client.auth_token is None and client.credentials is None:
+        raise AuthFailed(f"no key for {origin.model}. Set `ANTHROPIC_API_KEY`.")
+    return client
+
+
+def body(request: Request, facts: ModelFacts) -> Json:
+    """The JSON body of a request."""
+    messages = _messages(request.messages, facts)
+    content: Json = {
+        "model": facts.name,
+        "max_tokens": request.max_output_tokens,
+        "messages": messages,
+        "stream": True,
+        **_thinking(request, facts),
+    }
+    if request.system.strip():
+        content["system"] = [{"type": "text", "text": clean(request.system), "cache_control": EPHEMERAL}]
+    if request.tools:
+        content["tools"] = [
+            {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+            for tool in request.tools
+        ]
+        if "system" not in content:
+            content["tools"][-1]["cache_control"] = EPHEMERAL
+    _mark_cached(messages)
+    return content
+
+
+def _thinking(request: Request, facts: ModelFacts) -> Json:
+    if facts.thinking == "adaptive":
+        if request.effort == "none":
+            return {}
+        thinking: Json = {"thinking": {"type": "adaptive", "display": "summarized"}}
+        if request.effort:
+            thinking["output_config"] = {"effort": "low" if request.effort == "minimal" else request.effort}
+        return thinking
+    budget = min(BUDGETS.get(request.effort or "", USUAL_BUDGET), request.max_output_tokens // 2)
+    if facts.thinking != "budget" or request.effort == "none" or budget < LEAST_BUDGET:
+        return {}
+    if not _thought_so_far(request.messages, facts):
+        return {}
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def _thought_so_far(messages: Sequence[Message], facts: ModelFacts) -> bool:
+    """False in the middle of a turn that was begun without thinking: models with a budget refuse to start it there."""
+    for message in reversed(messages):
+        if isinstance(message, User):
+            if not message.outputs:
+                return True
+        elif message.calls:
+            return message.model == facts.id and isinstance(message.parts[0], Reasoning | Opaque)
+    return True
+
+
+def _messages(messages: Sequence[Message], facts: ModelFacts) -> list[Json]:
+    converted: list[Json] = []
+    taken: set[str] = set()
+    ids: dict[str, str] = {}
+    for message in messages:
+        if isinstance(message, Assistant):
+            ids |= _call_ids(message, taken)
+            role, blocks = "assistant", _assistant_blocks(message, facts, ids)
+        else:
+            role, blocks = "user", _user_blocks(message, ids)
+        if not blocks:
+            continue
+        if converted and converted[-1]["role"] == role:
+            converted[-1]["content"] += blocks
+        else:
+            converted.append({"role": role, "content": blocks})
+    return converted
+
+
+def _call_ids(message: Assistant, taken: set[str]) -> dict[str, str]:
+    """The ids of calls as this API takes them: of few characters, and no id twice in a conversation."""
+    ids: dict[str, str] = {}
+    for call in message.calls:
+        ids[call.id] = next_free(re.sub(r"[^a-zA-Z0-9_-]", "_", call.id) or "call", taken)
+        taken.add(ids[call.id])
+    return ids
+
+
+def _user_blocks(message: User, ids: dict[str, str]) -> list[Json]:
+    """Outputs first, as the API wants them."""
+    blocks = [_output(output, ids.get(output.call_id, output.call_id)) for output in message.outputs]
+    return blocks + [block for part in message.parts for block in _user_block(part)]
+
+
+def _user_block(part: UserPart) -> list[Json]:
+    match part:
+        case Text(text=text):
+            return [{"type": "text", "text": clean(text)}] if text.strip() else []
+        case Image():
+            return [_image(part)]
+        case ToolOutput():
+            return []
+
+
+def _output(output: ToolOutput, call_id: str) -> Json:
+    content = [_image(image) for image in output.images]
+    if output.text.strip() or not content:
+        content.insert(0, {"type": "text", "text": clean(output.text) if output.text.strip() else NO_OUTPUT})
+    block: Json = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+    if output.status != "done":
+        block["is_error"] = True
+    return block
+
+
+def _image(image: Image) -> Json:
+    return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
+
+
+def _assistant_blocks(message: Assistant, facts: ModelFacts, ids: dict[str, str]) -> list[Json]:
+    own = message.model == facts.id
+    return [block for part in message.parts for block in _assistant_block(part, own, ids)]
+
+
+def _assistant_block(part: AssistantPart, own: bool, ids: dict[str, str]) -> list[Json]:
+    match part:
+        case Text(text=text, native=native):
+            if own and native:
+                return [dict(native)]
+            return [{"type": "text", "text": clean(text)}] if text.strip() else []
+        case ToolCall(id=id, name=name, arguments=arguments):
+            return [{"type": "tool_use", "id": ids[id], "name": wire_name(name), "input": dict(arguments)}]
+        case Reasoning(native=native) | Opaque(native=native):
+            return [dict(native)] if own else []
+
+
+def _mark_cached(messages: list[Json]) -> None:
+    """Marks the end of the conversation, to be read by the next request, and the end of the previous one, to be read
+    by this request even when many blocks have come since."""
+    _mark(messages[-1:])
+    replies = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+    if replies:
+        _mark(messages[: replies[-1]][-1:])
+
+
+def _mark(last: list[Json]) -> None:
+    for message in last:
+        blocks = message["content"]
+        for index in reversed(range(len(blocks))):
+            if blocks[index]["type"] not in ("thinking", "redacted_thinking"):
+                blocks[index] = {**blocks[index], "cache_control": EPHEMERAL}
+                return
+
+
+@dataclass(slots=True)
+class Decoder:
+    """Raw Messages events in, chunks out."""
+
+    origin: Origin
+    finished: bool = False
+    _blocks: dict[int, Json] = field(default_factory=dict)
+    _inputs: dict[int, list[str]] = field(default_factory=dict)
+    """The pieces of JSON input of a block. They are joined once: joining at each piece would be quadratic."""
+    _sizes: dict[int, int] = field(default_factory=dict)
+    _usage: Json = field(default_factory=dict)
+    _stop: StopReason = "end"
+
+    @property
+    def complete(self) -> bool:
+        return self.finished
+
+    def feed(self, event: Json) -> Iterator[Chunk]:
+        match event.get("type"):
+            case "message_start":
+                self._count(event["message"].get("usage"))
+            case "content_block_start":
+                yield from self._start(event["index"], dict(event["content_block"]))
+            case "content_block_delta":
+                yield from self._add(event["index"], event["delta"])
+            case "message_delta":
+                self._count(event.get("usage"))
+                self._stop = STOPS.get(event["delta"].get("stop_reason") or "", self._stop)
+            case "message_stop":
+                self.finished = True
+            case "error":
+                raise self.origin.failure(200, {}, event)
+
+    def reply(self) -> Reply:
+        usage = Usage(
+            input=count(self._usage.get("input_tokens")),
+            cache_read=count(self._usage.get("cache_read_input_tokens")),
+            cache_write=count(self._usage.get("cache_creation_input_tokens")),
+            output=count(self._usage.get("output_tokens")),
+        )
+        parts = [self._part(index) for index in sorted(self._blocks)]
+        return make_reply(parts, self.origin.model, usage, self._stop)
+
+    def _count(self, usage: Json | None) -> None:
+        """Later counts replace earlier ones; a count that is absent leaves the earlier one as it is."""
+        self._usage |= {name: value for name, value in (usage or {}).items() if value is not None}
+
+    def _start(self, index: int, block: Json) -> Iterator[Chunk]:
+        self._blocks[index] = block
+        if block["type"] == "tool_use":
+            self._sizes[index] = 0
+            yield self._call_chunk(index)
+        elif block["type"] == "text" and block["text"]:
+            yield TextChunk(clean(block["text"]))
+
+    def _add(self, index: int, delta: Json) -> Iterator[Chunk]:
+        block = self._blocks[index]
+        match delta.get("type"):
+            case "text_delta":
+                block["text"] += delta["text"]
+                yield TextChunk(clean(delta["text"]))
+            case "thinking_delta":
+                block["thinking"] += delta["thinking"]
+                yield ReasoningChunk(clean(delta["thinking"]))
+            case "signature_delta":
+                block["signature"] = delta["signature"]
+            case "citations_delta":
+                block["citations"] = [*(block.get("citations") or []), delta["citation"]]
+            case "input_json_delta":
+                self._inputs.setdefault(index, []).append(delta["partial_json"])
+                if index in self._sizes and delta["partial_json"]:
+                    self._sizes[index] += len(delta["partial_json"])
+                    yield self._call_chunk(index)
+
+    def _call_chunk(self, index: int) -> CallChunk:
+        return CallChunk(list(self._sizes).index(index), clean(self._blocks[index]["name"]), self._sizes[index])
+
+    def _part(self, index: int) -> AssistantPart:
+        block, source = self._blocks[index], "".join(self._inputs.get(index, ()))
+        match block["type"]:
+            case "text":
+                plain = set(block) <= {"type", "text", "citations"} and not block.get("citations")
+                return Text(clean(block["text"]), None if plain else block)
+            case "tool_use" if not source and block.get("input"):
+                return ToolCall(block["id"], block["name"], block["input"])
+            case "tool_use":
+                return make_call(block["id"], block["name"], source)
+            case "thinking":
+                block["thinking"] = clean(block["thinking"])
+                return Reasoning(block["thinking"], block)
+            case "redacted_thinking":
+                return Reasoning("", block)
+            case _:
+                return Opaque({**block, "input": dict(read_arguments(source)[0])} if source else block)

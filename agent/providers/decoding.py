@@ -1,0 +1,156 @@
+"""What the decoders share: running one over a stream, reading arguments, keeping calls answerable. It knows no wire."""
+
+import json
+import re
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import NoReturn, Protocol
+
+from agent.errors import ProviderError
+from agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall, Usage
+from agent.providers.base import Chunk, Reply
+from agent.providers.http import Json, Origin, Wire, cut, drain
+
+NO_OUTPUT = "(no output)"
+"""Stands for an empty output: most wires refuse an empty text."""
+
+
+class Decoder(Protocol):
+    """Raw events of one answer in, chunks out."""
+
+    @property
+    def finished(self) -> bool:
+        """True after the last frame: nothing more is expected."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """True when the answer is whole, even if the stream ends here."""
+        ...
+
+    def feed(self, event: Json) -> Iterator[Chunk]:
+        """The chunks that an event adds. Raises what an error frame stands for."""
+        ...
+
+    def reply(self) -> Reply:
+        """The whole answer."""
+        ...
+
+
+def decode(events: Iterable[Json], decoder: Decoder, origin: Origin) -> Iterator[Chunk]:
+    """The chunks of a recorded stream, ending in one `Reply`."""
+    for event in events:
+        yield from _fed(decoder, event, origin)
+        if decoder.finished:
+            break
+    if not decoder.complete:
+        raise cut(origin)
+    yield decoder.reply()
+
+
+async def converse(wire: Wire, body: Json, decoder: Decoder, origin: Origin) -> AsyncGenerator[Chunk, None]:
+    """The chunks of one answer as they arrive, ending in one `Reply`."""
+    async with aclosing(wire.events(body)) as events:
+        async for event in events:
+            for chunk in _fed(decoder, event, origin):
+                yield chunk
+            if decoder.finished:
+                await drain(events)
+                break
+    if not decoder.complete:
+        raise cut(origin)
+    yield decoder.reply()
+
+
+def _fed(decoder: Decoder, event: Json, origin: Origin) -> Iterator[Chunk]:
+    """What the decoder makes of an event; an event of a shape that the wire does not have is a cut stream, no crash."""
+    try:
+        yield from decoder.feed(event)
+    except ProviderError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise cut(origin) from error
+
+
+def make_reply(parts: Sequence[AssistantPart], model: str, usage: Usage, stop: StopReason) -> Reply:
+    """The reply in the form that the rest of the program relies on: calls can be answered one by one, and the reason
+    for stopping agrees with them."""
+    kept = _with_unique_ids([part for part in parts if not (isinstance(part, Text) and not part.text)])
+    has_calls = any(isinstance(part, ToolCall) for part in kept)
+    if stop in ("end", "calls"):  # some servers say one when they mean the other
+        stop = "calls" if has_calls else "end"
+    return Reply(Assistant(tuple(kept), model), usage, stop)
+
+
+def _with_unique_ids(parts: Sequence[AssistantPart]) -> list[AssistantPart]:
+    seen: set[str] = set()
+    unique: list[AssistantPart] = []
+    for part in parts:
+        if isinstance(part, ToolCall):
+            part = replace(part, id=next_free(part.id or "call", seen))
+            seen.add(part.id)
+        unique.append(part)
+    return unique
+
+
+def next_free(name: str, taken: set[str]) -> str:
+    """The name, or the first of `name-2`, `name-3`, … that is not taken."""
+    count, free = 1, name
+    while free in taken:
+        count += 1
+        free = f"{name}-{count}"
+    return free
+
+
+def make_call(id: str, name: str, source: str) -> ToolCall:
+    """A call from its argument text. What cannot be read becomes the call's `problem`."""
+    source = clean(source)
+    arguments, problem = read_arguments(source)
+    if not name:
+        problem = "the call names no tool: name one of the tools you were given"
+    return ToolCall(clean(id), clean(name), arguments, source, problem)
+
+
+def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
+    """The arguments, and why they cannot be read. No text at all means no arguments."""
+    if not source.strip():
+        return {}, ""
+    try:
+        arguments = json.loads(source, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        return {}, f"the arguments are not valid JSON ({error}): send them again, whole"
+    if not isinstance(arguments, dict):
+        return {}, "the arguments are not a JSON object: send an object with the tool's parameters"
+    if "\\u" in source and not _is_text(json.dumps(arguments, ensure_ascii=False)):
+        return {}, "the arguments hold half of a surrogate pair: send the character whole"
+    return arguments, ""
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON value")
+
+
+def clean(text: str) -> str:
+    """The text as it can be encoded: surrogates that arrived apart are joined, single ones replaced."""
+    if text.isascii() or _is_text(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def wire_name(name: str) -> str:
+    """A tool name that every server takes, for calls whose name the model made up."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
+
+
+def count(value: object) -> int:
+    """A number of tokens, from a field that may be absent or null."""
+    return max(value, 0) if isinstance(value, int) else 0

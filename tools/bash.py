@@ -1,0 +1,118 @@
+"""The `bash` tool: runs a command line in the working folder."""
+
+import secrets
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from tools.arguments import flag, number, text
+from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from tools.described import description_beside
+from tools.printed import printed
+from tools.process import Program, start
+from tools.schema import object_of
+from tools.shell import argv_of, child_environment
+
+DEFAULT_SECONDS, MOST_SECONDS = 120, 600
+
+
+class Bash:
+    name = "bash"
+    description = description_beside(__file__)
+    effect: Effect = "run"
+    schema = object_of(
+        {
+            "command": {"type": "string"},
+            "timeout": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MOST_SECONDS,
+                "description": "seconds, default 120",
+            },
+            "background": {"type": "boolean"},
+        },
+        required=("command",),
+    )
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return (command_line(arguments),)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        command = command_line(arguments)
+        if flag(arguments, "background"):
+            return _run_in_background(command, workspace)
+        return await _run_to_its_end(command, number(arguments, "timeout", DEFAULT_SECONDS), workspace)
+
+
+def command_line(arguments: Arguments) -> str:
+    command = text(arguments, "command")
+    if not command.strip():
+        raise ToolError("the command is empty: say what to run")
+    if "\0" in command:
+        raise ToolError("the command holds a NUL character: leave it out, or let `printf '\\0'` make it")
+    return command
+
+
+def how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+def _run_in_background(command: str, workspace: Workspace) -> Result:
+    job = workspace.jobs.add(command, _started(command, workspace, None))
+    return Result(f"{job.id} is running; bash_output gives what it prints, bash_kill ends it", whole=job.program.log)
+
+
+async def _run_to_its_end(command: str, seconds: int, workspace: Workspace) -> Result:
+    program = _started(command, workspace, workspace.progress)
+    try:
+        in_time = await program.wait(seconds)
+        if not in_time or program.problem:
+            await program.end()
+    except BaseException:
+        await program.close()
+        raise
+    if program.is_over or not in_time:
+        await program.close()
+    else:
+        workspace.jobs.look_after(program)
+    return _told(program, None if in_time else seconds)
+
+
+def _told(program: Program, timeout: int | None) -> Result:
+    shown = printed(program.log, 0, program.size, program.newlines)
+    told = [shown.text.rstrip("\n") or "no output", program.problem]
+    if timeout is not None:
+        told.append(f"ended: not finished after {timeout} s; give a longer `timeout`, or set `background`")
+    else:
+        told.append(how_it_ended(program.code or 0))
+    if not program.is_over:
+        told.append("what it started in the background still runs, until the session ends")
+    if shown.is_whole and program.is_over:
+        program.log.unlink(missing_ok=True)
+    failed = timeout is not None or program.code != 0 or bool(program.problem)
+    whole = None if shown.is_whole else program.log
+    return Result("\n".join(part for part in told if part), whole=whole, failed=failed)
+
+
+def _started(command: str, workspace: Workspace, heard: Callable[[str], None] | None) -> Program:
+    try:
+        workspace.outputs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        log = workspace.outputs / f"bash-{secrets.token_hex(4)}.txt"
+        return start(argv_of(command), workspace.root, child_environment(), log, heard)
+    except OSError as error:
+        raise ToolError(_why_not_started(error, command, workspace.root)) from error
+    except UnicodeEncodeError as error:
+        raise ToolError("the command holds characters that no program takes: write them as escapes") from error
+
+
+def _why_not_started(error: OSError, command: str, root: Path) -> str:
+    if not root.is_dir():
+        return f"the working folder `{root}` is gone: ask the user what to do"
+    if isinstance(error, OSError) and error.errno == 7:  # E2BIG
+        return f"the command is too long ({len(command)} characters): write it to a file and run that"
+    return f"the command could not be started: {error}"

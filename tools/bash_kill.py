@@ -1,0 +1,24 @@
+"""The `bash_kill` tool: ends a background job."""
+
+from tools.base import Arguments, Effect, Result, Workspace
+from tools.bash_output import job_of, news_of
+from tools.described import description_beside
+from tools.schema import object_of
+
+
+class BashKill:
+    name = "bash_kill"
+    description = description_beside(__file__)
+    effect: Effect = "none"
+    schema = object_of(
+        {"job": {"type": "string"}},
+        required=("job",),
+    )
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return (job_of(arguments, workspace).command,)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        job = job_of(arguments, workspace)
+        await job.program.close()
+        return Result(news_of(job).text, whole=job.program.log)

@@ -1,0 +1,56 @@
+"""The `bash_output` tool: what a background job has printed since the last look."""
+
+from tools.arguments import number, text
+from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from tools.bash import how_it_ended
+from tools.described import description_beside
+from tools.jobs import Job
+from tools.printed import printed
+from tools.schema import object_of
+
+MOST_SECONDS = 60
+
+
+class BashOutput:
+    name = "bash_output"
+    description = description_beside(__file__)
+    effect: Effect = "none"
+    schema = object_of(
+        {
+            "job": {"type": "string"},
+            "wait": {"type": "integer", "minimum": 0, "maximum": MOST_SECONDS, "description": "seconds"},
+        },
+        required=("job",),
+    )
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return (job_of(arguments, workspace).command,)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        job = job_of(arguments, workspace)
+        await job.program.wait_for_news(number(arguments, "wait", 0), job.shown)
+        return news_of(job)
+
+
+def job_of(arguments: Arguments, workspace: Workspace) -> Job:
+    name = text(arguments, "job")
+    job = workspace.jobs.by_id.get(name)
+    if job is None:
+        known = ", ".join(workspace.jobs.by_id) or "none"
+        raise ToolError(f"there is no job `{name}`; jobs of this session: {known}")
+    return job
+
+
+def news_of(job: Job) -> Result:
+    """What the job printed since the last look, and how it stands."""
+    program = job.program
+    end, newlines = program.size, program.newlines
+    shown = printed(program.log, job.shown, end, newlines - job.shown_newlines)
+    job.shown, job.shown_newlines = end, newlines
+    state = "still running" if program.code is None else how_it_ended(program.code)
+    told = [shown.text.rstrip("\n") or "no new output", program.problem, f"{job.id}: {state}"]
+    return Result(
+        "\n".join(part for part in told if part),
+        whole=None if shown.is_whole else program.log,
+        failed=bool(program.code),
+    )

@@ -1,0 +1,153 @@
+"""Regular files read and written safely. It knows bytes and folders, not what a text is.
+
+A resolved path holds no symbolic link. So every folder on the way is opened without following one, and a link that
+someone puts in place between the check and the use is an error, never another file.
+"""
+
+import asyncio
+import os
+import secrets
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from tools.base import ToolError
+from tools.truncate import printable
+
+T = TypeVar("T")
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes of the largest file that is read into memory."""
+
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_one_at_a_time = threading.Lock()
+
+
+async def undivided(work: Callable[[], T]) -> T:
+    """The work done in a thread, one such work at a time; a cancelled caller still waits until it has ended."""
+    task = asyncio.ensure_future(asyncio.to_thread(_alone, work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+def _alone(work: Callable[[], T]) -> T:
+    with _one_at_a_time:
+        return work()
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a regular file. Raises `ToolError` for anything else."""
+    with _explained("read", path), _folder(path.parent) as folder:
+        descriptor = os.open(path.name or ".", _READ, dir_fd=folder)
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            _insist_on_regular(path, status)
+            if status.st_size > LARGEST:
+                size = f"{status.st_size / 1e6:.0f} MB"
+                raise ToolError(f"`{shown(path)}` is too large ({size}): look at parts of it with grep, or sed in bash")
+            return file.read()
+
+
+def content_of(path: Path) -> bytes | None:
+    """The content of a regular file, or None when there is no file."""
+    return read_bytes(path) if os.path.lexists(path) else None
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Puts the content in place at once: readers see the old file or the new one. An existing file keeps its mode."""
+    with _explained("write", path), _folder(path.parent, create=True) as folder:
+        status = _status(path.name, folder)
+        if status is not None:
+            _insist_on_regular(path, status)
+            if not os.access(path.name, os.W_OK, dir_fd=folder):
+                raise PermissionError(13, "Permission denied")
+        temporary = f".{path.name[:80]}.{secrets.token_hex(4)}.tmp"
+        try:
+            _fill(os.open(temporary, _CREATE, 0o666, dir_fd=folder), content, status)
+            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            if _status(temporary, folder) is not None:
+                os.unlink(temporary, dir_fd=folder)
+            raise
+
+
+def delete(path: Path) -> None:
+    """Deletes a regular file."""
+    with _explained("delete", path), _folder(path.parent) as folder:
+        _insist_on_regular(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
+        os.unlink(path.name, dir_fd=folder)
+
+
+def shown(path: Path) -> str:
+    return printable(str(path))
+
+
+def _fill(descriptor: int, content: bytes, replaced: os.stat_result | None) -> None:
+    with open(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+        if replaced is not None:
+            os.fchmod(descriptor, stat.S_IMODE(replaced.st_mode))
+
+
+def _status(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _insist_on_regular(path: Path, status: os.stat_result) -> None:
+    kind = stat.S_IFMT(status.st_mode)
+    if kind == stat.S_IFREG:
+        return
+    if kind == stat.S_IFDIR:
+        raise ToolError(f"`{shown(path)}` is a folder: list it with glob, or `ls` in bash")
+    names = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a symbolic link that was just put there"}
+    raise ToolError(f"`{shown(path)}` is {names.get(kind, 'a device')}, not a regular file: choose another path")
+
+
+@contextmanager
+def _folder(path: Path, create: bool = False) -> Iterator[int]:
+    """A descriptor of the folder, reached from the file system's root without following a link."""
+    descriptor = os.open(path.anchor, _FOLDER)
+    try:
+        for name in path.parts[1:]:
+            try:
+                inner = os.open(name, _FOLDER, dir_fd=descriptor)
+            except FileNotFoundError:
+                if not create:
+                    raise
+                os.mkdir(name, dir_fd=descriptor)
+                inner = os.open(name, _FOLDER, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _explained(verb: str, path: Path) -> Iterator[None]:
+    """Turns the system's errors into sentences for the model."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ToolError(f"cannot {verb} `{shown(path)}`: no such file") from error
+    except NotADirectoryError as error:
+        raise ToolError(f"cannot {verb} `{shown(path)}`: a part of the path is a file, not a folder") from error
+    except PermissionError as error:
+        raise ToolError(f"cannot {verb} `{shown(path)}`: permission denied") from error
+    except OSError as error:
+        name = shown(path) if len(str(path)) < 500 else shown(path)[:200] + "…"
+        raise ToolError(f"cannot {verb} `{name}`: {(error.strerror or str(error)).lower()}") from error

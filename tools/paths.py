@@ -1,0 +1,49 @@
+"""Paths as the model writes them, made absolute and real. It decides nothing about which of them are allowed."""
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from tools.base import ToolError, Workspace
+from tools.truncate import printable
+
+
+def resolve(written: str, workspace: Workspace) -> Path:
+    """The absolute path that is meant, every symbolic link followed; the file need not exist."""
+    if not written:
+        raise ToolError("the path is empty: name a file or folder")
+    if "\0" in written:
+        raise ToolError("the path holds a NUL character: leave it out")
+    try:
+        os.fsencode(written)
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            f"the path {printable(written)!r} cannot be a file name: write it in plain characters"
+        ) from error
+    return Path(os.path.realpath(workspace.root / _expanded(written, workspace.root)))
+
+
+def _expanded(written: str, root: Path) -> str:
+    if written.startswith("file:"):
+        return _path_of_url(written)
+    if written.startswith("@") and not os.path.lexists(root / written):
+        written = written[1:] or "."
+    return os.path.expanduser(written)
+
+
+def _path_of_url(url: str) -> str:
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.netloc not in ("", "localhost") or not path.startswith("/") or "\0" in path:
+        raise ToolError(f"`{printable(url)}` is not a file on this machine: write the path alone")
+    return path
+
+
+def is_inside(path: Path, folder: Path) -> bool:
+    """Whether a resolved path is the folder or lies in it, compared by component."""
+    return path.is_relative_to(folder)
+
+
+def display(path: Path, root: Path) -> str:
+    """How a path is shown: relative when it lies inside `root`, and always on one line."""
+    return printable(str(path.relative_to(root) if is_inside(path, root) else path))

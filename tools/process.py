@@ -1,0 +1,288 @@
+"""Programs that were started: each in a process group of its own, its output whole in a file, ended with its children.
+
+It knows processes and files, not tools. A thread per program moves output from a pipe to the file. It waits for the
+program and not for the end of the pipe, which a child in the background may hold open for hours. (A file in place of
+the pipe would need no thread, but a program that opens /dev/stderr would then empty it.)
+"""
+
+import asyncio
+import codecs
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.truncate import finished, plain
+
+LARGEST_LOG = 2 * 1024**3
+"""Bytes of output after which a program is ended."""
+
+GRACE = 2.0
+"""Seconds between asking a program to end and ending it."""
+
+_CHUNK = 1 << 16
+_PROGRESS_EVERY = 0.1
+_LONGEST_PROGRESS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    log_bytes: int = LARGEST_LOG
+    grace: float = GRACE
+
+
+def start(
+    argv: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    log: Path,
+    heard: Callable[[str], None] | None = None,
+    limits: Limits | None = None,
+) -> "Program":
+    """Starts a program without input, in a session of its own. Raises `OSError` when that cannot be done."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        reading, writing = os.pipe()
+        try:
+            process = subprocess.Popen(
+                argv,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return Program(process, reading, descriptor, log, heard, limits or Limits())
+
+
+class Program:
+    """A started program. What it prints is in `log`, also after it has exited, for as long as a child of it prints."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        pipe: int,
+        descriptor: int,
+        log: Path,
+        heard: Callable[[str], None] | None,
+        limits: Limits,
+    ) -> None:
+        self.log = log
+        self.size = 0
+        """Bytes printed so far."""
+        self.newlines = 0
+        self.is_silent = False
+        """Whether nothing is left that could print."""
+        self.problem = ""
+        """Why the output in the log is not whole, or the program was ended."""
+        self._process = process
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._exited = asyncio.Event()
+        self._closed = asyncio.Event()
+        self._news = asyncio.Event()
+        self._closing = False
+        self._reaping = threading.Lock()
+        self._progress = _Progress(heard) if heard is not None else None
+        threading.Thread(target=self._watch, args=(pipe, descriptor), daemon=True).start()
+
+    @property
+    def code(self) -> int | None:
+        """The exit code, negative for the signal that ended it, or None while it runs."""
+        return self._process.returncode if self._exited.is_set() else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it exited and nothing that it started is left to print or run."""
+        return self.code is not None and self.is_silent and not self._has_children()
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether the program exited within this time, all it printed by then being in the log."""
+        return await _within(seconds, self._exited)
+
+    async def wait_for_news(self, seconds: float, beyond: int) -> None:
+        """Returns when more than `beyond` bytes are printed, the program has exited, or the time is over."""
+        end = self._loop.time() + seconds
+        while self.size <= beyond and not self._exited.is_set():
+            self._news.clear()
+            if not await _within(end - self._loop.time(), self._news):
+                return
+
+    async def end(self) -> None:
+        """Ends the program and all of its group: first asked to, then forced, at once when this is cancelled."""
+        try:
+            if self.code is None:
+                self._signal_group(signal.SIGTERM)
+                await self.wait(self._limits.grace)
+        finally:
+            self._signal_group(signal.SIGKILL)
+        await self.wait(self._limits.grace)
+
+    async def close(self) -> None:
+        """Ends everything and returns when the log is complete and nothing is held open."""
+        try:
+            await self.end()
+        finally:
+            self._closing = True
+        await _within(self._limits.grace, self._closed)
+
+    def _has_children(self) -> bool:
+        """Whether processes of its group run on after it has exited."""
+        try:
+            os.killpg(self._process.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return not _exists(self._process.pid)
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        group = self._process.pid
+        with self._reaping, suppress(ProcessLookupError, PermissionError):
+            if self._process.returncode is not None and _exists(group):
+                return  # the group is gone and its number belongs to somebody else
+            os.killpg(group, number)
+
+    def _watch(self, pipe: int, descriptor: int) -> None:
+        """What the thread does: moves output until the program has exited and nobody can print any more."""
+        waiting = _exit_descriptor(self._process.pid)
+        poller = select.poll()
+        poller.register(pipe, select.POLLIN)
+        if waiting is not None:
+            poller.register(waiting, select.POLLIN)
+        try:
+            while not (self.is_silent and self._process.returncode is not None) and not self._closing:
+                ready = [found for found, _ in poller.poll(self._patience(waiting))]
+                if pipe in ready and not self._move(pipe, descriptor):
+                    self.is_silent = True
+                    poller.unregister(pipe)
+                if self._process.returncode is None and (waiting in ready or waiting is None) and self._reap():
+                    if waiting is not None:
+                        poller.unregister(waiting)
+                    self._drain(pipe, descriptor)
+                    self._tell(self._exited, self._news)
+                self._report(late=self._process.returncode is not None)
+        finally:
+            for held in (pipe, descriptor, waiting):
+                if held is not None:
+                    os.close(held)
+            self._tell(self._exited, self._news, self._closed)
+
+    def _patience(self, waiting: int | None) -> float | None:
+        """Milliseconds to wait for news."""
+        if waiting is None:
+            return 10
+        if self._process.returncode is not None or (self._progress is not None and self._progress.held):
+            return _PROGRESS_EVERY * 1000
+        return None
+
+    def _reap(self) -> bool:
+        with self._reaping:
+            return self._process.poll() is not None
+
+    def _drain(self, pipe: int, descriptor: int) -> None:
+        """Moves what the program left in the pipe. What a child goes on to print comes later."""
+        os.set_blocking(pipe, False)
+        left = 1 << 20
+        with suppress(BlockingIOError):
+            while left > 0 and not self.is_silent:
+                moved = self._move(pipe, descriptor)
+                self.is_silent = moved == 0
+                left -= moved
+
+    def _move(self, pipe: int, descriptor: int) -> int:
+        """Bytes moved from the pipe to the log; 0 at the end of the pipe."""
+        chunk = os.read(pipe, _CHUNK)
+        if not chunk:
+            return 0
+        if not self.problem:
+            try:
+                os.write(descriptor, chunk)
+            except OSError as error:
+                self.problem = f"the output after {self.size} bytes could not be kept: {error.strerror}"
+        self.size += len(chunk)
+        self.newlines += chunk.count(b"\n")
+        if self.size > self._limits.log_bytes and not self.problem:
+            self.problem = f"ended: it printed more than {self._limits.log_bytes} bytes"
+            self._signal_group(signal.SIGKILL)
+        if self._progress is not None:
+            self._progress.take(chunk)
+        if not self._news.is_set():
+            self._tell(self._news)
+        return len(chunk)
+
+    def _report(self, late: bool) -> None:
+        text = self._progress.due(late) if self._progress is not None else ""
+        if text and self._progress is not None:
+            self._call(self._progress.heard, text)
+
+    def _tell(self, *events: asyncio.Event) -> None:
+        for event in events:
+            self._call(event.set)
+
+    def _call(self, function: Callable[..., object], *arguments: str) -> None:
+        with suppress(RuntimeError):  # the event loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+
+class _Progress:
+    """New output for people to watch: a few times a second, and only the end of it when there is much."""
+
+    def __init__(self, heard: Callable[[str], None]) -> None:
+        self.heard = heard
+        self.held = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._last = 0.0
+
+    def take(self, chunk: bytes) -> None:
+        self.held = (self.held + self._decoder.decode(chunk))[-_LONGEST_PROGRESS:]
+
+    def due(self, late: bool) -> str:
+        """What may be shown now."""
+        now = time.monotonic()
+        if not self.held or (now - self._last < _PROGRESS_EVERY and not late):
+            return ""
+        self._last = now
+        text, self.held = (self.held, "") if late else finished(self.held)
+        return plain(text)
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    try:
+        await asyncio.wait_for(event.wait(), max(seconds, 0))
+    except TimeoutError:
+        return event.is_set()
+    return True
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _exit_descriptor(process: int) -> int | None:
+    """A descriptor that becomes readable when the process exits, where the system has such a thing."""
+    try:
+        return os.pidfd_open(process)
+    except (AttributeError, OSError):
+        return None

@@ -1,0 +1,95 @@
+"""Long and unruly texts made short and plain. Pure; knows nothing of where a text comes from."""
+
+import re
+from dataclasses import dataclass
+
+_ESCAPE = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movements
+    r"|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC, DCS, SOS, PM, APC, up to their end or the end of the line
+    r"|[ -/]*[0-~])?"  # two-character and charset escapes
+)
+_OVERSTRUCK = re.compile(r"[^\n]\x08")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_UNFINISHED_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]{0,200}\x1b?|[ -/]*)?\Z")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The whole lines at both ends of a text."""
+
+    head: str
+    tail: str
+    left_out: int
+    """Lines between the two, counting a line that was cut."""
+
+
+def plain(text: str) -> str:
+    """The text as a terminal would leave it: no escape sequences or control characters, redrawn lines as last drawn."""
+    text = text.replace("\r\n", "\n")
+    if "\x1b" in text:
+        text = _ESCAPE.sub("", text)
+    if "\x08" in text:
+        text = _OVERSTRUCK.sub("", text)
+    if "\r" in text:
+        text = "\n".join(_last_drawn(line) for line in text.split("\n"))
+    return _CONTROL.sub("", text)
+
+
+def _last_drawn(line: str) -> str:
+    return line.rstrip("\r").rpartition("\r")[2]
+
+
+def finished(text: str) -> tuple[str, str]:
+    """The text up to an escape sequence that may still go on at its end, and that rest."""
+    unfinished = _UNFINISHED_ESCAPE.search(text)
+    return (text, "") if unfinished is None else (text[: unfinished.start()], unfinished[0])
+
+
+def is_mostly_noise(decoded: str) -> bool:
+    """Whether more than a tenth of the characters are undecodable or control characters, as in a binary file."""
+    noise = decoded.count("\ufffd") + len(re.findall(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]", decoded))
+    return noise * 10 > len(decoded)
+
+
+def cut_line(line: str, limit: int) -> str:
+    """The line, or its first `limit` characters with a note of how long it is."""
+    return line if len(line) <= limit else f"{line[:limit]}… [cut: {len(line)} characters]"
+
+
+def whole_lines_from_start(text: str, limit: int) -> str:
+    """As many whole lines as fit in `limit` characters; when the first does not, what fits of it."""
+    if len(text) <= limit:
+        return text
+    end = text.rfind("\n", 0, limit)
+    return text[: end + 1] if end >= 0 else text[:limit]
+
+
+def whole_lines_to_end(text: str, limit: int) -> str:
+    """As many whole lines from the end as fit in `limit` characters; when the last does not, what fits of it."""
+    if len(text) <= limit:
+        return text
+    start = len(text) - limit
+    if limit == 0 or text[start - 1] == "\n":
+        return text[start:]
+    newline = text.find("\n", start, len(text) - 1)
+    return text[newline + 1 :] if newline >= 0 else text[start:]
+
+
+def both_ends(text: str, head: int, tail: int) -> Ends:
+    """The text itself when it fits in `head + tail` characters, else whole lines of both ends."""
+    if len(text) <= head + tail:
+        return Ends(text, "", 0)
+    start, end = whole_lines_from_start(text, head), whole_lines_to_end(text, tail)
+    between = text[len(start) : len(text) - len(end)]
+    return Ends(start, end, between.count("\n") + (not between.endswith("\n")))
+
+
+def printable(name: str) -> str:
+    """A file name on one line: control characters and undecodable bytes written as escapes."""
+    return _UNPRINTABLE.sub(_escaped, name)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else repr(found[0])[1:-1]
