@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-"""HTML is text here: what a model writes between angle brackets must not vanish from the screen."""
+PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
+"""HTML is text here: what a model writes between angle brackets must not vanish from the screen. An image is a link."""
 
 _LONG_FENCE = 60
 """Lines of an open code fence, after which its first half is drawn once and for all."""
@@ -33,7 +33,7 @@ def split(text: str) -> tuple[Piece, ...]:
 
 
 def advance_pieces(pieces: tuple[Piece, ...], rest: str, gap: bool) -> tuple[tuple[Piece, ...], str, bool]:
-    """Moves what is certain from `rest` to `pieces`: all blocks but the last, and the first part of an overlong last one.
+    """Moves what is certain from `rest` to `pieces`: all blocks but the last, and the first part of an overlong one.
 
     `gap` says whether a blank line comes before `rest`; it is returned for the new rest.
     """
@@ -94,7 +94,7 @@ def _cut_list(rest: str) -> tuple[str, str] | None:
 
 
 def _cut_paragraph(rest: str) -> tuple[str, str] | None:
-    """Cuts behind a sentence: what follows starts on a line of its own, which beats drawing all of it again and again."""
+    """Cuts behind a sentence. What follows starts on a line of its own: better than drawing all of it every time."""
     end = rest.rfind(". ", 0, _LONG_PARAGRAPH)
     end = end + 1 if end > 0 else rest.rfind(" ", 0, _LONG_PARAGRAPH)
     if end <= 0:
