@@ -1,0 +1,392 @@
+"""What the screen shows of a session, as values. It knows events and messages, and neither a clock nor a widget."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from agent.events import (
+    CallDelta,
+    CallDenied,
+    CompactionStarted,
+    ContextCompacted,
+    ContextMeasured,
+    Event,
+    Noticed,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+    ReasoningDelta,
+    ReplyFinished,
+    RetryScheduled,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnEnd,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+)
+from agent.messages import (
+    Assistant,
+    Conversation,
+    Image,
+    Opaque,
+    OutputStatus,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+)
+
+CallStatus: TypeAlias = Literal["asking", "running"] | OutputStatus
+
+TAIL = 4_000
+"""Characters of a running call's output that are kept for people to watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserText:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerText:
+    text: str
+    streaming: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """Reasoning of the model, folded until the user opens it."""
+
+    text: str
+    streaming: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    call_id: str
+    name: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    status: CallStatus = "running"
+    tail: str = ""
+    """The end of what the call printed so far, while it runs."""
+    text: str = ""
+    """What the model was given back."""
+    changed: tuple[str, ...] = ()
+    preview: str = ""
+    """The unified diff that the user was shown before the call, if there was one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    attempt: int
+    attempts: int
+    delay: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    before_tokens: int
+    after_tokens: int
+    before_messages: int
+    after_messages: int
+    strategies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What stands for the part of a resumed conversation that was compacted away."""
+
+    text: str
+
+
+Block: TypeAlias = UserText | AnswerText | Thought | Call | Retry | Notice | Failure | Compaction | Summary
+
+Asked: TypeAlias = PermissionAsked | QuestionAsked
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    blocks: tuple[Block, ...] = ()
+    busy: bool = False
+    activity: str = ""
+    """What the session is doing, in one or two words, while it is busy."""
+    asked: tuple[Asked, ...] = ()
+    """Questions that wait for the user, oldest first."""
+    model: str = ""
+    mode: str = ""
+    used: int = 0
+    """Tokens that the conversation takes, as far as known."""
+    window: int = 0
+    cost: float | None = 0.0
+    """US dollars, or None when the price of something in it is not known."""
+    turn_start: int = 0
+    """Where the blocks of the current turn begin."""
+    step_start: int = 0
+    """Where the blocks of the current step begin."""
+
+    def plus(self, *blocks: Block) -> "View":
+        return replace(self, blocks=self.blocks + blocks)
+
+
+def advance(view: View, event: Event) -> View:
+    """The view after one more event. Any event may follow any other."""
+    match event:
+        case TurnStarted(model=model, text=text):
+            return _turn_started(view, model, text)
+        case StepStarted():
+            settled = _settle_texts(view)
+            return replace(settled, busy=True, activity="thinking", step_start=len(settled.blocks))
+        case ContextMeasured(used=used, window=window):
+            return replace(view, used=used, window=window)
+        case TextDelta(text=text):
+            return replace(_add_answer(view, text), activity="writing")
+        case ReasoningDelta(text=text):
+            return replace(_add_thought(view, text), activity="thinking")
+        case CallDelta(name=name, size=size):
+            return replace(_settle_texts(view), activity=f"writing {name} ({size:,})")
+        case RetryScheduled():
+            return _retry_scheduled(view, event)
+        case ReplyFinished():
+            return _reply_finished(view, event)
+        case ToolStarted(call_id=id, name=name, arguments=arguments):
+            started = _change_call(view, Call(id, name), _start_call(name, arguments))
+            return replace(started, activity=f"running {name}")
+        case ToolProgress(call_id=id, text=text):
+            return _add_progress(view, id, text)
+        case ToolFinished():
+            return _tool_finished(view, event)
+        case PermissionAsked():
+            return _permission_asked(view, event)
+        case PermissionAnswered(id=id, verdict=verdict):
+            return _permission_answered(view, id, verdict)
+        case CallDenied(call_id=id, name=name, arguments=arguments, rule=rule):
+            return _change_call(view, Call(id, name, arguments), _deny_call(arguments, rule))
+        case QuestionAsked():
+            return replace(view, asked=(*view.asked, event), activity="waiting for you")
+        case QuestionAnswered(id=id):
+            return replace(_answered(view, id), activity="thinking")
+        case CompactionStarted(used=used):
+            return replace(view, used=used, activity="compacting")
+        case ContextCompacted():
+            return _compacted(view, event)
+        case Noticed(text=text):
+            return view.plus(Notice(text))
+        case TurnFinished(end=end, text=text):
+            return _turn_finished(view, end, text)
+        case TurnFailed(code=code, message=message):
+            return _at_rest(view).plus(Failure(code, message))
+
+
+def view_of(conversation: Conversation) -> View:
+    """What a resumed session shows. Calls that never got an output are shown as interrupted."""
+    view = View()
+    if conversation.summary:
+        view = view.plus(Summary(conversation.summary))
+    blocks: list[Block] = list(view.blocks)
+    calls: dict[str, int] = {}
+    for message in conversation.messages:
+        match message:
+            case User():
+                _fill_outputs(blocks, calls, message)
+                blocks.extend(_user_blocks(message))
+            case Assistant():
+                for block in _assistant_blocks(message):
+                    if isinstance(block, Call):
+                        calls[block.call_id] = len(blocks)
+                    blocks.append(block)
+    count = len(blocks)
+    return replace(view, blocks=tuple(blocks), turn_start=count, step_start=count)
+
+
+def _user_blocks(message: User) -> tuple[Block, ...]:
+    words = [
+        part.text if isinstance(part, Text) else f"[image, {part.media_type}]"
+        for part in message.parts
+        if isinstance(part, Text | Image)
+    ]
+    return (UserText("\n".join(words)),) if words else ()
+
+
+def _fill_outputs(blocks: list[Block], calls: dict[str, int], message: User) -> None:
+    for output in message.outputs:
+        index = calls.pop(output.call_id, None)
+        if index is not None:
+            blocks[index] = _ended(blocks[index], output)
+
+
+def _ended(block: Block, output: ToolOutput) -> Block:
+    return replace(block, status=output.status, text=output.text) if isinstance(block, Call) else block
+
+
+def _assistant_blocks(message: Assistant) -> tuple[Block, ...]:
+    blocks: list[Block] = []
+    for part in message.parts:
+        match part:
+            case Text(text=text):
+                blocks.append(AnswerText(text))
+            case Reasoning(text=text):
+                if text:
+                    blocks.append(Thought(text))
+            case ToolCall(id=id, name=name, arguments=arguments):
+                blocks.append(Call(id, name, arguments, "interrupted"))
+            case Opaque():
+                pass
+    return tuple(blocks)
+
+
+def _turn_started(view: View, model: str, text: str) -> View:
+    rested = _at_rest(view)
+    start = len(rested.blocks)
+    begun = replace(rested, busy=True, activity="thinking", model=model, turn_start=start, step_start=start + 1)
+    return begun.plus(UserText(text))
+
+
+def _add_answer(view: View, text: str) -> View:
+    match view.blocks:
+        case (*_, AnswerText(text=before, streaming=True)):
+            return replace(view, blocks=(*view.blocks[:-1], AnswerText(before + text, streaming=True)))
+        case _:
+            return _settle_texts(view).plus(AnswerText(text, streaming=True))
+
+
+def _add_thought(view: View, text: str) -> View:
+    match view.blocks:
+        case (*_, Thought(text=before, streaming=True)):
+            return replace(view, blocks=(*view.blocks[:-1], Thought(before + text, streaming=True)))
+        case _:
+            return _settle_texts(view).plus(Thought(text, streaming=True))
+
+
+def _settle_texts(view: View) -> View:
+    """The view with nothing streaming any more. Only the current turn can have something that streams."""
+    turn = view.blocks[view.turn_start :]
+    if not any(isinstance(block, AnswerText | Thought) and block.streaming for block in turn):
+        return view
+    settled = tuple(
+        replace(block, streaming=False) if isinstance(block, AnswerText | Thought) and block.streaming else block
+        for block in turn
+    )
+    return replace(view, blocks=view.blocks[: view.turn_start] + settled)
+
+
+def _retry_scheduled(view: View, event: RetryScheduled) -> View:
+    kept = tuple(
+        block for block in view.blocks[view.step_start :] if not isinstance(block, AnswerText | Thought | Retry)
+    )
+    note = Retry(event.attempt, event.attempts, event.delay, event.reason)
+    return replace(view, blocks=(*view.blocks[: view.step_start], *kept, note), activity="waiting to try again")
+
+
+def _reply_finished(view: View, event: ReplyFinished) -> View:
+    cost = None if view.cost is None or event.cost is None else view.cost + event.cost
+    if event.purpose == "summary":
+        return replace(view, cost=cost)
+    return replace(_settle_texts(view), cost=cost, used=event.usage.total or view.used)
+
+
+def _change_call(
+    view: View, new: Call, change: Callable[[Call], Call], statuses: tuple[CallStatus, ...] = ("asking", "running")
+) -> View:
+    """The view with this turn's last call of that id and one of these statuses changed, or added when there is none."""
+    view = _settle_texts(view)
+    for index in range(len(view.blocks) - 1, view.turn_start - 1, -1):
+        block = view.blocks[index]
+        if isinstance(block, Call) and block.call_id == new.call_id and block.status in statuses:
+            return replace(view, blocks=(*view.blocks[:index], change(block), *view.blocks[index + 1 :]))
+    return view.plus(change(new))
+
+
+def _start_call(name: str, arguments: Mapping[str, object]) -> Callable[[Call], Call]:
+    return lambda call: replace(call, name=name, arguments=arguments, status="running")
+
+
+def _deny_call(arguments: Mapping[str, object], rule: str) -> Callable[[Call], Call]:
+    return lambda call: replace(call, arguments=arguments, status="denied", text=rule)
+
+
+def _add_progress(view: View, id: str, text: str) -> View:
+    return _change_call(view, Call(id, "tool"), lambda call: replace(call, tail=(call.tail + text)[-TAIL:]))
+
+
+def _tool_finished(view: View, event: ToolFinished) -> View:
+    def finish(call: Call) -> Call:
+        return replace(call, name=event.name, status=event.status, tail="", text=event.text, changed=event.changed)
+
+    statuses: tuple[CallStatus, ...] = ("denied",) if event.status == "denied" else ()
+    finished = _change_call(view, Call(event.call_id, event.name), finish, ("asking", "running", *statuses))
+    return replace(finished, activity="thinking")
+
+
+def _permission_asked(view: View, event: PermissionAsked) -> View:
+    new = Call(event.call_id, event.name)
+    asking = _change_call(
+        view, new, lambda call: replace(call, arguments=event.arguments, status="asking", preview=event.preview)
+    )
+    return replace(asking, asked=(*view.asked, event), activity="waiting for you")
+
+
+def _permission_answered(view: View, id: str, verdict: Literal["allow", "deny"]) -> View:
+    question = next((asked for asked in view.asked if asked.id == id), None)
+    view = replace(_answered(view, id), activity="thinking")
+    if verdict == "deny" or not isinstance(question, PermissionAsked):
+        return view  # a denial is shown when `CallDenied` says that it took effect
+    call = Call(question.call_id, question.name, question.arguments)
+    return _change_call(view, call, lambda asked: replace(asked, status="running"))
+
+
+def _answered(view: View, id: str) -> View:
+    return replace(view, asked=tuple(asked for asked in view.asked if asked.id != id))
+
+
+def _compacted(view: View, event: ContextCompacted) -> View:
+    receipt = Compaction(
+        event.before_tokens, event.after_tokens, event.before_messages, event.after_messages, event.strategies
+    )
+    return replace(view.plus(receipt), used=event.after_tokens, activity="thinking")
+
+
+def _turn_finished(view: View, end: TurnEnd, text: str) -> View:
+    turn = view.blocks[view.turn_start :]
+    if text and not any(isinstance(block, AnswerText) for block in turn):
+        view = view.plus(AnswerText(text))
+    rested = _at_rest(view)
+    match end:
+        case "interrupted":
+            return rested.plus(Notice("interrupted"))
+        case "step_limit":
+            return rested.plus(Notice("stopped: the turn has used all its steps. Send a message to go on."))
+        case "cost_limit":
+            return rested.plus(Notice("stopped: the cost limit is reached."))
+        case "answered" | "failed":
+            return rested
+
+
+def _at_rest(view: View) -> View:
+    """The view with nothing going on: texts are whole, calls that still ran are interrupted, questions are gone."""
+    settled = _settle_texts(view)
+    turn = tuple(
+        replace(block, status="interrupted")
+        if isinstance(block, Call) and block.status in ("asking", "running")
+        else block
+        for block in settled.blocks[settled.turn_start :]
+    )
+    blocks = settled.blocks[: settled.turn_start] + turn
+    return replace(settled, blocks=blocks, busy=False, activity="", asked=())

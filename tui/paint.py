@@ -1,0 +1,269 @@
+"""Blocks of the transcript as lines of the terminal. Paint knows how a block looks, not where it stands."""
+
+import json
+from collections.abc import Mapping
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from tui.diffs import counted, diff_of, diff_text
+from tui.markdown import advance_pieces
+from tui.palette import Palette
+from tui.prose import PaletteConsole, highlighted, prose
+from tui.sanitise import visible, visible_line
+from tui.titles import command_of, title_of
+from tui.transcript import (
+    AnswerText,
+    Block,
+    Call,
+    CallStatus,
+    Compaction,
+    Failure,
+    Notice,
+    Retry,
+    Summary,
+    Thought,
+    UserText,
+)
+
+MARGIN = 2
+"""Columns left free at the left of everything but marks."""
+
+_TAIL_LINES = 3
+_OPEN_LINES = 400
+_OPEN_CHARACTERS = 60_000
+
+Line = list[Segment]
+
+
+def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+    """The lines of a block, none wider than `width`."""
+    palette = console.palette
+    match block:
+        case UserText(text=text):
+            return _said(text, width, console)
+        case AnswerText(text=text):
+            return AnswerPainter(width, console).draw(text)
+        case Thought():
+            return _thought(block, opened, width, console)
+        case Call():
+            return _call(block, opened, width, console)
+        case Retry(attempt=attempt, attempts=attempts, delay=delay, reason=reason):
+            note = f"{reason} Trying again in {delay:.0f} s ({attempt} of {attempts})."
+            return _note("↻", note, palette.warn, palette.dim, width, console)
+        case Notice(text=text):
+            return _note("·", text, palette.dim, palette.dim, width, console)
+        case Failure(message=message):
+            return _note("✗", message, palette.bad, palette.text, width, console)
+        case Compaction():
+            return _note("≋", _receipt(block), palette.accent, palette.dim, width, console)
+        case Summary(text=text):
+            return _summary(text, opened, width, console)
+
+
+def opens(block: Block) -> bool:
+    """Whether there is more to a block than the line it shows."""
+    return isinstance(block, Call | Thought | Summary)
+
+
+def estimated_height(block: Block, width: int) -> int:
+    """Lines that a block takes about, without drawing it."""
+    match block:
+        case AnswerText(text=text) | UserText(text=text):
+            return len(text) // max(1, width - MARGIN) + text.count("\n") + 1
+        case Call(status="failed"):
+            return 2
+        case _:
+            return 1
+
+
+class AnswerPainter:
+    """Draws an answer that grows. What is certain is drawn once; only the end is drawn again."""
+
+    def __init__(self, width: int, console: PaletteConsole) -> None:
+        self._width = max(1, width - MARGIN)
+        self._console = console
+        self._drawn: list[Line] = []
+        self._seen = 0
+        """Characters of the text that are in `_drawn`, or in `_rest`."""
+        self._rest = ""
+        self._gap = True
+
+    def draw(self, text: str) -> list[Line]:
+        """The lines of the text, which starts with the text of the last call."""
+        self._rest += visible(text[self._seen :])
+        self._seen = len(text)
+        pieces, self._rest, self._gap = advance_pieces((), self._rest, self._gap)
+        for piece in pieces:
+            self._drawn += self._piece(piece.source, piece.gap)
+        return self._drawn + (self._piece(self._rest, self._gap) if self._rest.strip() else [])
+
+    def _piece(self, source: str, gap: bool) -> list[Line]:
+        lines = self._console.lines(prose(source, self._console.palette), self._width)
+        above: list[Line] = [[]] if gap and self._drawn else []
+        return above + _indented(lines, MARGIN)
+
+
+def _said(text: str, width: int, console: PaletteConsole) -> list[Line]:
+    palette = console.palette
+    words = Text(visible(text).expandtabs(4).strip("\n"), palette.text, end="")
+    lines = []
+    for index, line in enumerate(console.lines(words, max(1, width - MARGIN - 1))):
+        mark = Segment("› " if index == 0 else "  ", palette.accent)
+        padded = Segment.adjust_line_length([mark, *line], width)
+        lines.append(list(Segment.apply_style(padded, palette.user)))
+    return lines
+
+
+def _thought(block: Thought, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+    palette = console.palette
+    words = visible(block.text).strip()
+    if opened:
+        return [_line(Text("✻ thought", palette.dim), width, console), *_quoted(words, palette.comment, width, console)]
+    shown = words.rsplit("\n", 1)[-1] if block.streaming else words.split("\n", 1)[0]
+    title = Text.assemble(("✻ ", palette.dim), (visible_line(shown), palette.comment), end="")
+    return [_line(title, width, console)]
+
+
+def _summary(text: str, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+    palette = console.palette
+    title = _line(
+        Text.assemble(("≋ ", palette.accent), ("earlier conversation, summarised", palette.dim)), width, console
+    )
+    return [title, *(_quoted(visible(text).strip(), palette.dim, width, console) if opened else [])]
+
+
+def _note(mark: str, text: str, ink: Style, style: Style, width: int, console: PaletteConsole) -> list[Line]:
+    words = Text(visible(text).expandtabs(4).strip("\n"), style, end="")
+    lines = console.lines(words, max(1, width - MARGIN))
+    return [[Segment(f"{mark} " if index == 0 else "  ", ink), *line] for index, line in enumerate(lines)]
+
+
+def _receipt(block: Compaction) -> str:
+    how = f" by {', '.join(block.strategies)}" if block.strategies else ""
+    return (
+        f"compacted{how}: {block.before_tokens:,} → {block.after_tokens:,} tokens, "
+        f"{block.before_messages} → {block.after_messages} messages"
+    )
+
+
+def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+    palette = console.palette
+    diff = diff_of(block) if block.status in ("asking", "running", "done") or opened else ""
+    lines = [_line(_call_title(block, diff, palette), width, console)]
+    if opened:
+        return lines + _call_details(block, diff, width, console)
+    if block.status == "running" and block.tail.strip():
+        return lines + _quoted(_last_lines(block.tail), palette.dim, width, console, wrap=False)
+    if block.status == "failed" and block.text.strip():
+        return lines + _quoted(block.text.strip().rsplit("\n", 1)[-1], palette.dim, width, console, wrap=False)
+    return lines
+
+
+def _call_title(block: Call, diff: str, palette: Palette) -> Text:
+    name, _, subject = title_of(block.name, block.arguments).partition("  ")
+    mark, ink = _mark(block.status, palette)
+    title = Text.assemble((f"{mark} ", ink), (name, palette.strong), end="")
+    if subject:
+        title.append(f"  {subject}", palette.text)
+    outcome = _outcome(block, diff)
+    if outcome:
+        title.append(f"  {outcome}", palette.dim)
+    return title
+
+
+def _mark(status: CallStatus, palette: Palette) -> tuple[str, Style]:
+    match status:
+        case "asking":
+            return "?", palette.warn
+        case "running":
+            return "○", palette.accent
+        case "done":
+            return "●", palette.good
+        case "failed":
+            return "✗", palette.bad
+        case "denied":
+            return "⊘", palette.warn
+        case "cancelled" | "interrupted":
+            return "◌", palette.dim
+
+
+def _outcome(block: Call, diff: str) -> str:
+    match block.status:
+        case "done":
+            if diff:
+                added, removed = counted(diff)
+                return f"+{added} −{removed}"
+            count = len(block.text.strip().split("\n")) if block.text.strip() else 0
+            return "" if count == 0 else "1 line" if count == 1 else f"{count} lines"
+        case "asking":
+            return "waits for you"
+        case "running" | "failed":
+            return ""
+        case "denied" | "cancelled" | "interrupted":
+            return block.status
+
+
+def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -> list[Line]:
+    palette = console.palette
+    inner = max(1, width - MARGIN - 2)
+    lines: list[Line] = []
+    command = command_of(block.arguments)
+    if command:
+        lines += _ruled(console.lines(highlighted(command, "bash", palette), inner), palette)
+    elif diff:
+        lines += _ruled(console.lines(diff_text(diff, palette, inner), inner), palette)
+    elif block.arguments:
+        lines += _ruled(console.lines(highlighted(_json(block.arguments), "json", palette), inner), palette)
+    said = _middle_cut(block.text or block.tail)
+    if said.strip() and not (diff and block.status == "done"):
+        lines += _ruled([[]], palette) if lines else []
+        lines += _quoted(said.strip("\n"), palette.dim, width, console)
+    if block.changed:
+        lines += _quoted("changed " + ", ".join(block.changed), palette.dim, width, console)
+    return lines
+
+
+def _json(arguments: Mapping[str, object]) -> str:
+    return json.dumps(dict(arguments), ensure_ascii=False, indent=2, default=str)
+
+
+def _last_lines(text: str) -> str:
+    return "\n".join(text.rstrip("\n").split("\n")[-_TAIL_LINES:])
+
+
+def _middle_cut(text: str) -> str:
+    """The text, or its beginning and its end when it is too long to be read on a screen."""
+    if len(text) > _OPEN_CHARACTERS:
+        half = _OPEN_CHARACTERS // 2
+        text = f"{text[:half]}\n… {len(text) - 2 * half:,} characters …\n{text[-half:]}"
+    lines = text.split("\n")
+    if len(lines) <= _OPEN_LINES:
+        return text
+    half = _OPEN_LINES // 2
+    return "\n".join((*lines[:half], f"… {len(lines) - 2 * half:,} lines …", *lines[-half:]))
+
+
+def _quoted(text: str, style: Style, width: int, console: PaletteConsole, wrap: bool = True) -> list[Line]:
+    """Text behind a thin rule, wrapped, or cut at the edge."""
+    inner = max(1, width - MARGIN - 2)
+    words = Text(visible(text).expandtabs(4), style, end="")
+    if not wrap:
+        words.no_wrap, words.overflow = True, "ellipsis"
+    return _ruled(console.lines(words, inner), console.palette)
+
+
+def _ruled(lines: list[Line], palette: Palette) -> list[Line]:
+    return [[Segment("  │ ", palette.faint), *line] for line in lines]
+
+
+def _indented(lines: list[Line], columns: int) -> list[Line]:
+    return [[Segment(" " * columns), *line] for line in lines]
+
+
+def _line(text: Text, width: int, console: PaletteConsole) -> Line:
+    """One line, cut at the edge."""
+    text = text.copy()
+    text.truncate(max(1, width), overflow="ellipsis")
+    return console.lines(text, width)[0]
