@@ -1,0 +1,75 @@
+"""Hypothesis strategies for conversations as sessions make them: valid, of any length, with any content."""
+
+from hypothesis import strategies as st
+
+from agent.messages import (
+    Assistant,
+    AssistantPart,
+    Conversation,
+    Image,
+    Message,
+    Opaque,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+)
+
+texts = st.text(max_size=60)
+filled = st.text(min_size=1, max_size=60)
+images = st.builds(Image, st.just("image/png"), st.just("aGk="))
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+arguments = st.dictionaries(texts, values, max_size=3)
+natives = st.dictionaries(filled, values, min_size=1, max_size=3)
+statuses = st.sampled_from(["done", "failed", "denied", "cancelled", "interrupted"])
+
+
+@st.composite
+def steps(draw: st.DrawFn, number: int, *, answered: bool = True) -> list[Message]:
+    """A reply, and the outputs of its calls when it makes any."""
+    parts: list[AssistantPart] = []
+    if draw(st.booleans()):
+        parts.append(Reasoning(draw(texts), draw(natives)))
+    if draw(st.booleans()):
+        parts.append(Text(draw(filled), draw(st.none() | natives)))
+    if draw(st.booleans()):
+        parts.append(Opaque(draw(natives)))
+    count = draw(st.integers(0, 3))
+    for index in range(count):
+        source = draw(texts)
+        parts.append(ToolCall(f"c{number}-{index}", draw(filled), draw(arguments), source, draw(texts)))
+    if not parts:
+        parts.append(Text("done"))
+    step: list[Message] = [Assistant(tuple(parts), "scripted/a")]
+    if count and answered:
+        step.append(
+            User(
+                tuple(
+                    ToolOutput(
+                        f"c{number}-{index}",
+                        draw(texts),
+                        draw(statuses),
+                        tuple(draw(st.lists(images, max_size=1))),
+                        draw(st.none() | filled),
+                    )
+                    for index in range(count)
+                )
+            )
+        )
+    return step
+
+
+@st.composite
+def conversations(draw: st.DrawFn, max_steps: int = 6) -> Conversation:
+    """User messages and steps in turn, every call answered."""
+    messages: list[Message] = [User((Text(draw(filled)), *draw(st.lists(images, max_size=1))))]
+    for number in range(draw(st.integers(0, max_steps))):
+        messages += draw(steps(number))
+        if draw(st.booleans()):
+            messages.append(User((Text(draw(filled)),)))
+    return Conversation(tuple(messages), draw(st.sampled_from(["", "what was before"])))

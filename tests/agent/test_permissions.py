@@ -1,0 +1,179 @@
+"""The permission policy, which is pure: calls in, rulings out."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.config import MODES, Mode
+from agent.errors import ConfigError
+from agent.permissions import Asked, Policy, Rule, decide, parse_rule, simple_commands
+
+ROOT = "/home/u/project"
+
+
+def shell(command: str) -> Asked:
+    return Asked("bash", "run", (command,))
+
+
+def edit(path: str) -> Asked:
+    return Asked("edit", "write", (path,))
+
+
+def read(path: str) -> Asked:
+    return Asked("read", "read", (path,))
+
+
+def policy(mode: Mode = "ask", allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()) -> Policy:
+    return Policy(ROOT, mode, tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)), ("/data/outputs",))
+
+
+@pytest.mark.parametrize(
+    ("mode", "verdicts"),
+    [
+        ("ask", ["allow", "ask", "allow", "ask", "ask", "ask", "allow"]),
+        ("accept-edits", ["allow", "ask", "allow", "allow", "ask", "ask", "allow"]),
+        ("plan", ["allow", "ask", "allow", "deny", "deny", "deny", "allow"]),
+        ("auto", ["allow", "allow", "allow", "allow", "allow", "allow", "allow"]),
+    ],
+)
+def test_each_mode_decides_as_its_name_says(mode: Mode, verdicts: list[str]) -> None:
+    calls = [
+        read(f"{ROOT}/a.py"),
+        read("/etc/passwd"),
+        read("/data/outputs/1.txt"),
+        edit(f"{ROOT}/a.py"),
+        edit("/etc/passwd"),
+        shell("ls"),
+        Asked("todo", "none", ()),
+    ]
+    assert [decide(call, policy(mode)).verdict for call in calls] == verdicts
+
+
+@pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
+@pytest.mark.parametrize("path", [f"{ROOT}/.git/hooks/pre-commit", "/home/u/.bashrc", f"{ROOT}/.vscode/tasks.json"])
+def test_files_that_make_other_programs_run_commands_are_always_asked_about(mode: Mode, path: str) -> None:
+    assert decide(edit(path), policy(mode, allow=("edit",))).verdict == "ask"
+
+
+def test_a_rule_that_names_such_a_file_allows_it() -> None:
+    assert decide(edit(f"{ROOT}/.envrc"), policy(allow=("edit(.envrc)",))).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "verdict"),
+    [
+        ("bash(git status)", "git status", "allow"),
+        ("bash(git status)", "git status --short", "allow"),
+        ("bash(git status)", "git statusx", "ask"),
+        ("bash(git:*)", "git log", "allow"),
+        ("bash", "rm -rf /", "allow"),
+        ("bash(git status)", "git status; rm -rf /", "ask"),
+        ("bash(git status)", "git status && rm x", "ask"),
+        ("bash(git status)", "git status | sh", "ask"),
+        ("bash(git status)", "git status & rm x", "ask"),
+        ("bash(git status)", "git status\nrm x", "ask"),
+        ("bash(git status)", "git status $(rm x)", "ask"),
+        ("bash(git status)", "git status `rm x`", "ask"),
+        ("bash(git status)", "git status > /etc/passwd", "ask"),
+        ("bash(git status)", "git status <(rm x)", "ask"),
+        ("bash(git status)", "(git status)", "ask"),
+        ("bash(git status)", "git status 'unclosed", "ask"),
+        ("bash(git status)", "git 'status'", "allow"),
+        ("bash(git status)", "GIT_PAGER=x git status", "ask"),
+        ("bash(git status)", "git status ';' rm", "ask"),
+        ("write", "git status", "ask"),
+    ],
+)
+def test_an_allow_rule_covers_a_command_only_when_it_covers_all_of_it(rule: str, command: str, verdict: str) -> None:
+    assert decide(shell(command), policy(allow=(rule,))).verdict == verdict
+
+
+def test_two_rules_can_cover_a_command_together() -> None:
+    both = policy(allow=("bash(git status)", "bash(pytest)"))
+    assert decide(shell("git status && pytest -q"), both).verdict == "allow"
+    assert decide(shell("git status && make"), both).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf x",
+        "/bin/rm x",
+        "sudo rm x",
+        "ls; rm x",
+        "env A=1 rm x",
+        "bash -c 'rm x'",
+        "find . -exec rm {} +",
+        "echo $(rm x)",
+        "ls |xargs rm",
+        r"r\m x",
+        "'rm' x",
+        "true\nrm x",
+    ],
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_deny_rule_finds_the_command_however_it_is_wrapped(command: str, mode: Mode) -> None:
+    assert decide(shell(command), policy(mode, allow=("bash",), deny=("bash(rm)",))).verdict == "deny"
+
+
+def test_a_deny_rule_of_several_words_leaves_other_commands_alone() -> None:
+    rules = policy("auto", deny=("bash(git push)",))
+    assert [decide(shell(c), rules).verdict for c in ("git push -f", "git pull", "/usr/bin/git push")] == [
+        "deny",
+        "allow",
+        "deny",
+    ]
+
+
+def test_path_rules_compare_whole_components() -> None:
+    rules = policy(allow=("edit(src)",), deny=("read(secret)",))
+    assert decide(edit(f"{ROOT}/src/a.py"), rules).verdict == "allow"
+    assert decide(edit(f"{ROOT}/src2/a.py"), rules).verdict == "ask"
+    assert decide(read(f"{ROOT}/secret/key"), rules).verdict == "deny"
+    assert decide(read(f"{ROOT}/secrets"), rules).verdict == "allow"
+    assert (
+        decide(Asked("apply_patch", "write", (f"{ROOT}/src/a", f"{ROOT}/b")), policy(allow=("*(src)",))).verdict
+        == "ask"
+    )
+
+
+def test_reading_a_folder_that_holds_a_denied_one_is_denied() -> None:
+    assert decide(Asked("grep", "read", (ROOT,)), policy(deny=("grep(secret)",))).verdict == "deny"
+
+
+def test_a_question_offers_a_rule_that_would_answer_it() -> None:
+    for asked in (shell("git log -3"), shell("pytest -q"), edit(f"{ROOT}/src/a.py"), read("/etc/hosts")):
+        ruling = decide(asked, policy())
+        assert ruling.verdict == "ask"
+        assert [decide(asked, policy(allow=(offer,))).verdict for offer in ruling.offers] == ["allow"]
+    assert decide(shell("git log -3"), policy()).offers == ("bash(git log)",)
+    assert decide(shell("rm -rf build"), policy()).offers == ("bash(rm -rf build)",)
+    assert decide(shell("ls > x"), policy()).offers == ()
+
+
+def test_shell_can_be_ruled_out_altogether() -> None:
+    ruling = decide(shell("ls"), Policy(ROOT, "auto", no_shell="no sandbox"))
+    assert (ruling.verdict, ruling.rule) == ("deny", "no sandbox")
+
+
+@pytest.mark.parametrize("text", ["", "bash(", "bash()", "a b", "bash(x) y"])
+def test_what_is_not_a_rule_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is not a rule"):
+        parse_rule(text)
+
+
+@given(st.from_regex(r"[a-z_*]{1,8}", fullmatch=True), st.from_regex(r"[a-z][a-z /.-]{0,10}[a-z]", fullmatch=True))
+def test_a_rule_reads_back_from_its_text(tool: str, prefix: str) -> None:
+    assert parse_rule(str(Rule(tool, prefix))) == Rule(tool, prefix)
+
+
+@given(st.text(alphabet="ab ;&|$()`'\"\n\\<>{}#*?~=!", max_size=30), st.sampled_from(["ask", "accept-edits"]))
+def test_no_text_around_an_allowed_command_smuggles_in_another(noise: str, mode: Mode) -> None:
+    command = f"git status{noise} rm x"
+    if decide(shell(command), policy(mode, allow=("bash(git status)",))).verdict == "allow":
+        assert all(words[:2] == ("git", "status") for words in simple_commands(command))
+
+
+@given(st.text(max_size=40))
+def test_any_command_has_a_ruling(command: str) -> None:
+    assert decide(shell(command), policy(allow=("bash(ls)",), deny=("bash(rm)",))).verdict in ("ask", "deny", "allow")

@@ -1,0 +1,112 @@
+"""A session written down and read back, on a real database."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.errors import StoreFailed
+from agent.events import ReplyFinished
+from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, Usage, User
+from agent.recorder import (
+    INTERRUPTED,
+    Recorder,
+    Spent,
+    StoreThread,
+    decode_message,
+    decode_snapshot,
+    encode_message,
+    encode_snapshot,
+    title_of,
+)
+from store.sessions import MessageRow, SessionRow, SessionStore
+from tests.agent.histories import conversations
+
+ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/a", "ask", 1.0, 1.0)
+ASKED = User((Text("fix it"),))
+CALLED = Assistant((Text("I look."), ToolCall("c1", "read", {"path": "a"}, '{"path": "a"}')), "scripted/a")
+OUTPUT = User((ToolOutput("c1", "content"),))
+
+
+@pytest.fixture
+async def thread(tmp_path: Path) -> AsyncIterator[StoreThread]:
+    opened = StoreThread(lambda: SessionStore(tmp_path / "s.db"))
+    yield opened
+    await opened.close()
+
+
+@given(conversations())
+def test_every_message_reads_back_as_it_was(conversation: Conversation) -> None:
+    rows = [encode_message(message, position) for position, message in enumerate(conversation.messages)]
+    assert tuple(decode_message(row) for row in rows) == conversation.messages
+
+
+@given(conversations(), st.integers(0, 50))
+def test_a_snapshot_names_the_messages_it_shows(conversation: Conversation, before: int) -> None:
+    start, shown = decode_snapshot(encode_snapshot(conversation, before + len(conversation.messages)))
+    assert (start, shown.summary) == (before, conversation.summary)
+
+
+@pytest.mark.parametrize("body", ["", "{}", "[]", "nonsense", '{"start": "x"}'])
+def test_a_snapshot_that_cannot_be_read_shows_the_full_history(body: str) -> None:
+    assert decode_snapshot(body) == (0, Conversation())
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{}", '{"parts": [{"type": "none"}]}', '{"parts": [{"type": "call"}], "model": ""}']
+)
+def test_a_message_that_cannot_be_read_is_named(body: str) -> None:
+    with pytest.raises(StoreFailed, match="message 7 of the session cannot be read"):
+        decode_message(MessageRow(7, "assistant", body))
+
+
+async def test_a_session_resumes_from_its_last_snapshot(thread: StoreThread) -> None:
+    store = await thread.open()
+    recorder = Recorder(thread, store, ROW)
+    await recorder.said(ASKED)
+    await recorder.replied(CALLED)
+    await recorder.snapshot(Conversation((ASKED, CALLED, OUTPUT)), OUTPUT)
+    compacted = Conversation((CALLED, OUTPUT), "the user wants it fixed", Usage(5, 6, 7, 8), 2)
+    recorder.note(ReplyFinished("scripted/a", "end", Usage(1, 2, 3, 4), 0.5))
+    await recorder.snapshot(compacted, User(()))
+    await recorder.end_turn("scripted/a", "auto")
+
+    resumed = await Recorder(thread, store, ROW, is_new=False).load()
+    assert resumed == (compacted, Spent(Usage(1, 2, 3, 4), 0.5))
+    row = store_row(await thread.run(store.session, ROW.id))
+    assert (row.title, row.mode, row.messages) == ("fix it", "auto", 3)
+
+
+async def test_calls_that_a_dead_process_left_open_are_answered_once(thread: StoreThread) -> None:
+    store = await thread.open()
+    recorder = Recorder(thread, store, ROW)
+    await recorder.said(ASKED)
+    await recorder.replied(CALLED)
+
+    expected = Conversation((ASKED, CALLED, User((ToolOutput("c1", INTERRUPTED, "interrupted"),))))
+    for _ in range(2):
+        conversation, _ = await Recorder(thread, store, ROW, is_new=False).load()
+        assert conversation == expected
+
+
+async def test_a_session_without_a_message_is_not_stored(thread: StoreThread) -> None:
+    store = await thread.open()
+    recorder = Recorder(thread, store, ROW)
+    recorder.note(ReplyFinished("m", "end", Usage(1), None))
+    await recorder.end_turn("m", "ask")
+    assert await thread.run(store.session, ROW.id) is None
+
+
+def store_row(row: SessionRow | None) -> SessionRow:
+    assert row is not None
+    return row
+
+
+def test_a_title_is_the_first_line_of_what_was_said() -> None:
+    assert [title_of(text) for text in ("", "\n\n a \nb", "x" * 100)] == ["", "a", "x" * 79 + "…"]
+
+
+def test_an_unknown_price_makes_the_whole_cost_unknown() -> None:
+    assert Spent().plus(Usage(1), 0.25).plus(Usage(2), None).plus(Usage(3), 1.0) == Spent(Usage(6), None)

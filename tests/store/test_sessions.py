@@ -1,0 +1,181 @@
+"""The session database, on a real file."""
+
+import sqlite3
+import stat
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from store.errors import StoreError
+from store.locks import SessionLock
+from store.migrations import MIGRATIONS
+from store.sessions import MessageRow, SessionRow, SessionStore, SnapshotRow, UsageRow
+
+ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "sessions.db"
+
+
+def message(position: int, text: str = "hi") -> MessageRow:
+    return MessageRow(position, "user", text, 5.0)
+
+
+def test_what_is_written_is_read_back_by_another_connection(path: Path) -> None:
+    store = SessionStore(path)
+    usage = UsageRow("scripted/a", "step", 10, 20, 30, 40, 0.5)
+    store.create(ROW)
+    store.write(ROW.id, [message(0), message(1, "there")], [usage], SnapshotRow(2, "{}"))
+    store.close()
+
+    again = SessionStore(path)
+    assert again.session(ROW.id) == replace(ROW, messages=2)
+    assert again.messages(ROW.id) == (message(0), message(1, "there"))
+    assert again.messages(ROW.id, start=1) == (message(1, "there"),)
+    assert again.usage(ROW.id) == (usage,)
+    assert again.snapshot(ROW.id) == SnapshotRow(2, "{}")
+    again.close()
+
+
+def test_a_transaction_that_fails_leaves_nothing_behind(path: Path) -> None:
+    store = SessionStore(path)
+    store.create(ROW)
+    store.write(ROW.id, [message(0)])
+    with pytest.raises(sqlite3.IntegrityError):
+        store.write(ROW.id, [message(1), message(0)], [UsageRow("m", "step", 1, 1, 1, 1, None)])
+    assert store.messages(ROW.id) == (message(0),)
+    assert store.usage(ROW.id) == ()
+    store.close()
+
+
+def test_deleting_a_session_takes_everything_of_it_along(path: Path) -> None:
+    store = SessionStore(path)
+    store.create(ROW)
+    store.write(ROW.id, [message(0)], [UsageRow("m", "step", 1, 1, 1, 1, None)], SnapshotRow(1, "{}"))
+    store.delete(ROW.id)
+    assert (store.session(ROW.id), store.messages(ROW.id), store.usage(ROW.id), store.snapshot(ROW.id)) == (
+        None,
+        (),
+        (),
+        None,
+    )
+    store.close()
+
+
+def test_recent_lists_the_project_newest_first_and_leaves_out_empty_sessions(path: Path) -> None:
+    store = SessionStore(path)
+    for number, project in enumerate(["/p", "/q", "/p", "/p"]):
+        store.create(replace(ROW, id=f"{number:012x}", project=project, updated=float(number)))
+        if number != 3:
+            store.write(f"{number:012x}", [message(0)])
+    assert [row.id for row in store.recent("/p")] == [f"{2:012x}", f"{0:012x}"]
+    assert [row.id for row in store.recent()] == [f"{2:012x}", f"{1:012x}", f"{0:012x}"]
+    store.close()
+
+
+def test_a_prefix_is_taken_literally(path: Path) -> None:
+    store = SessionStore(path)
+    store.create(ROW)
+    assert [row.id for row in store.matching("aa11")] == [ROW.id]
+    assert store.matching("%") == ()
+    assert store.matching("aa11", project="/other") == ()
+    store.close()
+
+
+def test_ending_a_turn_returns_to_the_quick_kind_of_commit(path: Path) -> None:
+    store = SessionStore(path)
+    store.create(ROW)
+    store.end_turn(ROW.id)
+    assert store._db.execute("pragma synchronous").fetchone() == (1,)
+    assert (store.session(ROW.id) or ROW).updated > ROW.updated
+    store.close()
+
+
+def test_only_the_user_can_read_the_database(path: Path) -> None:
+    SessionStore(path).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_alone(path: Path) -> None:
+    SessionStore(path).close()
+    db = sqlite3.connect(path)
+    db.execute(f"pragma user_version = {len(MIGRATIONS) + 1}")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError) as caught:
+        SessionStore(path)
+    assert caught.value.reason == "newer"
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"this is not a database, whatever its name says" * 100)
+    with pytest.raises(StoreError) as caught:
+        SessionStore(path)
+    assert caught.value.reason == "corrupt"
+    assert path.read_bytes().startswith(b"this is not")
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot open the session database") as caught:
+        SessionStore(tmp_path / "file" / "sessions.db")
+    assert caught.value.reason == "unreadable"
+
+
+def test_a_database_that_another_program_holds_is_reported_as_locked(path: Path) -> None:
+    SessionStore(path).close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("begin exclusive")
+    store = SessionStore(path, busy_timeout=0.01)
+    with pytest.raises(StoreError) as caught:
+        store.create(ROW)
+    assert caught.value.reason == "locked"
+    other.execute("rollback")
+    store.create(ROW)
+    store.close()
+    other.close()
+
+
+def test_two_writers_do_not_lose_each_other_s_messages(path: Path) -> None:
+    SessionStore(path).close()
+    errors: list[Exception] = []
+
+    def write(session: str) -> None:
+        try:
+            store = SessionStore(path)
+            store.create(replace(ROW, id=session))
+            for position in range(50):
+                store.write(session, [message(position)])
+            store.close()
+        except StoreError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(f"{n:012x}",)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    store = SessionStore(path)
+    assert errors == []
+    assert [len(store.messages(f"{n:012x}")) for n in range(3)] == [50, 50, 50]
+    store.close()
+
+
+def test_a_session_is_open_in_one_place_at_a_time(tmp_path: Path) -> None:
+    first, second = SessionLock(tmp_path, "s"), SessionLock(tmp_path, "s")
+    first.acquire()
+    with pytest.raises(StoreError) as caught:
+        second.acquire()
+    assert caught.value.reason == "in use"
+    first.release()
+    second.acquire()
+    second.release()
+    second.release()
+    assert list(tmp_path.iterdir()) == []
