@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tools.base import ToolError, Workspace
 from tools.diff import capped, unified
-from tools.files import content_of, delete, write_bytes
+from tools.files import content_of, delete, mode_of, write_bytes
 from tools.paths import display
 from tools.seen import SeenFiles
 from tools.textfile import binary_kind, decode, showable
@@ -20,6 +20,8 @@ class Change:
     """The content that the change was worked out from; None when there was no file."""
     after: bytes | None
     """The new content; None deletes the file."""
+    mode: int | None = None
+    """Permission bits of a new file, when they are not the usual ones."""
 
 
 def make(changes: Sequence[Change], seen: SeenFiles) -> None:
@@ -27,15 +29,16 @@ def make(changes: Sequence[Change], seen: SeenFiles) -> None:
     for change in changes:
         if content_of(change.path) != change.before:
             raise ToolError(f"`{change.path}` changed while it was being edited: read it again")
-    made: list[Change] = []
+    backward: list[Change] = []
     try:
         for change in changes:
-            _put(change.path, change.after)
-            made.append(change)
+            back = Change(change.path, change.after, change.before, mode_of(change.path))
+            _put(change)
+            backward.append(back)
     except ToolError:
-        for change in reversed(made):
+        for back in reversed(backward):
             with suppress(ToolError):  # the first error is the one to tell
-                _put(change.path, change.before)
+                _put(back)
         raise
     for change in changes:
         if change.after is None:
@@ -63,11 +66,11 @@ def preview_of(changes: Sequence[Change], root: Path) -> str:
     return capped(lines)
 
 
-def _put(path: Path, content: bytes | None) -> None:
-    if content is None:
-        delete(path)
+def _put(change: Change) -> None:
+    if change.after is None:
+        delete(change.path)
     else:
-        write_bytes(path, content)
+        write_bytes(change.path, change.after, change.mode)
 
 
 def _text(content: bytes | None) -> str | None:

@@ -74,9 +74,8 @@ def parse(patch: str) -> tuple[FilePatch, ...]:
             continue
         header = _HEADER.match(lines[at])
         if header is None or header[1] == "Move to":
-            raise PatchError(
-                f"expected `*** Update File: path`, `*** Add File:` or `*** Delete File:`, not {lines[at]!r}"
-            )
+            expected = "`*** Update File: path`, `*** Add File:` or `*** Delete File:`"
+            raise PatchError(f"expected {expected}, got {lines[at]!r}")
         end = _end_of_section(lines, at + 1)
         found.append(_section(header[1], header[2], lines[at + 1 : end]))
         at = end
@@ -168,9 +167,7 @@ def _signed(path: str, line: str) -> tuple[Sign, str]:
         case " " | "-" | "+" as sign:
             return sign, line[1:]
         case _:
-            raise PatchError(
-                f"in the patch of `{path}` a line must begin with a blank, - or +, this one does not: {line!r}"
-            )
+            raise PatchError(f"in the patch of `{path}` this line does not begin with a blank, - or +: {line!r}")
 
 
 def changes_of(path: str, text: str, hunks: tuple[Hunk, ...]) -> tuple[Replacement, ...]:
@@ -191,9 +188,8 @@ def _place(lines: list[str], hunk: Hunk, at: int, where: str, text: str) -> int:
     for context in hunk.above:
         found = _find(lines, [context], start)
         if not found:
-            raise PatchError(
-                f"{where}: the line `@@ {context}` is not in the file{_after(at)}{_closest(text, context)}"
-            )
+            hint = _after(at) + _closest(text, context)
+            raise PatchError(f"{where}: the line `@@ {context}` is not in the file{hint}")
         start = found[0] + 1
     old = hunk.old
     if not old:
@@ -206,11 +202,9 @@ def _place(lines: list[str], hunk: Hunk, at: int, where: str, text: str) -> int:
     if not found:
         wanted = "\n".join(old)
         raise PatchError(f"{where}: its lines are not in the file{_after(at)}{_closest(text, wanted)}")
-    if len(found) > 1 and not hunk.above and at == 0:
+    if len(found) > 1 and not hunk.above:
         places = ", ".join(str(place + 1) for place in found[:20])
-        raise PatchError(
-            f"{where} fits at lines {places}: add lines of context, or `@@` with a line above the right place"
-        )
+        raise PatchError(f"{where} fits at lines {places}: add context, or `@@` with a line above the right place")
     return found[0]
 
 
@@ -220,9 +214,8 @@ def _find(lines: list[str], wanted: list[str], start: int) -> list[int]:
     for reading in _READINGS:
         goal = [reading(line) for line in wanted]
         read = [reading(line) for line in lines[start:]]
-        found = [
-            at + start for at in range(len(read) - count + 1) if read[at] == goal[0] and read[at : at + count] == goal
-        ]
+        places = (at for at in range(len(read) - count + 1) if read[at] == goal[0])
+        found = [at + start for at in places if read[at : at + count] == goal]
         if found:
             return found
     return []
