@@ -23,6 +23,13 @@ class Glob:
     matches: Callable[[str], bool]
     """Whether a path, relative to that folder, is meant."""
 
+    def covers(self, path: str) -> bool:
+        """Whether a path, relative to the search's own folder, is meant."""
+        folder = self.folder.removeprefix("./").rstrip("/")
+        if not folder or folder == ".":
+            return self.matches(path)
+        return path.startswith(folder + "/") and self.matches(path[len(folder) + 1 :])
+
 
 def parse(pattern: str) -> Glob:
     """A pattern without `/` matches names at any depth. Raises `GlobError`."""
