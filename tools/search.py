@@ -72,8 +72,7 @@ async def list_files(folder: Path, project: Path, take: Callable[[str], bool]) -
 
 async def search_lines(root: Path, project: Path, query: Query, take: Callable[[Sequence[Line]], bool]) -> Ending:
     """Hands over the lines found in each file, in the order of paths, until `take` wants no more."""
-    only_file = root.name if root.is_file() else None
-    folder = root.parent if only_file is not None else root
+    folder, only_file = _folder_and_file(root)
     rg = find_rg(os.environ.get("PATH", ""), project)
     if rg is not None:
         options = ["--json", "--no-mmap", "--crlf", "--sort=path", f"--context={query.context}"]
@@ -86,6 +85,10 @@ async def search_lines(root: Path, project: Path, query: Query, take: Callable[[
     argv = searcher.argv_for(query.pattern, only_file, query.ignore_case, query.context)
     done = await _collect(argv, folder, b"\n", _Files(take).take)
     return done.ending
+
+
+def _folder_and_file(root: Path) -> tuple[Path, str | None]:
+    return (root.parent, root.name) if root.is_file() else (root, None)
 
 
 async def _parents(folder: Path) -> list[str]:
@@ -129,17 +132,7 @@ class _Done:
 
 async def _collect(argv: Sequence[str], folder: Path, separator: bytes, take: Callable[[bytes], bool]) -> _Done:
     """Runs the program and hands over its records until it ends, `take` is satisfied, or time is up."""
-    try:
-        process = subprocess.Popen(
-            argv,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise ToolError(f"cannot search `{folder}`: {(error.strerror or str(error)).lower()}") from error
+    process = _started(argv, folder)
     reading = asyncio.ensure_future(asyncio.to_thread(_read_all, process, separator, take))
     try:
         return await asyncio.wait_for(asyncio.shield(reading), LONGEST_SEARCH)
@@ -151,6 +144,20 @@ async def _collect(argv: Sequence[str], folder: Path, separator: bytes, take: Ca
         process.kill()
         await asyncio.wait([reading])
         raise
+
+
+def _started(argv: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            argv,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ToolError(f"cannot search `{folder}`: {(error.strerror or str(error)).lower()}") from error
 
 
 def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable[[bytes], bool]) -> _Done:
