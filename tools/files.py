@@ -62,17 +62,26 @@ def content_of(path: Path) -> bytes | None:
     return read_bytes(path) if os.path.lexists(path) else None
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Puts the content in place at once: readers see the old file or the new one. An existing file keeps its mode."""
+def mode_of(path: Path) -> int | None:
+    """The permission bits of a file, or None when there is none."""
+    return stat.S_IMODE(path.lstat().st_mode) if os.path.lexists(path) else None
+
+
+def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
+    """Puts the content in place at once: readers see the old file or the new one.
+
+    An existing file keeps its mode; a new one gets `mode`, or what the user's umask gives.
+    """
     with _explained("write", path), _folder(path.parent, create=True) as folder:
         status = _status(path.name, folder)
         if status is not None:
             _insist_on_regular(path, status)
+            mode = stat.S_IMODE(status.st_mode)
             if not os.access(path.name, os.W_OK, dir_fd=folder):
                 raise PermissionError(13, "Permission denied")
         temporary = f".{path.name[:80]}.{secrets.token_hex(4)}.tmp"
         try:
-            _fill(os.open(temporary, _CREATE, 0o666, dir_fd=folder), content, status)
+            _fill(os.open(temporary, _CREATE, 0o666, dir_fd=folder), content, mode)
             os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             if _status(temporary, folder) is not None:
@@ -91,13 +100,13 @@ def shown(path: Path) -> str:
     return printable(str(path))
 
 
-def _fill(descriptor: int, content: bytes, replaced: os.stat_result | None) -> None:
+def _fill(descriptor: int, content: bytes, mode: int | None) -> None:
     with open(descriptor, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(descriptor)
-        if replaced is not None:
-            os.fchmod(descriptor, stat.S_IMODE(replaced.st_mode))
+        if mode is not None:
+            os.fchmod(descriptor, mode)
 
 
 def _status(name: str, folder: int) -> os.stat_result | None:

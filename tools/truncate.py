@@ -1,7 +1,11 @@
 """Long and unruly texts made short and plain. Pure; knows nothing of where a text comes from."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+LONGEST_LINE = 2000
+"""Characters of a line that are shown."""
 
 _ESCAPE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movements
@@ -55,6 +59,12 @@ def is_mostly_noise(decoded: str) -> bool:
 def cut_line(line: str, limit: int) -> str:
     """The line, or its first `limit` characters with a note of how long it is."""
     return line if len(line) <= limit else f"{line[:limit]}… [cut: {len(line)} characters]"
+
+
+def numbered(lines: Sequence[str], first: int) -> str:
+    """The lines with their numbers, long ones cut. The number ends in a tab, which costs one token, where an arrow
+    costs two or three and blanks for alignment another one."""
+    return "\n".join(f"{number}\t{cut_line(line, LONGEST_LINE)}" for number, line in enumerate(lines, start=first))
 
 
 def whole_lines_from_start(text: str, limit: int) -> str:

@@ -1,0 +1,23 @@
+"""The `ask_user` tool: puts a question to the user."""
+
+from tools.arguments import items, text
+from tools.base import Arguments, Effect, Result, Workspace
+from tools.described import description_beside
+from tools.schema import object_of
+
+
+class AskUser:
+    name = "ask_user"
+    description = description_beside(__file__)
+    effect: Effect = "none"
+    schema = object_of(
+        {"question": {"type": "string"}, "options": {"type": "array", "items": {"type": "string"}}},
+        required=("question",),
+    )
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        options = tuple(str(option) for option in items(arguments, "options"))
+        return Result(await workspace.ask(text(arguments, "question"), options))

@@ -1,0 +1,31 @@
+"""The tools that come with the program. A new one is a file and a line here."""
+
+from tools.apply_patch import ApplyPatch
+from tools.ask_user import AskUser
+from tools.base import Tool
+from tools.bash import Bash
+from tools.bash_kill import BashKill
+from tools.bash_output import BashOutput
+from tools.edit import Edit
+from tools.glob import Glob
+from tools.grep import Grep
+from tools.read import Read
+from tools.todo import Todo
+from tools.write import Write
+
+
+def builtin_tools() -> tuple[Tool, ...]:
+    """Every built-in tool, in the order in which models are told of them."""
+    return (
+        Read(),
+        Write(),
+        Edit(),
+        ApplyPatch(),
+        Bash(),
+        BashOutput(),
+        BashKill(),
+        Glob(),
+        Grep(),
+        Todo(),
+        AskUser(),
+    )

@@ -1,0 +1,65 @@
+"""The `glob` tool: finds files by name, newest first."""
+
+import os
+from pathlib import Path
+
+from tools import globs
+from tools.arguments import number, text
+from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from tools.described import description_beside
+from tools.paths import display, resolve
+from tools.schema import object_of
+from tools.search import LONGEST_SEARCH, list_files
+
+DEFAULT_LIMIT = 100
+
+
+class Glob:
+    name = "glob"
+    description = description_beside(__file__)
+    effect: Effect = "read"
+    schema = object_of({"pattern": {"type": "string"}, "path": {"type": "string"}}, required=("pattern",))
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return (str(_root(arguments, workspace, _pattern(arguments))),)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        pattern = _pattern(arguments)
+        root = _root(arguments, workspace, pattern)
+        if not root.is_dir():
+            raise ToolError(f"`{display(root, workspace.root)}` is not a folder: give one as `path`, or none")
+        found: list[tuple[int, bytes]] = []
+
+        def take(path: str) -> bool:
+            if pattern.matches(path):
+                found.append((-_mtime(root / path), os.fsencode(path)))
+            return True
+
+        ending = await list_files(root, workspace.root, take)
+        limit = number(arguments, "limit", DEFAULT_LIMIT)
+        lines = [display(root / os.fsdecode(path), workspace.root) for _, path in sorted(found)[:limit]]
+        if len(found) > limit:
+            lines.append(f"({limit} of {len(found)} files, the newest: narrow the pattern for others)")
+        if ending == "late":
+            lines.append(f"(stopped after {LONGEST_SEARCH:.0f} s, so files may be missing: give a `path` further down)")
+        return Result("\n".join(lines) or "no files match")
+
+
+def _pattern(arguments: Arguments) -> globs.Glob:
+    try:
+        return globs.parse(os.path.expanduser(text(arguments, "pattern")))
+    except globs.GlobError as error:
+        raise ToolError(str(error)) from error
+
+
+def _root(arguments: Arguments, workspace: Workspace, pattern: globs.Glob) -> Path:
+    """Where the search begins: the given folder and what is certain of the pattern."""
+    base = resolve(text(arguments, "path", "."), workspace)
+    return Path(os.path.realpath(base / pattern.folder))
+
+
+def _mtime(path: Path) -> int:
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,111 @@
+"""Patterns of file names such as `src/**/*.{ts,tsx}`. Pure."""
+
+import fnmatch
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+MOST_ALTERNATIVES = 256
+
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_MAGIC = re.compile(r"[*?\[{]")
+
+
+class GlobError(ValueError):
+    """Why a pattern cannot be used, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glob:
+    folder: str
+    """What stands before the first wildcard: where the search begins. Empty for the search's own folder."""
+    matches: Callable[[str], bool]
+    """Whether a path, relative to that folder, is meant."""
+
+    def covers(self, path: str) -> bool:
+        """Whether a path, relative to the search's own folder, is meant."""
+        folder = self.folder.removeprefix("./").rstrip("/")
+        if not folder or folder == ".":
+            return self.matches(path)
+        return path.startswith(folder + "/") and self.matches(path[len(folder) + 1 :])
+
+
+def parse(pattern: str) -> Glob:
+    """A pattern without `/` matches names at any depth. Raises `GlobError`."""
+    if not pattern or "\0" in pattern:
+        raise GlobError("the pattern is empty or holds a NUL character")
+    folder, rest = _split(pattern)
+    if ".." in rest.split("/"):
+        raise GlobError("`..` cannot follow a wildcard: begin the pattern with it, or give `path`")
+    anchored = "/" in pattern
+    alternatives = [_compiled(alternative, anchored) for alternative in _expanded(rest)]
+    return Glob(folder, lambda path: _any(alternatives, path.split("/")))
+
+
+def _split(pattern: str) -> tuple[str, str]:
+    """The folder that is certain, and the rest, at least the last part."""
+    parts = pattern.split("/")
+    certain = 0
+    while certain < len(parts) - 1 and not _MAGIC.search(parts[certain]):
+        certain += 1
+    folder = "/".join(parts[:certain])
+    return ("/" if certain and not folder else folder), "/".join(parts[certain:])
+
+
+def _expanded(pattern: str) -> list[str]:
+    """The pattern once for each choice of its `{a,b}` groups, innermost first."""
+    patterns = [pattern]
+    while any(_BRACES.search(one) for one in patterns):
+        patterns = [each for one in patterns for each in _expanded_once(one)]
+        if len(patterns) > MOST_ALTERNATIVES:
+            raise GlobError(f"`{{…}}` groups give more than {MOST_ALTERNATIVES} alternatives: use a wider pattern")
+    return patterns
+
+
+def _expanded_once(pattern: str) -> list[str]:
+    pieces = _BRACES.split(pattern)
+    if 2 ** (len(pieces) // 2) > MOST_ALTERNATIVES:
+        raise GlobError(f"`{{…}}` groups give more than {MOST_ALTERNATIVES} alternatives: use a wider pattern")
+    choices = [piece.split(",") if at % 2 else [piece] for at, piece in enumerate(pieces)]
+    return ["".join(chosen) for chosen in product(*choices)]
+
+
+def _compiled(pattern: str, anchored: bool) -> list[re.Pattern[str] | None]:
+    """One expression for each part of the path, None for `**`."""
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    if not anchored:
+        parts = ["**", *parts]
+    if parts and parts[-1] == "**":
+        parts = [*parts, "*"]
+    return [None if part == "**" else re.compile(fnmatch.translate(part.replace("[^", "[!"))) for part in parts]
+
+
+def _any(alternatives: list[list[re.Pattern[str] | None]], names: list[str]) -> bool:
+    return any(_fits(parts, names) for parts in alternatives)
+
+
+def _fits(parts: list[re.Pattern[str] | None], names: list[str]) -> bool:
+    """Whether the parts match all names: which prefixes of the parts can have matched is kept name by name."""
+    reached = _with_skipped({0}, parts)
+    for name in names:
+        following = set()
+        for at in reached:
+            if at < len(parts):
+                part = parts[at]
+                if part is None:
+                    following.add(at)
+                elif part.match(name):
+                    following.add(at + 1)
+        reached = _with_skipped(following, parts)
+    return len(parts) in reached
+
+
+def _with_skipped(reached: set[int], parts: list[re.Pattern[str] | None]) -> set[int]:
+    """`**` may stand for no folder at all."""
+    found = set(reached)
+    for at in sorted(reached):
+        while at < len(parts) and parts[at] is None:
+            at += 1
+            found.add(at)
+    return found

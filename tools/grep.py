@@ -1,0 +1,147 @@
+"""The `grep` tool: finds lines by a regular expression, in the order of paths and lines."""
+
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from tools import globs
+from tools.arguments import flag, number, text
+from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from tools.described import description_beside
+from tools.paths import display, resolve
+from tools.schema import object_of
+from tools.search import LONGEST_SEARCH, Line, Query, search_lines
+from tools.truncate import cut_line, plain
+
+Mode: TypeAlias = Literal["content", "files", "count"]
+
+LONGEST_LINE, MOST_CHARACTERS = 300, 40_000
+DEFAULT_LIMITS: dict[Mode, int] = {"content": 200, "files": 100, "count": 100}
+
+
+class Grep:
+    name = "grep"
+    description = description_beside(__file__)
+    effect: Effect = "read"
+    schema = object_of(
+        {
+            "pattern": {"type": "string"},
+            "path": {"type": "string"},
+            "glob": {"type": "string"},
+            "ignore_case": {"type": "boolean"},
+            "context": {"type": "integer", "minimum": 0, "maximum": 20},
+            "mode": {"enum": list(get_args(Mode))},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
+        },
+        required=("pattern",),
+    )
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return (str(resolve(text(arguments, "path", "."), workspace)),)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        root = resolve(text(arguments, "path", "."), workspace)
+        if not root.is_dir() and not root.is_file():
+            raise ToolError(f"`{display(root, workspace.root)}` is no file or folder: give one as `path`, or none")
+        mode = _mode(arguments)
+        page = _Page(root, workspace.root, mode, number(arguments, "limit", DEFAULT_LIMITS[mode]), _filter(arguments))
+        context = number(arguments, "context", 0) if mode == "content" else 0
+        query = Query(checked(text(arguments, "pattern")), flag(arguments, "ignore_case"), context)
+        ending = await search_lines(root, workspace.root, query, page.take)
+        if ending == "enough":
+            page.shown.append(f"(there are more: these are the first {page.count}; narrow `pattern`, `path` or `glob`)")
+        if ending == "late":
+            page.shown.append(
+                f"(stopped after {LONGEST_SEARCH:.0f} s, so lines may be missing: narrow `path` or `glob`)"
+            )
+        return Result("\n".join(page.shown) or "no lines match")
+
+
+def checked(pattern: str) -> str:
+    """The pattern, if it means the same to every searcher. Raises `ToolError`."""
+    if "\n" in pattern or "\0" in pattern:
+        raise ToolError("a pattern is matched within one line: leave the line end or NUL out")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)
+            re.compile(pattern)
+    except FutureWarning as warning:
+        hint = "escape `[` inside a set; write [a-zA-Z] for [:alpha:]"
+        raise ToolError(f"the pattern is ambiguous ({warning}): {hint}") from warning
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ToolError(f"the pattern is not a regular expression: {error}; escape what is meant literally") from error
+    return pattern
+
+
+def _mode(arguments: Arguments) -> Mode:
+    match text(arguments, "mode", "content"):
+        case "files":
+            return "files"
+        case "count":
+            return "count"
+        case _:
+            return "content"
+
+
+def _filter(arguments: Arguments) -> globs.Glob | None:
+    pattern = text(arguments, "glob", "")
+    try:
+        return globs.parse(pattern) if pattern else None
+    except globs.GlobError as error:
+        raise ToolError(f"`glob`: {error}") from error
+
+
+@dataclass(slots=True)
+class _Page:
+    """What is shown, filled file by file until it is full."""
+
+    root: Path
+    base: Path
+    mode: Mode
+    limit: int
+    wanted: globs.Glob | None
+    shown: list[str] = field(default_factory=list)
+    count: int = 0
+    """Matching lines shown, or files."""
+    size: int = 0
+
+    def take(self, lines: Sequence[Line]) -> bool:
+        """Whether there is room for more files."""
+        path = lines[0].path
+        if self.wanted is not None and not self.wanted.covers(path):
+            return True
+        if self.count >= self.limit or self.size >= MOST_CHARACTERS:
+            return False
+        name = display(self.root if self.root.name == path and self.root.is_file() else self.root / path, self.base)
+        if self.mode == "content":
+            self._show(name)
+            return self._take_lines(lines)
+        matches = sum(line.is_match for line in lines)
+        self._show(name if self.mode == "files" else f"{name}: {matches}")
+        self.count += 1
+        return True
+
+    def _take_lines(self, lines: Sequence[Line]) -> bool:
+        previous = None
+        for line in lines:
+            if self.size >= MOST_CHARACTERS or (line.is_match and self.count >= self.limit):
+                return False
+            if self.count >= self.limit and self._is_apart(line, previous):
+                continue  # it stands before a match that is one too many
+            if self._is_apart(line, previous) and any(not each.is_match for each in lines):
+                self._show("--")
+            self._show(f"{line.number}{':' if line.is_match else '-'}{cut_line(plain(line.text), LONGEST_LINE)}")
+            self.count += line.is_match
+            previous = line
+        return True
+
+    @staticmethod
+    def _is_apart(line: Line, previous: Line | None) -> bool:
+        return previous is not None and line.number != previous.number + 1
+
+    def _show(self, text_: str) -> None:
+        self.shown.append(text_)
+        self.size += len(text_) + 1

@@ -1,0 +1,116 @@
+"""The `read` tool: shows a text file with line numbers, or a picture."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.arguments import number, text
+from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace
+from tools.described import description_beside
+from tools.files import read_bytes, undivided
+from tools.paths import display, resolve
+from tools.schema import object_of
+from tools.textfile import binary_kind, decode, showable
+from tools.truncate import numbered, printable
+
+MOST_LINES, MOST_BYTES = 2000, 51_200
+LARGEST_PICTURE = 5 * 1024 * 1024
+
+_PICTURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+
+
+class Read:
+    name = "read"
+    description = description_beside(__file__)
+    effect: Effect = "read"
+    schema = object_of(
+        {
+            "path": {"type": "string"},
+            "offset": {"type": "integer", "minimum": 1, "description": "first line"},
+            "limit": {"type": "integer", "minimum": 1, "description": "lines, default 2000"},
+        },
+        required=("path",),
+    )
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return (str(resolve(text(arguments, "path"), workspace)),)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        path = resolve(text(arguments, "path"), workspace)
+        offset, limit = number(arguments, "offset", 1), number(arguments, "limit", MOST_LINES)
+        return await undivided(lambda: _read(path, offset, limit, workspace))
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    text: str
+    last: int
+    """The number of the last line shown."""
+
+
+def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result:
+    name = display(path, workspace.root)
+    if not os.path.lexists(path):
+        raise ToolError(f"`{name}` does not exist{_similar(path)}")
+    raw = read_bytes(path)
+    media_type = picture_type(raw)
+    if media_type is not None:
+        if len(raw) > LARGEST_PICTURE:
+            raise ToolError(f"the picture `{name}` has {len(raw)} bytes, more than 5 MB: scale it down first")
+        return Result(f"picture `{name}`, {media_type}, {len(raw)} bytes", pictures=(Picture(media_type, raw),))
+    kind = binary_kind(raw)
+    if kind is not None:
+        raise ToolError(f"`{name}` is {kind}, not text: look into it in bash, with a program made for that, or xxd")
+    workspace.seen.note(path, raw)
+    return Result(_shown(showable(decode(raw).unified), offset, limit, name))
+
+
+def _shown(content: str, offset: int, limit: int, name: str) -> str:
+    if not content:
+        return f"`{name}` is empty"
+    lines = content.removesuffix("\n").split("\n")
+    if offset > len(lines):
+        raise ToolError(f"`{name}` has {len(lines)} lines: offset={offset} is beyond its end")
+    page = page_of(lines, offset, limit)
+    if offset == 1 and page.last == len(lines):
+        return page.text
+    more = f"; go on with offset={page.last + 1}" if page.last < len(lines) else ""
+    return f"{page.text}\n(lines {offset}-{page.last} of {len(lines)}{more})"
+
+
+def page_of(lines: list[str], offset: int, limit: int) -> Page:
+    """Numbered lines from `offset`, as many as fit, but always one."""
+    shown: list[str] = []
+    size = 0
+    for line in lines[offset - 1 : offset - 1 + limit]:
+        shown.append(numbered([line], offset + len(shown)))
+        size += len(shown[-1].encode()) + 1
+        if size > MOST_BYTES and len(shown) > 1:
+            del shown[-1]
+            break
+    return Page("\n".join(shown), offset + len(shown) - 1)
+
+
+def picture_type(raw: bytes) -> str | None:
+    if raw.startswith(b"RIFF") and raw[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media_type for magic, media_type in _PICTURES if raw.startswith(magic)), None)
+
+
+def _similar(path: Path) -> str:
+    """What the model may have meant, as the end of a sentence."""
+    import difflib  # noqa: PLC0415  # deferred: only a wrong path needs it
+
+    folder = path.parent
+    if not folder.is_dir():
+        existing = next(parent for parent in folder.parents if parent.is_dir())
+        return f", nor does its folder; `{printable(str(existing))}` does: look there with glob"
+    try:
+        names = sorted(os.listdir(folder))[:5000]
+    except PermissionError:
+        return " or may not be seen"
+    lowered = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(path.name.lower(), lowered, n=3, cutoff=0.6)
+    if not close:
+        return ": look for it with glob"
+    return ": is it " + " or ".join(f"`{printable(lowered[name])}`" for name in close) + "?"

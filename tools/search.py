@@ -1,0 +1,188 @@
+"""Searching in a process that can be killed: rg where there is one, else our own searcher with the same results."""
+
+import asyncio
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, Literal, TypeAlias
+
+from tools import searcher
+from tools.base import ToolError
+from tools.walk import is_ignored, rules_above
+
+LONGEST_SEARCH = 30.0
+"""Seconds after which a search is ended, with what it has found."""
+
+_LONGEST_RECORD = 1 << 22
+
+_RG = (
+    "--no-config",
+    "--hidden",
+    "--no-ignore-global",
+    "--no-ignore-dot",
+    "--no-require-git",
+    "--no-messages",
+    "--glob=!.git",
+    "--color=never",
+)
+
+Ending: TypeAlias = Literal["complete", "enough", "late"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    path: str
+    """Relative to the folder that was searched."""
+    number: int
+    text: str
+    is_match: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    pattern: str
+    ignore_case: bool = False
+    context: int = 0
+
+
+@cache
+def find_rg(search_path: str, project: Path) -> str | None:
+    """The absolute path of rg; never one that the project brings along, nor one in a relative folder."""
+    for folder in search_path.split(os.pathsep):
+        found = Path(os.path.realpath(Path(folder) / "rg"))
+        if os.path.isabs(folder) and not found.is_relative_to(project) and os.access(found, os.X_OK):
+            return str(found)
+    return None
+
+
+async def list_files(folder: Path, project: Path, take: Callable[[str], bool]) -> Ending:
+    """Hands over the path of each file, relative to the folder, until `take` wants no more."""
+    rg = find_rg(os.environ.get("PATH", ""), project)
+    argv = searcher.argv_for(None)
+    if rg is not None:
+        argv = [rg, *_RG, *await _parents(folder), "--files", "--null", "."]
+    done = await _collect(argv, folder, b"\0", lambda record: take(os.fsdecode(record).removeprefix("./")))
+    return done.ending
+
+
+async def search_lines(root: Path, project: Path, query: Query, take: Callable[[Sequence[Line]], bool]) -> Ending:
+    """Hands over the lines found in each file, in the order of paths, until `take` wants no more."""
+    folder, only_file = _folder_and_file(root)
+    rg = find_rg(os.environ.get("PATH", ""), project)
+    if rg is not None:
+        options = ["--json", "--no-mmap", "--crlf", "--sort=path", f"--context={query.context}"]
+        options += ["--ignore-case"] if query.ignore_case else ["--case-sensitive"]
+        target = "." if only_file is None else f"./{only_file}"
+        argv = [rg, *_RG, *await _parents(folder), *options, f"--regexp={query.pattern}", "--", target]
+        done = await _collect(argv, folder, b"\n", _Files(take).take)
+        if not done.complaint:
+            return done.ending
+    argv = searcher.argv_for(query.pattern, only_file, query.ignore_case, query.context)
+    done = await _collect(argv, folder, b"\n", _Files(take).take)
+    return done.ending
+
+
+def _folder_and_file(root: Path) -> tuple[Path, str | None]:
+    return (root.parent, root.name) if root.is_file() else (root, None)
+
+
+async def _parents(folder: Path) -> list[str]:
+    """An ignored folder is searched when it is asked for by name, so the rules above it do not count."""
+    ignored = await asyncio.to_thread(lambda: is_ignored(str(folder), True, rules_above(str(folder))))
+    return ["--no-ignore-parent"] if ignored else []
+
+
+class _Files:
+    """Puts the printed records together, file by file. A file that turns out to be binary is dropped."""
+
+    def __init__(self, take: Callable[[Sequence[Line]], bool]) -> None:
+        self._take = take
+        self._path = ""
+        self._lines: list[Line] = []
+
+    def take(self, record: bytes) -> bool:
+        event = json.loads(record)
+        data = event["data"]
+        match event["type"]:
+            case "begin":
+                self._path, self._lines = os.fsdecode(_bytes(data["path"])).removeprefix("./"), []
+            case "match" | "context" as kind:
+                text = _bytes(data["lines"]).removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
+                self._lines.append(Line(self._path, data["line_number"], text, kind == "match"))
+            case "end" if data["binary_offset"] is None:
+                return self._take(self._lines)
+        return True
+
+
+def _bytes(value: Mapping[str, str]) -> bytes:
+    return value["text"].encode("utf-8", "surrogatepass") if "text" in value else base64.b64decode(value["bytes"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    ending: Ending
+    complaint: str = ""
+    """What the program said was wrong with its arguments."""
+
+
+async def _collect(argv: Sequence[str], folder: Path, separator: bytes, take: Callable[[bytes], bool]) -> _Done:
+    """Runs the program and hands over its records until it ends, `take` is satisfied, or time is up."""
+    process = _started(argv, folder)
+    reading = asyncio.ensure_future(asyncio.to_thread(_read_all, process, separator, take))
+    try:
+        return await asyncio.wait_for(asyncio.shield(reading), LONGEST_SEARCH)
+    except TimeoutError:
+        process.kill()
+        await reading
+        return _Done("late")
+    except BaseException:
+        process.kill()
+        await asyncio.wait([reading])
+        raise
+
+
+def _started(argv: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            argv,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ToolError(f"cannot search `{folder}`: {(error.strerror or str(error)).lower()}") from error
+
+
+def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable[[bytes], bool]) -> _Done:
+    with process:
+        if process.stdout is None or process.stderr is None:
+            raise RuntimeError("a search was started without pipes")
+        for record in _records(process.stdout, separator):
+            if not take(record):
+                process.kill()
+                return _Done("enough")
+        complaint = process.stderr.read().decode("utf-8", "replace").strip()
+        return _Done("complete", complaint if process.wait() not in (0, 1) else "")
+
+
+def _records(stream: IO[bytes], separator: bytes) -> Iterator[bytes]:
+    """The records of a stream, but none that is longer than fits."""
+    held = b""
+    skipping = False
+    while chunk := stream.read1(1 << 16) if hasattr(stream, "read1") else stream.read(1 << 16):
+        *whole, held = (held + chunk).split(separator)
+        for record in whole:
+            if not skipping:
+                yield record
+            skipping = False
+        if len(held) > _LONGEST_RECORD:
+            held, skipping = b"", True
+    if held and not skipping:
+        yield held

@@ -1,0 +1,97 @@
+"""The files of a folder that git would not ignore, in the order of their paths. It follows no symbolic link.
+
+Git's own files count, `.gitignore` in every folder and `.git/info/exclude`; outside a repository too. Hidden files are
+included, `.git` is not.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What one folder says is ignored."""
+
+    folder: str
+    spec: "GitIgnoreSpec"
+
+
+def files_below(root: str) -> Iterator[str]:
+    """Paths relative to the root. Folders that cannot be read are left out."""
+    above = rules_above(root)
+    if is_ignored(root, True, above):
+        above = ()  # an ignored folder is searched when it is asked for by name
+    waiting: list[tuple[str, tuple[Rules, ...], bool]] = [(root, above, True)]
+    while waiting:
+        path, rules, is_folder = waiting.pop()
+        if not is_folder:
+            yield path[len(root.rstrip("/")) + 1 :]
+            continue
+        here = rules_at(path, rules)
+        for entry in reversed(_entries(path)):
+            folder = entry.is_dir(follow_symlinks=False)
+            wanted = folder or entry.is_file(follow_symlinks=False)
+            if wanted and entry.name != ".git" and not is_ignored(entry.path, folder, here):
+                waiting.append((entry.path, here, folder))
+
+
+def rules_above(root: str) -> tuple[Rules, ...]:
+    """The rules of the folders above, as far up as the repository goes, outermost first."""
+    folders = []
+    at = root
+    while not _is_repository(at) and os.path.dirname(at) != at:
+        at = os.path.dirname(at)
+        folders.append(at)
+    rules: tuple[Rules, ...] = ()
+    for folder in reversed(folders):
+        rules = rules_at(folder, rules)
+    return rules
+
+
+def rules_at(folder: str, above: tuple[Rules, ...]) -> tuple[Rules, ...]:
+    """The rules that hold inside the folder, outermost first. A repository knows nothing of the one around it."""
+    lines: list[str] = []
+    if _is_repository(folder):
+        above = ()
+        lines += _lines(os.path.join(folder, ".git", "info", "exclude"))
+    lines += _lines(os.path.join(folder, ".gitignore"))
+    if not lines:
+        return above
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415  # deferred: only a search without rg needs it
+
+    return (*above, Rules(folder, GitIgnoreSpec.from_lines(lines)))
+
+
+def is_ignored(path: str, folder: bool, rules: tuple[Rules, ...]) -> bool:
+    """What the innermost rule that speaks of the path says."""
+    for rule in reversed(rules):
+        below = path[len(rule.folder.rstrip("/")) + 1 :] + ("/" if folder else "")
+        said = rule.spec.check_file(below).include
+        if said is not None:
+            return said
+    return False
+
+
+def _is_repository(folder: str) -> bool:
+    return os.path.lexists(os.path.join(folder, ".git"))
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda entry: os.fsencode(entry.name))
+    except OSError:
+        return []
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(1 << 20).splitlines()
+    except OSError:
+        return []
