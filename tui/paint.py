@@ -215,7 +215,7 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
     elif diff:
         lines += _ruled(console.lines(diff_text(diff, palette, inner), inner), palette)
     elif block.arguments:
-        lines += _ruled(console.lines(highlighted(_json(block.arguments), "json", palette), inner), palette)
+        lines += _ruled(console.lines(highlighted(arguments_text(block.arguments), "json", palette), inner), palette)
     said = _middle_cut(block.text or block.tail)
     if said.strip() and not (diff and block.status == "done"):
         lines += _ruled([[]], palette) if lines else []
@@ -225,7 +225,7 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
     return lines
 
 
-def _json(arguments: Mapping[str, object]) -> str:
+def arguments_text(arguments: Mapping[str, object]) -> str:
     return json.dumps(dict(arguments), ensure_ascii=False, indent=2, default=str)
 
 

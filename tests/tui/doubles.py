@@ -1,0 +1,158 @@
+"""Sessions that say what a test tells them to."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.errors import AgentError
+from agent.events import (
+    ContextMeasured,
+    Decision,
+    Event,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+    StepStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from agent.messages import Assistant, Conversation, Text, User
+
+
+@dataclass(frozen=True)
+class Compacted:
+    before_tokens: int = 90_000
+    after_tokens: int = 9_000
+    before_messages: int = 120
+    after_messages: int = 8
+    strategies: tuple[str, ...] = ("summary",)
+
+
+@dataclass(frozen=True)
+class Info:
+    id: str
+    title: str
+    model: str = "scripted/demo"
+    updated_at: float = 0.0
+    messages: int = 4
+
+
+@dataclass
+class FakeSession:
+    """A turn is a list of events. A question among them waits for its answer, `Hold` waits until it is let go."""
+
+    turns: list[Sequence["Event | Hold"]] = field(default_factory=list)
+    id: str = "abc123"
+    model: str = "scripted/demo"
+    mode: str = "ask"
+    root: Path = Path("/home/me/project")
+    history: Conversation = field(default_factory=Conversation)
+    cost: float | None = 0.0
+    said: list[str] = field(default_factory=list)
+    answers: dict[str, Decision | str] = field(default_factory=dict)
+    interrupted: int = 0
+    closed: bool = False
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
+
+    async def send(self, text: str) -> AsyncIterator[Event]:
+        self._stop.clear()
+        self.said.append(text)
+        yield TurnStarted(self.id, self.model, text)
+        yield StepStarted(1)
+        for event in self.turns.pop(0) if self.turns else (TurnFinished("answered", ""),):
+            if isinstance(event, Hold):
+                await self._first(event.event.wait(), self._stop.wait())
+            else:
+                yield event
+                if isinstance(event, PermissionAsked | QuestionAsked):
+                    await self._answered(event.id)
+                    answer = self.answers.get(event.id)
+                    if isinstance(answer, Decision):
+                        yield PermissionAnswered(event.id, answer.verdict)
+                    elif answer is not None:
+                        yield QuestionAnswered(event.id, answer)
+            if self._stop.is_set():
+                yield TurnFinished("interrupted", "")
+                return
+
+    async def _answered(self, id: str) -> None:
+        if id not in self.answers:
+            self._waiting[id] = asyncio.Event()
+            await self._first(self._waiting[id].wait(), self._stop.wait())
+
+    async def _first(self, *waits: Awaitable[object]) -> None:
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def answer(self, question: str, answer: Decision | str) -> None:
+        self.answers[question] = answer
+        if question in self._waiting:
+            self._waiting[question].set()
+
+    def interrupt(self) -> None:
+        self.interrupted += 1
+        self._stop.set()
+
+    async def compact(self, focus: str | None = None) -> Compacted:
+        self.said.append(f"compact {focus}")
+        return Compacted()
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Hold:
+    """Keeps a turn from going on until the test sets `event`."""
+
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass
+class FakeSessions:
+    """Opens the sessions it was given, one after the other; then empty ones."""
+
+    ready: list[FakeSession | AgentError] = field(default_factory=list)
+    infos: tuple[Info, ...] = ()
+    opened: list[tuple[str | None, str | None]] = field(default_factory=list)
+    names: tuple[str, ...] = ("anthropic/claude", "openai/gpt", "scripted/demo")
+
+    async def open(self, resume: str | None = None, model: str | None = None) -> FakeSession:
+        self.opened.append((resume, model))
+        session = self.ready.pop(0) if self.ready else FakeSession(id=resume or "new", model=model or "scripted/demo")
+        if isinstance(session, AgentError):
+            raise session
+        return session
+
+    async def recent(self) -> tuple[Info, ...]:
+        return self.infos
+
+    def models(self) -> tuple[str, ...]:
+        return self.names
+
+    async def close(self) -> None:
+        pass
+
+
+def measured() -> ContextMeasured:
+    return ContextMeasured(24_100, 200_000, 180_000)
+
+
+def conversation(count: int) -> Conversation:
+    """That many questions, each with an answer."""
+    messages: list[User | Assistant] = []
+    for number in range(count):
+        messages.append(User((Text(f"question {number}: please look at the parser"),)))
+        words = "It **fails** because `parse` never sees the end.\n\n- first\n- second\n\n" + "More words about it. " * 5
+        messages.append(Assistant((Text(f"Answer {number}. {words}"),), "scripted/demo"))
+    return Conversation(tuple(messages))
+
+
+Until = Callable[[], bool]

@@ -1,0 +1,30 @@
+"""Numbers as people read them in a line: tokens, dollars, times."""
+
+
+def tokens(count: int) -> str:
+    """`950`, `12.3k`, `1.2M`."""
+    if count < 1_000:
+        return str(count)
+    if count < 999_500:
+        return f"{count / 1_000:.1f}k" if count < 99_950 else f"{count / 1_000:.0f}k"
+    return f"{count / 1_000_000:.1f}M"
+
+
+def dollars(cost: float | None) -> str:
+    """Two digits, four below ten cents, a dash when the price is not known."""
+    if cost is None:
+        return "—"
+    return f"${cost:.4f}" if 0 < cost < 0.1 else f"${cost:.2f}"
+
+
+def seconds(count: int) -> str:
+    """`42s`, `3m 05s`."""
+    return f"{count}s" if count < 60 else f"{count // 60}m {count % 60:02}s"
+
+
+def age(elapsed: float) -> str:
+    """How long ago, in the largest unit that fits."""
+    for size, unit in ((86_400 * 7, "w"), (86_400, "d"), (3_600, "h"), (60, "min")):
+        if elapsed >= size:
+            return f"{int(elapsed // size)} {unit} ago"
+    return "now"

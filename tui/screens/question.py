@@ -1,0 +1,58 @@
+"""The model asks something. The screen knows the question and gives back words."""
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from agent.events import QuestionAsked
+from tui.palette import palette_of
+from tui.sanitise import visible, visible_line
+from tui.screens.guarded import GUARD, GuardedScreen
+
+
+class QuestionScreen(GuardedScreen[str | None]):
+    """Gives the answer: an option or the user's own words; empty when the user does not want to answer."""
+
+    AUTO_FOCUS = "#words"
+
+    def __init__(self, question: QuestionAsked, guard: float = GUARD) -> None:
+        super().__init__(guard)
+        self.question = question
+
+    def compose(self) -> ComposeResult:
+        palette = palette_of(self.app.theme_variables)
+        with Vertical(id="dialog"):
+            with VerticalScroll(id="subject", can_focus=False):
+                yield Static(Text(visible(self.question.question), palette.strong))
+            if self.question.options:
+                options = (Option(Text(visible_line(option))) for option in self.question.options)
+                yield OptionList(*options, id="options", compact=True, markup=False)
+            yield Input(placeholder="your own words", id="words")
+            yield Static(Text("Up, Down, Enter choose   Esc leaves it unanswered", palette.dim), id="reason")
+
+    def on_key(self, event: events.Key) -> None:
+        options = self.query(OptionList)
+        match event.key:
+            case "escape":
+                self.dismiss("")
+            case "up" | "down" if options and not self.query_one(Input).value:
+                listed = options.first()
+                listed.action_cursor_up() if event.key == "up" else listed.action_cursor_down()
+            case _:
+                return
+        event.stop()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        words = event.value.strip()
+        options = self.query(OptionList)
+        if not words and options and options.first().highlighted is not None:
+            words = self.question.options[options.first().highlighted or 0]
+        if words:
+            self.dismiss(words)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self.question.options[event.option_index])

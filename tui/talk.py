@@ -1,0 +1,131 @@
+"""The session that the terminal shows, what it shows of it, and what waits to be said. Talk knows no widget."""
+
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from agent.errors import AgentError
+from agent.events import CompactionStarted, ContextCompacted, Decision, Event, Noticed, TurnFailed
+from tui.ports import Session, Sessions
+from tui.transcript import View, advance, view_of
+
+
+class Talk:
+    """One session at a time. Everything that happens in it becomes a new `view`, and `changed` is called."""
+
+    def __init__(self, sessions: Sessions, changed: Callable[[], None]) -> None:
+        self.sessions = sessions
+        self.session: Session | None = None
+        self.view = View()
+        self.queue: list[str] = []
+        """Messages that wait until the session is free."""
+        self.occupied = False
+        """A turn runs, or a session is being opened, closed or compacted."""
+        self._changed = changed
+
+    async def open(self, resume: str | None = None, model: str | None = None) -> bool:
+        """Goes on with another session, or a new one. What went wrong is shown, and the old session stays."""
+        with self._occupied("opening the session"):
+            before = self.session.id if self.session is not None else None
+            is_same = before is not None and resume is not None and before.startswith(resume)
+            if is_same:
+                await self.close()  # a session is open once: it cannot be opened again before it is closed
+            try:
+                opened = await self.sessions.open(resume=resume, model=model)
+            except AgentError as error:
+                self.fail(error)
+                if is_same:
+                    await self._reopen(before)
+                return False
+            await self.close()
+            self.adopt(opened)
+            return True
+
+    def adopt(self, session: Session) -> None:
+        """Shows a session from its history on."""
+        self.session = session
+        shown = view_of(session.history)
+        self._show(replace(shown, model=session.model, mode=session.mode, cost=session.cost))
+
+    async def say(self, text: str) -> bool:
+        """Runs a turn. Tells whether it ended with an answer."""
+        if self.session is None:
+            return False
+        failed = False
+        with self._occupied("thinking"):
+            events = self.session.send(text)
+            try:
+                async for event in events:
+                    failed = failed or isinstance(event, TurnFailed)
+                    self.advance(event)
+            except AgentError as error:
+                self.fail(error)
+                return False
+            finally:
+                if isinstance(events, AsyncGenerator):
+                    await events.aclose()
+        return not failed
+
+    async def compact(self, focus: str) -> None:
+        if self.session is None:
+            return
+        with self._occupied("compacting"):
+            self.advance(CompactionStarted(self.view.used))
+            try:
+                result = await self.session.compact(focus or None)
+            except AgentError as error:
+                self.fail(error)
+                return
+            self.advance(
+                ContextCompacted(
+                    result.before_tokens,
+                    result.after_tokens,
+                    result.before_messages,
+                    result.after_messages,
+                    result.strategies,
+                )
+            )
+            self._show(replace(self.view, cost=self.session.cost))
+
+    def answer(self, question: str, answer: Decision | str) -> None:
+        if self.session is not None:
+            self.session.answer(question, answer)
+
+    def interrupt(self) -> None:
+        if self.session is not None:
+            self.session.interrupt()
+
+    async def close(self) -> None:
+        """Closes the session. Nothing happens when it is closed already."""
+        session, self.session = self.session, None
+        if session is not None:
+            await session.close()
+
+    def advance(self, event: Event) -> None:
+        self._show(advance(self.view, event))
+
+    def notice(self, text: str) -> None:
+        self.advance(Noticed(text))
+
+    def fail(self, error: AgentError) -> None:
+        self.advance(TurnFailed(error.code, str(error), error.exit_code))
+
+    async def _reopen(self, id: str | None) -> None:
+        try:
+            self.session = await self.sessions.open(resume=id)
+        except AgentError as error:
+            self.fail(error)
+
+    @contextmanager
+    def _occupied(self, activity: str) -> Iterator[None]:
+        self.occupied = True
+        self._show(replace(self.view, busy=True, activity=activity))
+        try:
+            yield
+        finally:
+            self.occupied = False
+            self._show(replace(self.view, busy=False, activity="", asked=()))
+
+    def _show(self, view: View) -> None:
+        self.view = view
+        self._changed()

@@ -1,0 +1,154 @@
+"""Where the user writes. The prompt knows keys, history and candidates, not who reads the message."""
+
+from collections.abc import Callable, Sequence
+
+from textual import events
+from textual.message import Message
+from textual.widgets import TextArea
+
+from tui.history import History
+from tui.sanitise import visible
+from tui.widgets.completions import Candidate, Completions
+
+NEWLINE_KEYS = ("shift+enter", "ctrl+j", "alt+enter")
+
+
+class Prompt(TextArea):
+    """A few lines of text. Enter sends, a newline has keys of its own, Up and Down leave into the history."""
+
+    class Submitted(Message):
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Recalled(Message):
+        """Up in an empty prompt, before the history: there may be queued messages to take back."""
+
+    class Scrolled(Message):
+        """A key that means the transcript: PgUp and PgDn, in an empty prompt Home and End."""
+
+        def __init__(self, key: str) -> None:
+            super().__init__()
+            self.key = key
+
+    def __init__(
+        self,
+        history: History,
+        completions: Completions,
+        complete: Callable[[str], Sequence[Candidate]],
+        *,
+        placeholder: str = "",
+        id: str | None = None,
+    ) -> None:
+        super().__init__(
+            id=id,
+            compact=True,
+            soft_wrap=True,
+            show_line_numbers=False,
+            highlight_cursor_line=False,
+            tab_behavior="focus",
+            placeholder=placeholder,
+        )
+        self.cursor_blink = False
+        self.queued = False
+        """Messages wait in the queue; Up takes them back before it reaches for the history."""
+        self._history = history
+        self._completions = completions
+        self._complete = complete
+
+    def put(self, text: str) -> None:
+        """Replaces what is written, with the cursor at the end."""
+        self.load_text(visible(text))
+        self.move_cursor(self.document.end)
+
+    def on_text_area_changed(self) -> None:
+        self._completions.offer(self._complete(self.text))
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        """Pasted text arrives as it will be sent: nothing in it hides from the user."""
+        event.prevent_default()
+        event.stop()
+        self.replace(visible(event.text.replace("\r", "\n")), *self.selection, maintain_selection_offset=False)
+
+    async def _on_key(self, event: events.Key) -> None:
+        if self._handles(event.key):
+            event.stop()
+            event.prevent_default()
+
+    def _handles(self, key: str) -> bool:
+        """Does what a key means here and nowhere else in a text area. Tells whether it did."""
+        if self._completions.chosen is not None and self._handles_candidate(key):
+            return True
+        match key:
+            case "enter":
+                self._enter()
+            case "tab":
+                pass
+            case "up" if self.cursor_at_first_line:
+                return self._older()
+            case "down" if self.cursor_at_last_line:
+                return self._newer()
+            case "pageup" | "pagedown":
+                self.post_message(self.Scrolled(key))
+            case "home" | "end" if not self.text:
+                self.post_message(self.Scrolled(key))
+            case _ if key in NEWLINE_KEYS:
+                self.insert("\n")
+            case _:
+                return False
+        return True
+
+    def _handles_candidate(self, key: str) -> bool:
+        chosen = self._completions.chosen
+        if chosen is None:
+            return False
+        match key:
+            case "up" | "down":
+                self._completions.move(-1 if key == "up" else 1)
+            case "escape":
+                self._completions.offer(())
+            case "tab":
+                self.put(chosen.insert)
+                self._completions.offer(())
+            case "enter" if chosen.final or self.text == chosen.insert.rstrip():
+                self.put(chosen.insert)
+                self._submit()
+            case "enter":
+                self.put(chosen.insert)
+                self._completions.offer(())
+            case _:
+                return False
+        return True
+
+    def _enter(self) -> None:
+        row, column = self.cursor_location
+        if column and self.document.get_line(row)[column - 1] == "\\":
+            self.action_delete_left()
+            self.insert("\n")
+        else:
+            self._submit()
+
+    def _submit(self) -> None:
+        text = self.text.strip()
+        if not text:
+            return
+        self._history.add(text)
+        self._completions.offer(())
+        self.load_text("")
+        self.post_message(self.Submitted(text))
+
+    def _older(self) -> bool:
+        if self.queued and not self.text:
+            self.post_message(self.Recalled())
+            return True
+        text = self._history.older(self.text)
+        if text is not None:
+            self.put(text)
+            self.move_cursor((0, 0))
+        return True
+
+    def _newer(self) -> bool:
+        text = self._history.newer()
+        if text is not None:
+            self.put(text)
+        return True
