@@ -31,5 +31,6 @@ def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
     found = []
     for error in validator.iter_errors(plain):
         where = ".".join(str(step) for step in error.instance_path)
-        found.append(f"`{where}`: {error.message}" if where else error.message)
+        message = error.message if len(error.message) <= 200 else f"{error.message[:100]} … {error.message[-99:]}"
+        found.append(f"`{where}`: {message}" if where else message)
     return found

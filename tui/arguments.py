@@ -74,7 +74,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def with_resume(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `-r WORD` joined when WORD may be the beginning of a session's id; any other word is a prompt."""
+    """The arguments with `-r WORD` joined when WORD may be the beginning of a session's id; other words are prompts."""
     joined: list[str] = []
     for word in arguments:
         if joined and joined[-1] in ("-r", "--resume"):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.arguments import ID_LENGTH, first_word, make_parser, open_sessions, with_resume
+from tui.arguments import ID_LENGTH, first_word, make_parser, open_sessions, read_settings, with_resume
 
 if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
     from agent.compose import Sessions
@@ -65,16 +65,24 @@ def _headless(options: argparse.Namespace) -> int:
 
 
 def _terminal(options: argparse.Namespace) -> int:
-    from tui.app import run_terminal  # noqa: PLC0415  # deferred: headless runs start without Textual
+    from tui.app import EbbApp  # noqa: PLC0415  # deferred: headless runs start without Textual
 
+    _, config = read_settings(options)
     sessions = open_sessions(options, interactive=True)
 
-    async def run() -> int:
-        resume, word = await _resumed(options, sessions)
-        first = " ".join([word, *options.words] if word else options.words)
-        return await run_terminal(sessions, resume=resume, choose=options.pick == "", first_message=first or None)
+    async def run() -> str | None:
+        try:
+            resume, word = await _resumed(options, sessions)
+            first = " ".join([word, *options.words] if word else options.words)
+            history = config.folders.data / "history"
+            return await EbbApp(sessions, history_file=history, resume=resume, first_message=first or None).run_async()
+        finally:
+            await sessions.close()
 
-    return asyncio.run(run())
+    left = asyncio.run(run())
+    if left and not options.ephemeral:
+        print(f"Go on with this session: ebb -r {left}")
+    return 0
 
 
 async def _resumed(options: argparse.Namespace, sessions: "Sessions") -> tuple[str | None, str]:
@@ -130,3 +138,7 @@ def _subcommand(name: str, before: Sequence[str], after: Sequence[str]) -> int:
     from tui import subcommands  # noqa: PLC0415  # deferred: only these commands need it
 
     return subcommands.run(name, [*before, *after])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""`ebb demo`: a scripted model repairs a real bug with the real tools, in a new folder. It needs no key and no network."""
+"""`ebb demo`: a scripted model repairs a real bug with the real tools, in a new folder, with no key and no network."""
 
 import asyncio
 import os

@@ -9,6 +9,7 @@ from agent.messages import (
     Image,
     Message,
     Opaque,
+    OutputStatus,
     Reasoning,
     Text,
     ToolCall,
@@ -26,7 +27,7 @@ values = st.recursive(
 )
 arguments = st.dictionaries(texts, values, max_size=3)
 natives = st.dictionaries(filled, values, min_size=1, max_size=3)
-statuses = st.sampled_from(["done", "failed", "denied", "cancelled", "interrupted"])
+statuses: st.SearchStrategy[OutputStatus] = st.sampled_from(["done", "failed", "denied", "cancelled", "interrupted"])
 
 
 @st.composite

@@ -1,0 +1,56 @@
+"""Child processes with their cost: what the benchmarks of whole programs share. It knows no benchmark."""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one run of a program took."""
+
+    began: float
+    """`time.monotonic()` before the process was made."""
+    seconds: float
+    cpu: float
+    """Seconds of user and system time."""
+    peak_mb: float
+    code: int
+
+
+def environment(home: Path, extra: Mapping[str, str]) -> dict[str, str]:
+    """A user's environment with nothing configured, and bytecode caches as an installed program has them."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    return {**kept, "HOME": str(home), "EBB_HOME": str(home), "PYTHONPATH": str(ROOT), **extra}
+
+
+def run(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Cost:
+    """Runs a program to its end, with its output thrown away."""
+    began = time.monotonic()
+    process = subprocess.Popen(
+        command, env=dict(env), cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.monotonic() - began
+    return Cost(began, seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode)
+
+
+def compile_sources() -> None:
+    """Writes the bytecode of our own sources, as an installation does."""
+    folders = [str(ROOT / name) for name in ("agent", "tools", "store", "tui")]
+    subprocess.run([sys.executable, "-m", "compileall", "-q", *folders], check=True)
+
+
+def row(name: str, values: Sequence[float], unit: str, limit: float | None = None) -> str:
+    """One line of a table: the median, the range, and whether the limit holds."""
+    middle = statistics.median(values)
+    verdict = "" if limit is None else f"   limit {limit:g}: {'holds' if middle <= limit else 'MISSED'}"
+    return f"{name:44} {middle:8.3f} {unit:3} ({min(values):.3f} to {max(values):.3f}){verdict}"

@@ -1,0 +1,81 @@
+"""The main job, end to end: a process, a real socket, a real repository, for each wire."""
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fake_provider import Call, FakeProvider, Turn
+from tests.running import ebb
+
+WIRES = ["anthropic/claude-sonnet-5-5", "openai/gpt-6-sol", "openai-chat/local", "ollama/qwen3"]
+TESTS = f"{sys.executable} -B -m unittest -q"  # a stale .pyc of the same second and size must not decide
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "sums.py").write_text("def add(a, b):\n    return a - b\n")
+    (folder / "test_sums.py").write_text(
+        "import unittest\nfrom sums import add\n\n"
+        "class T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(2, 3), 5)\n"
+    )
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    return folder
+
+
+def keys(server: FakeProvider) -> dict[str, str]:
+    return {
+        "ANTHROPIC_BASE_URL": server.url,
+        "OPENAI_BASE_URL": f"{server.url}/v1",
+        "OLLAMA_HOST": server.url,
+        "ANTHROPIC_API_KEY": "key",
+        "OPENAI_API_KEY": "key",
+    }
+
+
+def repairs() -> list[Turn]:
+    return [
+        Turn(text="I run the tests.", calls=(Call("bash", {"command": TESTS}),)),
+        Turn(calls=(Call("read", {"path": "sums.py"}), Call("grep", {"pattern": "add"}))),
+        Turn(calls=(Call("edit", {"path": "sums.py", "old": "a - b", "new": "a + b"}),)),
+        Turn(calls=(Call("bash", {"command": TESTS}),)),
+        Turn(text="Fixed: `add` subtracted."),
+    ]
+
+
+@pytest.mark.parametrize("wire", ["http", "sdk"])
+@pytest.mark.parametrize("model", WIRES)
+def test_the_tests_fail_fix_them(model: str, wire: str, repository: Path, tmp_path: Path) -> None:
+    name = model.split("/")[0]
+    with FakeProvider(repairs()) as server:
+        run = ebb(
+            *("-p", "the tests fail, fix them", "-C", str(repository), "-m", model, "--output-format", "json"),
+            *("--permission-mode", "auto", "--config", f"providers.{name}.wire={wire}"),
+            home=tmp_path / "home",
+            env=keys(server),
+        )
+    assert (run.code, run.err) == (0, "")
+    result = run.result
+    assert (result["result"], result["stop_reason"], result["steps"]) == ("Fixed: `add` subtracted.", "answered", 5)
+    assert (result["files_changed"], result["denied"], result["error"]) == (["sums.py"], [], None)
+    assert result["usage"]["output"] > 0
+    assert subprocess.run(TESTS.split(), cwd=repository, check=False).returncode == 0
+    assert len(server.requests) == 5
+
+
+def test_each_request_begins_with_the_one_before(repository: Path, tmp_path: Path) -> None:
+    with FakeProvider(repairs()) as server:
+        ebb(
+            *("-p", "fix", "-C", str(repository), "-m", "openai/gpt-6-sol", "--permission-mode", "auto"),
+            home=tmp_path / "home",
+            env=keys(server),
+        )
+    bodies = [request.body for request in server.requests]
+    assert len(bodies) == 5
+    for before, after in itertools.pairwise(bodies):
+        assert after["input"][: len(before["input"])] == before["input"]
+        assert (after["tools"], after["instructions"]) == (before["tools"], before["instructions"])
