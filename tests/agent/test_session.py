@@ -1,0 +1,381 @@
+"""Sessions made of real parts: real tools, a real database, a scripted model."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.context.prompt import Instructions
+from agent.errors import AgentError
+from agent.events import (
+    CallDenied,
+    ContextCompacted,
+    Decision,
+    Event,
+    Noticed,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAsked,
+    ReplyFinished,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnFailed,
+    TurnFinished,
+)
+from agent.messages import Assistant, Text, ToolOutput, User
+from agent.permissions import Policy, parse_rule
+from agent.providers.scripted import Scripted
+from agent.recorder import Recorder, StoreThread
+from agent.session import Parts, Session
+from store.sessions import SessionRow, SessionStore
+from tools.base import Arguments, Result, Workspace
+from tools.catalog import builtin_tools
+
+ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/script", "ask", 1.0, 1.0)
+
+
+class Home:
+    """A folder with a database, from which sessions are opened as after a new start of the program."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "project"
+        self.root.mkdir()
+        self._folder = folder
+        self._thread = StoreThread(lambda: SessionStore(folder / "sessions.db"))
+        self._store: SessionStore | None = None
+
+    async def open(
+        self, provider: Scripted, *, mode: Any = "auto", interactive: bool = True, resume: bool = False, **policy: Any
+    ) -> Session:
+        if self._store is None:
+            self._store = await self._thread.open()
+        recorder = Recorder(self._thread, self._store, ROW, is_new=not resume)
+        conversation, spent = await recorder.load() if resume else (None, None)
+        parts = Parts(
+            provider=provider,
+            instructions=Instructions("Be brief."),
+            tools=(*builtin_tools(), Broken()),
+            workspace=Workspace(self.root, self._folder / "outputs"),
+            policy=Policy(str(self.root), mode, **policy),
+            recorder=recorder,
+            tail_tokens=200,
+            interactive=interactive,
+        )
+        return Session(parts, conversation, spent)
+
+    async def close(self) -> None:
+        await self._thread.close()
+
+
+class Broken:
+    """A tool with a bug."""
+
+    name, description, effect = "broken", "Fails.", "none"
+    schema: Mapping[str, object] = {"type": "object"}
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        raise ZeroDivisionError("a bug")
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    opened = Home(tmp_path)
+    yield opened
+    await opened.close()
+
+
+def call(tool: str, **arguments: object) -> dict[str, Any]:
+    return {"name": tool, "arguments": arguments}
+
+
+async def events_of(session: Session, text: str = "go") -> list[Event]:
+    return [event async for event in session.send(text)]
+
+
+def outputs_of(session: Session) -> list[ToolOutput]:
+    return [o for m in session.history.messages if isinstance(m, User) for o in m.outputs]
+
+
+async def test_a_turn_streams_runs_calls_and_answers(home: Home) -> None:
+    provider = Scripted.of(
+        {"text": "I write it.", "calls": [call("write", path="a.txt", content="hi\n")]}, {"text": "Done now."}
+    )
+    session = await home.open(provider)
+    events = await events_of(session, "write a.txt")
+    assert [e for e in events if isinstance(e, ToolStarted | ToolFinished | TurnFinished | StepStarted)] == [
+        StepStarted(1),
+        ToolStarted("call-1-1", "write", {"path": "a.txt", "content": "hi\n"}),
+        ToolFinished("call-1-1", "write", "done", outputs_of(session)[0].text, ("a.txt",)),
+        StepStarted(2),
+        TurnFinished("answered", "Done now."),
+    ]
+    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "I write it.Done now."
+    assert (home.root / "a.txt").read_text() == "hi\n"
+    await session.close()
+
+
+async def test_reads_run_side_by_side_and_answers_keep_the_order_of_the_calls(home: Home) -> None:
+    (home.root / "a").write_text("1")
+    (home.root / "b").write_text("2")
+    calls = [
+        call("read", path="a"),
+        call("read", path="b"),
+        call("write", path="c", content=""),
+        call("read", path="a"),
+    ]
+    session = await home.open(Scripted.of({"calls": calls}, {"text": "ok"}))
+    events = await events_of(session)
+    order = [(type(e), e.name) for e in events if isinstance(e, ToolStarted | ToolFinished)]
+    assert order[:2] == [(ToolStarted, "read")] * 2
+    assert [o.call_id.split("-")[1] for o in outputs_of(session)] == ["1", "2", "3", "4"]
+    assert [o.status for o in outputs_of(session)] == ["done"] * 4
+    await session.close()
+
+
+async def test_a_permission_is_asked_with_a_diff_and_the_answer_counts(home: Home) -> None:
+    (home.root / "a.txt").write_text("old\n")
+    edit = call("edit", path="a.txt", old="old", new="new")
+    session = await home.open(
+        Scripted.of({"calls": [call("read", path="a.txt")]}, {"calls": [edit]}, {"text": "ok"}), mode="ask"
+    )
+    asked: list[PermissionAsked] = []
+    events = []
+    async for event in session.send("go"):
+        events.append(event)
+        if isinstance(event, PermissionAsked):
+            asked.append(event)
+            assert (home.root / "a.txt").read_text() == "old\n"
+            session.answer(event.id, Decision("allow"))
+            session.answer(event.id, Decision("deny"))  # a second answer comes too late
+    assert ["-old" in asked[0].preview, "+new" in asked[0].preview] == [True, True]
+    assert (home.root / "a.txt").read_text() == "new\n"
+    assert PermissionAnswered(asked[0].id, "allow") in events
+    await session.close()
+
+
+async def test_a_rule_that_the_user_keeps_answers_the_next_question(home: Home) -> None:
+    runs = [{"calls": [call("bash", command=f"echo {n}")]} for n in (1, 2)]
+    session = await home.open(Scripted.of(*runs, {"text": "ok"}), mode="ask")
+    questions = 0
+    async for event in session.send("go"):
+        if isinstance(event, PermissionAsked):
+            questions += 1
+            session.answer(event.id, Decision("allow", rule="bash(echo)"))
+    assert questions == 1
+    assert [o.status for o in outputs_of(session)] == ["done", "done"]
+    await session.close()
+
+
+async def test_a_denial_carries_the_user_s_word_to_the_model(home: Home) -> None:
+    session = await home.open(Scripted.of({"calls": [call("bash", command="ls")]}, {"text": "ok"}), mode="ask")
+    async for event in session.send("go"):
+        if isinstance(event, PermissionAsked):
+            session.answer(event.id, Decision("deny", note="use glob"))
+    (output,) = outputs_of(session)
+    assert (output.status, "use glob" in output.text) == ("denied", True)
+    await session.close()
+
+
+async def test_the_model_can_ask_the_user(home: Home) -> None:
+    session = await home.open(Scripted.of({"calls": [call("ask_user", question="Which?")]}, {"text": "ok"}))
+    async for event in session.send("go"):
+        if isinstance(event, QuestionAsked):
+            session.answer(event.id, "the second")
+    assert "the second" in outputs_of(session)[0].text
+    await session.close()
+
+
+async def test_with_nobody_there_a_question_fails_and_a_permission_is_denied(home: Home) -> None:
+    calls = [call("ask_user", question="Which?"), call("bash", command="ls")]
+    session = await home.open(Scripted.of({"calls": calls}, {"text": "ok"}), mode="ask", interactive=False)
+    events = await events_of(session)
+    assert [o.status for o in outputs_of(session)] == ["failed", "denied"]
+    assert [e.name for e in events if isinstance(e, CallDenied)] == ["bash"]
+    await session.close()
+
+
+async def test_an_interrupted_turn_leaves_every_call_answered(home: Home) -> None:
+    calls = [call("bash", command="echo begun; sleep 60"), call("bash", command="touch never")]
+    provider = Scripted.of({"calls": calls}, {"text": "and now?"})
+    session = await home.open(provider)
+    events = []
+    async for event in session.send("go"):
+        events.append(event)
+        if isinstance(event, ToolProgress):
+            session.interrupt()
+    assert events[-1] == TurnFinished("interrupted", "")
+    assert [o.status for o in outputs_of(session)] == ["interrupted", "cancelled"]
+    assert not (home.root / "never").exists()
+    assert (await events_of(session, "go on"))[-1] == TurnFinished("answered", "and now?")
+    await session.close()
+
+
+async def test_an_interrupted_answer_keeps_what_was_said(home: Home) -> None:
+    provider = Scripted.of({"text": "one two three", "pause_between": 60}, {"text": "ok"})
+    session = await home.open(provider)
+    async for event in session.send("go"):
+        if isinstance(event, TextDelta):
+            session.interrupt()
+    assert session.history.messages[-1] == Assistant((Text("one "),), "scripted/script")
+    assert (await events_of(session))[-1] == TurnFinished("answered", "ok")
+    await session.close()
+
+
+async def test_a_question_that_is_interrupted_ends_the_turn(home: Home) -> None:
+    session = await home.open(Scripted.of({"calls": [call("bash", command="ls")]}), mode="ask")
+    events = []
+    async for event in session.send("go"):
+        events.append(event)
+        if isinstance(event, PermissionAsked):
+            session.interrupt()
+    assert events[-1] == TurnFinished("interrupted", "")
+    assert [o.status for o in outputs_of(session)] == ["cancelled"]
+    await session.close()
+
+
+async def test_leaving_the_loop_early_ends_the_turn(home: Home) -> None:
+    session = await home.open(Scripted.of({"calls": [call("bash", command="sleep 60")]}, {"text": "ok"}))
+    events = session.send("go")
+    async for event in events:
+        if isinstance(event, ToolStarted):
+            break
+    await events.aclose()  # type: ignore[attr-defined]  # an async generator, which its declared type does not say
+    assert [o.status for o in outputs_of(session)] == ["interrupted"]
+    assert (await events_of(session))[-1] == TurnFinished("answered", "ok")
+    await session.close()
+
+
+async def test_an_error_of_the_provider_ends_the_turn_and_loses_nothing(home: Home) -> None:
+    provider = Scripted.of({"error": "auth"}, {"text": "back again"})
+    session = await home.open(provider)
+    failed = (await events_of(session, "first"))[-1]
+    assert isinstance(failed, TurnFailed)
+    assert (failed.code, failed.exit_code) == ("auth", 4)
+    assert (await events_of(session, "second"))[-1] == TurnFinished("answered", "back again")
+    assert [part.text for part in provider.requests[-1].messages[0].parts if isinstance(part, Text)] == [
+        "first",
+        "second",
+    ]
+    await session.close()
+
+
+async def test_a_bug_in_a_tool_is_a_traceback_and_the_session_goes_on_as_after_a_crash(home: Home) -> None:
+    session = await home.open(Scripted.of({"calls": [call("broken")]}, {"text": "ok"}))
+    with pytest.raises(ZeroDivisionError):
+        await events_of(session)
+    assert (await events_of(session, "again"))[-1] == TurnFinished("answered", "ok")
+    assert [o.status for o in outputs_of(session)] == ["interrupted"]
+    await session.close()
+
+
+async def test_a_resumed_session_shows_the_model_what_it_saw(home: Home) -> None:
+    first = await home.open(Scripted.of({"calls": [call("todo", items=[])]}, {"text": "one"}))
+    await events_of(first)
+    await first.close()
+    provider = Scripted.of({"text": "two"})
+    again = await home.open(provider, resume=True)
+    assert again.history == first.history
+    assert (again.spent.usage.total, again.cost) == (first.spent.usage.total, 0.0)
+    await events_of(again, "go on")
+    assert provider.requests[0].messages[: len(first.history.messages)] == first.history.messages
+    await again.close()
+
+
+async def test_a_full_window_is_compacted_before_the_request(home: Home) -> None:
+    provider = Scripted.of(
+        {"text": "x" * 9000},
+        {"when": "context window is nearly full", "text": "<summary>they talked about x</summary>"},
+        {"text": "fine"},
+        context_window=8000,
+    )
+    session = await home.open(provider)
+    await events_of(session, "tell me about x")
+    events = await events_of(session, "and now?")
+    (compacted,) = [e for e in events if isinstance(e, ContextCompacted)]
+    assert compacted.after_tokens < compacted.before_tokens
+    assert compacted.strategies == ("summary",)
+    assert [e.purpose for e in events if isinstance(e, ReplyFinished)] == ["summary", "step"]
+    assert events[-1] == TurnFinished("answered", "fine")
+    assert "they talked about x" in session.history.summary
+    assert session.history.messages[0] == User((Text("and now?"),))
+    await session.close()
+
+    again = await home.open(Scripted.of({"text": "ok"}), resume=True)
+    assert again.history == session.history
+    await again.close()
+
+
+@pytest.mark.parametrize("reply", [{"text": "no element"}, {"text": "<summary>cut"}, {"error": "auth"}])
+async def test_a_summary_that_cannot_be_used_is_replaced_by_a_list(home: Home, reply: dict[str, Any]) -> None:
+    provider = Scripted.of(
+        {"text": "y" * 9000}, {"when": "context window is nearly full", **reply}, {"text": "fine"}, context_window=8000
+    )
+    session = await home.open(provider)
+    await events_of(session, "never touch b.py")
+    events = await events_of(session, "go on")
+    assert [e.strategies for e in events if isinstance(e, ContextCompacted)] == [("plain",)]
+    assert any(isinstance(e, Noticed) for e in events)
+    assert "never touch b.py" in session.history.summary
+    assert events[-1] == TurnFinished("answered", "fine")
+    await session.close()
+
+
+async def test_what_cannot_fit_ends_the_turn_with_exit_code_7(home: Home) -> None:
+    session = await home.open(Scripted.of(context_window=8000))
+    failed = (await events_of(session, "word " * 10_000))[-1]
+    assert isinstance(failed, TurnFailed)
+    assert (failed.code, failed.exit_code) == ("context", 7)
+    await session.close()
+
+
+async def test_compacting_by_hand_returns_what_it_did(home: Home) -> None:
+    provider = Scripted.of(
+        {"text": "z" * 3000}, {"text": "short"}, {"when": "the parser", "text": "<summary>all about z</summary>"}
+    )
+    session = await home.open(provider)
+    await events_of(session, "one")
+    await events_of(session, "two")
+    result = await session.compact("the parser")
+    assert result.strategies == ("summary",)
+    assert (result.before_messages, result.after_messages) == (4, 2)
+    assert result.after_tokens < result.before_tokens
+    assert (await session.compact()).strategies in ((), ("plain",))
+    await session.close()
+
+
+async def test_a_session_is_not_compacted_while_a_turn_runs(home: Home) -> None:
+    session = await home.open(Scripted.of({"text": "a b", "pause_between": 0.01}))
+    async for event in session.send("go"):
+        if isinstance(event, TextDelta):
+            with pytest.raises(AgentError, match="while a turn is running"):
+                await session.compact()
+    await session.close()
+
+
+async def test_deny_rules_hold_in_every_mode(home: Home) -> None:
+    session = await home.open(
+        Scripted.of({"calls": [call("bash", command="ls; rm x")]}, {"text": "ok"}), deny=(parse_rule("bash(rm)"),)
+    )
+    await events_of(session)
+    assert [o.status for o in outputs_of(session)] == ["denied"]
+    await session.close()
+
+
+async def test_closing_a_session_ends_its_background_jobs(home: Home) -> None:
+    start = call("bash", command="sleep 600 & echo $! > pid; wait", background=True)
+    poll = call("bash", command="until [ -s pid ]; do :; done; cat pid")
+    session = await home.open(Scripted.of({"calls": [start]}, {"calls": [poll]}, {"text": "ok"}))
+    await events_of(session)
+    pid = int((home.root / "pid").read_text())
+    await session.close()
+    status = Path(f"/proc/{pid}/stat")
+    while status.exists() and status.read_text().split()[2] != "Z":
+        await asyncio.sleep(0)

@@ -1,0 +1,354 @@
+"""`ebb -p` as scripts see it: what it prints, and how it exits."""
+
+import json
+import signal
+import socket
+import sqlite3
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.messages import Usage
+from tests.fake_provider import Call, FakeProvider, Turn
+from tests.running import Run, command, ebb, environment
+
+HAIKU = "anthropic/claude-haiku-5-5"
+NOW = {"retry-after-ms": "1"}
+
+
+class User:
+    """Somebody with a home, a project folder and a scripted model."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home, self.project, self._script = folder / "home", folder / "project", folder / "script.json"
+        self.project.mkdir()
+
+    def script(self, *replies: dict[str, Any]) -> str:
+        self._script.write_text(json.dumps({"reply": list(replies)}))
+        return f"scripted/{self._script}"
+
+    def run(self, *arguments: str, stdin: str | None = None, env: dict[str, str] | None = None) -> Run:
+        return ebb("-C", str(self.project), *arguments, home=self.home, stdin=stdin, env=env)
+
+    def ask(self, *replies: dict[str, Any], flags: tuple[str, ...] = (), form: str = "json") -> Run:
+        return self.run("-p", "go", "-m", self.script(*replies), "--output-format", form, *flags)
+
+    def ask_server(self, server: FakeProvider | str, *flags: str, key: str = "key", model: str = HAIKU) -> Run:
+        url = server if isinstance(server, str) else server.url
+        env = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": key}
+        return self.run("-p", "go", "-m", model, "--output-format", "json", *flags, env=env)
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return User(tmp_path)
+
+
+def ended(run: Run) -> tuple[int, str, str | None]:
+    """Exit code, stop reason and the code of the error."""
+    result = run.result
+    return run.code, result["stop_reason"], result["error"] and result["error"]["code"]
+
+
+def test_text_prints_the_answer_and_nothing_else(user: User) -> None:
+    run = user.ask({"text": "Forty-two."}, form="text")
+    assert (run.code, run.out, run.err) == (0, "Forty-two.\n", "")
+
+
+def test_json_prints_one_object(user: User) -> None:
+    usage = {"input": 10, "cache_read": 20, "cache_write": 30, "output": 40}
+    run = user.ask({"text": "Yes.", "usage": usage})
+    session = run.result["session"]
+    assert run.lines == [
+        {
+            "type": "result",
+            "session": session,
+            "result": "Yes.",
+            "stop_reason": "answered",
+            "usage": {**usage, "cost": 0.0},
+            "steps": 1,
+            "files_changed": [],
+            "denied": [],
+            "error": None,
+        }
+    ]
+    assert len(session) == 12
+
+
+def test_stream_json_prints_an_event_a_line_and_the_result_last(user: User) -> None:
+    call = {"name": "write", "arguments": {"path": "a.txt", "content": "hi"}}
+    run = user.ask({"calls": [call]}, {"text": "Done."}, flags=("--permission-mode", "auto"), form="stream-json")
+    kinds = [line["type"] for line in run.lines]
+    assert kinds == [
+        "turn_started", "step_started", "context_measured", "call_delta", "reply_finished", "tool_started",
+        "tool_finished", "step_started", "context_measured", "text_delta", "reply_finished", "turn_finished", "result",
+    ]  # fmt: skip
+    assert all(next(iter(line)) == "type" for line in run.lines)
+    assert (run.result["files_changed"], (user.project / "a.txt").read_text()) == (["a.txt"], "hi")
+
+
+def test_what_is_piped_in_is_appended_to_the_prompt(user: User) -> None:
+    run = user.run(
+        "-p", "explain", "-m", user.script({"text": "ok"}), "--output-format", "stream-json", stdin="the log\n"
+    )
+    assert run.lines[0]["text"] == "explain\n\nthe log"
+
+
+def test_a_dash_reads_the_prompt_from_stdin(user: User) -> None:
+    run = user.run("-p", "-", "-m", user.script({"text": "ok"}), "--output-format", "stream-json", stdin="just this")
+    assert run.lines[0]["text"] == "just this"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("-p", "go", "-m", "acme/one"), "`acme/one` is not a model"),
+        (("-p", "go", "-m", "claude"), "write PROVIDER/NAME"),
+        (("-p", "go"), "no model is set"),
+        (("-p", ""), "there is no prompt"),
+        (("-p", "-"), "there is no prompt"),
+        (("-p", "go", "-m", "scripted/none.toml"), "cannot read the script `none.toml`"),
+        (("-p", "go", "-m", HAIKU, "--config", "providers.anthropic.base_url=htp://x"), "is not a URL"),
+        (("-p", "go", "-m", HAIKU, "--config", "providers.anthropic.base_url=http://x:port"), "is not a URL"),
+        (("-p", "go", "-m", "anthropic/x", "--config", "providers.anthropic.base_url=http://[::1]:1", "--max-cost=1"),
+         "the prices of `anthropic/x` are not known"),
+        (("-p", "go", "--allow", "bash(", "-m", "ollama/x"), "`bash(` is not a rule"),
+        (("-p", "go", "--max-turns", "0"), "whole number above 0"),
+        (("-p", "go", "--output-schema", "none.json"), "cannot read the schema"),
+        (("-p", "go", "--config", "agent.modle=x"), "did you mean `agent.model`"),
+        (("-p", "go", "-m", "ollama/x", "--resume=ffffffffffff"), "there is no session `ffffffffffff`"),
+        (("-p", "go", "-m", "ollama/x", "-c"), "there is no earlier session"),
+        (("-p", "go", "--nonsense"), "unrecognized arguments"),
+    ],
+)  # fmt: skip
+def test_a_command_line_that_cannot_be_exits_with_2_and_one_sentence(
+    user: User, arguments: tuple[str, ...], says: str
+) -> None:
+    run = user.run(*arguments, "--output-format", "json", stdin="")
+    assert (run.code, run.out) == (2, "")
+    assert says in run.err
+    assert "Traceback" not in run.err
+
+
+def test_a_folder_that_is_missing_exits_with_2(user: User) -> None:
+    run = ebb("-p", "go", "-C", str(user.project / "none"), home=user.home)
+    assert (run.code, run.out) == (2, "")
+    assert "there is no folder" in run.err
+
+
+def test_a_configuration_that_cannot_be_read_exits_with_2(user: User) -> None:
+    (user.home / "config").mkdir(parents=True)
+    (user.home / "config" / "config.toml").write_text("[agent")
+    run = user.ask({"text": "hi"})
+    assert (run.code, run.out) == (2, "")
+    assert "config.toml" in run.err
+
+
+@pytest.mark.parametrize(
+    ("turn", "expected"),
+    [
+        (Turn(status=401, error=("authentication_error", "bad key")), (4, "auth", "auth")),
+        (Turn(status=403, error=("permission_error", "no")), (4, "auth", "auth")),
+        (Turn(status=404, error=("not_found_error", "model: nope")), (3, "provider", "unknown_model")),
+        (Turn(status=400, error=("invalid_request_error", "odd")), (3, "provider", "bad_request")),
+        (Turn(status=402, error=("billing_error", "no credit")), (3, "provider", "quota")),
+        (Turn(status=400, error=("invalid_request_error", "prompt is too long: 9 tokens > 8 maximum")),
+         (7, "context", "overflow")),
+        (Turn(status=529, error=("overloaded_error", "busy"), headers=NOW), (3, "provider", "overloaded")),
+        (Turn(status=500, error=("api_error", "broken"), headers=NOW), (3, "provider", "overloaded")),
+        (Turn(status=429, error=("rate_limit_error", "slow down"), headers=NOW), (75, "rate_limited", "rate_limit")),
+    ],
+)  # fmt: skip
+def test_what_a_server_refuses_has_its_exit_code(user: User, turn: Turn, expected: tuple[int, str, str]) -> None:
+    with FakeProvider([lambda _: turn]) as server:
+        run = user.ask_server(server)
+    assert ended(run) == expected
+    assert run.result["session"] is not None
+
+
+def test_a_server_that_is_not_there_exits_with_3(user: User) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        run = user.ask_server(f"http://127.0.0.1:{taken.getsockname()[1]}")
+    assert ended(run) == (3, "provider", "network")
+
+
+def test_without_a_key_it_exits_with_4_and_says_which_is_missing(user: User) -> None:
+    run = user.ask_server("https://example.invalid", key="")
+    assert ended(run) == (4, "auth", "auth")
+    assert "ANTHROPIC_API_KEY" in run.result["error"]["message"]
+
+
+def test_a_server_on_this_machine_needs_no_key(user: User) -> None:
+    with FakeProvider([Turn(text="hi")]) as server:
+        run = user.ask_server(server, key="")
+    assert ended(run) == (0, "answered", None)
+
+
+def test_a_request_that_fails_is_sent_again_and_the_retry_is_an_event(user: User) -> None:
+    busy = Turn(status=529, error=("overloaded_error", "busy"), headers=NOW)
+    with FakeProvider([busy, Turn(text="half", fault="cut"), Turn(text="whole")]) as server:
+        run = user.run(
+            *("-p", "go", "-m", HAIKU, "--output-format", "stream-json"),
+            env={"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"},
+        )
+    assert (run.code, run.result["result"]) == (0, "whole")
+    assert [line["attempt"] for line in run.lines if line["type"] == "retry_scheduled"] == [2, 3]
+
+
+def test_what_nobody_is_there_to_allow_is_denied_and_exits_with_5(user: User) -> None:
+    call = {"name": "bash", "arguments": {"command": "touch made"}}
+    run = user.ask({"calls": [call]}, {"text": "I could not."})
+    assert ended(run) == (5, "denied", None)
+    assert run.result["result"] == "I could not."
+    assert run.result["denied"] == [
+        {"tool": "bash", "arguments": {"command": "touch made"}, "rule": "ask mode asks before a command runs"}
+    ]
+    assert not (user.project / "made").exists()
+
+
+def test_rules_let_a_headless_run_work(user: User) -> None:
+    calls = [{"name": "bash", "arguments": {"command": "touch made"}}, {"name": "glob", "arguments": {"pattern": "*"}}]
+    run = user.ask({"calls": calls}, {"text": "Done."}, flags=("--allow", "bash(touch)"))
+    assert ended(run) == (0, "answered", None)
+    assert (user.project / "made").exists()
+
+
+@pytest.mark.parametrize("flags", [("--deny", "write"), ("--permission-mode", "plan")])
+def test_a_deny_rule_and_plan_mode_win_over_an_allow_rule(user: User, flags: tuple[str, ...]) -> None:
+    call = {"name": "write", "arguments": {"path": "a", "content": "x"}}
+    run = user.ask({"calls": [call]}, {"text": "No."}, flags=("--allow", "write", *flags))
+    assert ended(run) == (5, "denied", None)
+    assert not (user.project / "a").exists()
+
+
+def test_calls_that_fail_do_not_count_as_denied(user: User) -> None:
+    run = user.ask({"calls": [{"name": "read", "arguments": {"path": "none"}}]}, {"text": "It is not there."})
+    assert ended(run) == (0, "answered", None)
+
+
+def test_the_limit_of_steps_leaves_calls_unrun_and_answered(user: User) -> None:
+    call = {"name": "bash", "arguments": {"command": "echo x >> count"}}
+    replies = [{"text": f"step {n}", "calls": [call]} for n in (1, 2, 3)]
+    run = user.ask(*replies, flags=("--max-turns", "2", "--permission-mode", "auto"))
+    assert ended(run) == (6, "step_limit", "step_limit")
+    assert (run.result["steps"], run.result["result"]) == (2, "step 2")
+    assert (user.project / "count").read_text() == "x\n"
+    shown = user.run("sessions", "show", run.result["session"], "--json")
+    assert [o["status"] for line in shown.lines for o in line["parts"] if o["type"] == "output" and "status" in o] == [
+        "done",
+        "interrupted",
+    ]
+
+
+def test_the_limit_of_cost_stops_before_the_next_request(user: User) -> None:
+    usage = Usage(input=1_000_000)
+    with FakeProvider([lambda _: Turn(calls=(Call("todo", {"items": []}),), usage=usage)]) as server:
+        run = user.ask_server(server, "--max-cost", "0.01")
+    assert ended(run) == (6, "cost_limit", "cost_limit")
+    assert len(server.requests) == 1
+
+
+def test_an_answer_must_meet_the_schema(user: User) -> None:
+    (user.project / "schema.json").write_text('{"type": "object", "required": ["ok"]}')
+    flags = ("--output-schema", str(user.project / "schema.json"))
+    good = user.ask({"text": "Sure: yes"}, {"text": '```json\n{"ok": true}\n```'}, flags=flags)
+    assert (good.code, good.result["result"]) == (0, '{"ok": true}')
+    bad = user.ask({"text": "{}"}, {"text": "[]"}, flags=flags)
+    assert ended(bad) == (8, "schema", "schema")
+    assert bad.result["result"] == "[]"
+
+
+def test_a_model_that_says_nothing_twice_exits_with_1(user: User) -> None:
+    assert ended(user.ask({"text": ""}, {"text": " "})) == (1, "failed", "empty_answer")
+    assert ended(user.ask({"text": ""}, {"text": "here"})) == (0, "answered", None)
+
+
+def test_a_database_that_cannot_be_used_exits_with_1(user: User) -> None:
+    path = user.home / "data" / "sessions.db"
+    assert user.ask({"text": "hi"}).code == 0
+    good = path.read_bytes()
+
+    path.write_bytes(b"garbage" * 1000)
+    for name in ("sessions.db-wal", "sessions.db-shm"):
+        (path.parent / name).unlink(missing_ok=True)
+    assert ended(user.ask({"text": "hi"})) == (1, "failed", "store")
+    assert path.read_bytes() == b"garbage" * 1000
+
+    path.write_bytes(good)
+    db = sqlite3.connect(path)
+    db.execute("pragma user_version = 99")
+    db.commit()
+    db.close()
+    newer = user.ask({"text": "hi"})
+    assert ended(newer) == (1, "failed", "store")
+    assert "newer version" in newer.result["error"]["message"]
+
+
+def test_an_ephemeral_run_keeps_nothing(user: User) -> None:
+    assert user.ask({"text": "hi"}, flags=("--ephemeral",)).code == 0
+    assert not (user.home / "data").exists()
+
+
+def test_a_session_goes_on_where_it_was(user: User) -> None:
+    first = user.ask({"text": "one"}).result["session"]
+    again = user.ask({"text": "two"}, flags=("-c",))
+    third = user.ask({"text": "three"}, flags=("-r", first[:6]))
+    assert (again.result["session"], third.result["session"]) == (first, first)
+    shown = user.run("sessions", "show", first)
+    assert shown.out == "> go\n\none\n\n> go\n\ntwo\n\n> go\n\nthree\n\n"
+    listed = user.run("sessions", "list", "--json").lines
+    assert [(row["id"], row["title"], row["messages"]) for row in listed] == [(first, "go", 6)]
+
+
+def test_a_word_after_resume_that_is_no_session_belongs_to_the_prompt(user: User) -> None:
+    user.ask({"text": "one"})
+    run = user.ask({"text": "two"}, flags=("-r", "beefed"), form="stream-json")
+    assert run.lines[0]["text"] == "beefed\ngo"
+
+
+def test_a_deleted_session_is_gone(user: User) -> None:
+    session = user.ask({"text": "one"}).result["session"]
+    assert user.run("sessions", "delete", session[:8]).code == 0
+    assert user.run("sessions", "show", session).code == 2
+    assert "no sessions in this project" in user.run("sessions").out
+
+
+def test_config_shows_each_value_and_its_source(user: User) -> None:
+    run = user.run("config", "--json", "--config", "agent.max_turns=3", env={"EBB_MODEL": "ollama/x"})
+    shown = run.result
+    assert shown["agent.max_turns"] == {"value": 3, "source": "--config agent.max_turns=3"}
+    assert shown["agent.model"] == {"value": "ollama/x", "source": "environment EBB_MODEL"}
+    assert shown["agent.permission_mode"] == {"value": "ask", "source": "default"}
+    assert "agent.hard_block = 0.98    # default" in user.run("config").out
+
+
+def test_the_demo_repairs_its_project(user: User) -> None:
+    run = ebb("demo", "--keep", str(user.project / "demo"), home=user.home)
+    assert (run.code, run.err) == (0, "")
+    assert run.out.endswith("The tests pass.\n")
+    assert "price * quantity" in (user.project / "demo" / "prices.py").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_in_order_with_130(user: User, number: signal.Signals) -> None:
+    with FakeProvider([Turn(text="I begin", fault="hang")]) as server:
+        env = environment(user.home, {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
+        process = subprocess.Popen(
+            command("-p", "go", "-C", str(user.project), "-m", HAIKU, "--output-format", "stream-json"),
+            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env,
+        )  # fmt: skip
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            lines.append(json.loads(line))
+            if lines[-1]["type"] == "text_delta":
+                process.send_signal(number)
+                break
+        rest, _ = process.communicate(timeout=60)
+        assert server.wait_gone()
+    result = json.loads(rest.splitlines()[-1])
+    assert (process.returncode, result["stop_reason"]) == (130, "interrupted")
+    assert result["result"] != ""
