@@ -7,10 +7,8 @@ included, `.git` is not.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+from tools.ignore import Rule, rules_of, says
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +16,7 @@ class Rules:
     """What one folder says is ignored."""
 
     folder: str
-    spec: "GitIgnoreSpec"
+    rules: tuple[Rule, ...]
 
 
 def files_below(root: str) -> Iterator[str]:
@@ -60,18 +58,14 @@ def rules_at(folder: str, above: tuple[Rules, ...]) -> tuple[Rules, ...]:
         above = ()
         lines += _lines(os.path.join(folder, ".git", "info", "exclude"))
     lines += _lines(os.path.join(folder, ".gitignore"))
-    if not lines:
-        return above
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415  # deferred: only a search without rg needs it
-
-    return (*above, Rules(folder, GitIgnoreSpec.from_lines(lines)))
+    return (*above, Rules(folder, rules_of(lines))) if lines else above
 
 
 def is_ignored(path: str, folder: bool, rules: tuple[Rules, ...]) -> bool:
-    """What the innermost rule that speaks of the path says."""
+    """What the innermost rule that speaks of the path says. Names are compared byte by byte, as git does."""
     for rule in reversed(rules):
-        below = path[len(rule.folder.rstrip("/")) + 1 :] + ("/" if folder else "")
-        said = rule.spec.check_file(below).include
+        below = path[len(rule.folder.rstrip("/")) + 1 :]
+        said = says(rule.rules, os.fsencode(below).decode("latin-1"), folder)
         if said is not None:
             return said
     return False
@@ -91,7 +85,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(1 << 20).splitlines()
+        with open(path, encoding="latin-1") as file:
+            return file.read(1 << 20).split("\n")
     except OSError:
         return []
