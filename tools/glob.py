@@ -27,7 +27,7 @@ class Glob:
         pattern = _pattern(arguments)
         root = _root(arguments, workspace, pattern)
         if not root.is_dir():
-            raise ToolError(f"`{display(root, workspace.root)}` is not a folder: give one as `path`, or none")
+            return Result(f"no files match: there is no folder `{display(root, workspace.root)}`")
         found: list[tuple[int, bytes]] = []
 
         def take(path: str) -> bool:

@@ -13,7 +13,7 @@ from typing import IO, Literal, TypeAlias
 
 from tools import searcher
 from tools.base import ToolError
-from tools.walk import is_ignored, rules_above
+from tools.walk import scope_of
 
 LONGEST_SEARCH = 30.0
 """Seconds after which a search is ended, with what it has found."""
@@ -25,7 +25,6 @@ _RG = (
     "--hidden",
     "--no-ignore-global",
     "--no-ignore-dot",
-    "--no-require-git",
     "--no-messages",
     "--glob=!.git",
     "--color=never",
@@ -65,7 +64,7 @@ async def list_files(folder: Path, project: Path, take: Callable[[str], bool]) -
     rg = find_rg(os.environ.get("PATH", ""), project)
     argv = searcher.argv_for(None)
     if rg is not None:
-        argv = [rg, *_RG, *await _parents(folder), "--files", "--null", "."]
+        argv = [rg, *_RG, *await _scope(folder), "--files", "--null", "."]
     done = await _collect(argv, folder, b"\0", lambda record: take(os.fsdecode(record).removeprefix("./")))
     return done.ending
 
@@ -78,7 +77,7 @@ async def search_lines(root: Path, project: Path, query: Query, take: Callable[[
         options = ["--json", "--no-mmap", "--crlf", "--sort=path", f"--context={query.context}"]
         options += ["--ignore-case"] if query.ignore_case else ["--case-sensitive"]
         target = "." if only_file is None else f"./{only_file}"
-        argv = [rg, *_RG, *await _parents(folder), *options, f"--regexp={query.pattern}", "--", target]
+        argv = [rg, *_RG, *await _scope(folder), *options, f"--regexp={query.pattern}", "--", target]
         done = await _collect(argv, folder, b"\n", _Files(take).take)
         if not done.complaint:
             return done.ending
@@ -91,10 +90,10 @@ def _folder_and_file(root: Path) -> tuple[Path, str | None]:
     return (root.parent, root.name) if root.is_file() else (root, None)
 
 
-async def _parents(folder: Path) -> list[str]:
-    """An ignored folder is searched when it is asked for by name, so the rules above it do not count."""
-    ignored = await asyncio.to_thread(lambda: is_ignored(str(folder), True, rules_above(str(folder))))
-    return ["--no-ignore-parent"] if ignored else []
+async def _scope(folder: Path) -> list[str]:
+    """What makes rg apply the same rules as our own searcher."""
+    scope = await asyncio.to_thread(scope_of, str(folder))
+    return [] if scope.is_tracked else ["--no-require-git", "--no-ignore-parent"]
 
 
 class _Files:

@@ -7,10 +7,8 @@ included, `.git` is not.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+from tools.ignore import Rule, rules_of, says
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,21 +16,44 @@ class Rules:
     """What one folder says is ignored."""
 
     folder: str
-    spec: "GitIgnoreSpec"
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which rules hold in a folder that is searched."""
+
+    is_tracked: bool
+    """Whether the repository around it counts. It does not for a folder that is itself ignored there: such a folder is
+    searched when it is asked for by name."""
+    above: tuple[Rules, ...] = ()
+
+
+def scope_of(root: str) -> Scope:
+    """Whether the folder belongs to a repository, and what the folders above it, as far up as that goes, say."""
+    folders = []
+    at = root
+    while not _is_repository(at):
+        if os.path.dirname(at) == at:
+            return Scope(False)
+        at = os.path.dirname(at)
+        folders.append(at)
+    rules: tuple[Rules, ...] = ()
+    for folder in reversed(folders):
+        rules = _rules_at(folder, rules, True)
+    return Scope(False) if is_ignored(root, True, rules) else Scope(True, rules)
 
 
 def files_below(root: str) -> Iterator[str]:
     """Paths relative to the root. Folders that cannot be read are left out."""
-    above = rules_above(root)
-    if is_ignored(root, True, above):
-        above = ()  # an ignored folder is searched when it is asked for by name
-    waiting: list[tuple[str, tuple[Rules, ...], bool]] = [(root, above, True)]
+    scope = scope_of(root)
+    waiting: list[tuple[str, tuple[Rules, ...], bool]] = [(root, scope.above, True)]
     while waiting:
         path, rules, is_folder = waiting.pop()
         if not is_folder:
             yield path[len(root.rstrip("/")) + 1 :]
             continue
-        here = rules_at(path, rules)
+        here = _rules_at(path, rules, scope.is_tracked)
         for entry in reversed(_entries(path)):
             folder = entry.is_dir(follow_symlinks=False)
             wanted = folder or entry.is_file(follow_symlinks=False)
@@ -40,38 +61,21 @@ def files_below(root: str) -> Iterator[str]:
                 waiting.append((entry.path, here, folder))
 
 
-def rules_above(root: str) -> tuple[Rules, ...]:
-    """The rules of the folders above, as far up as the repository goes, outermost first."""
-    folders = []
-    at = root
-    while not _is_repository(at) and os.path.dirname(at) != at:
-        at = os.path.dirname(at)
-        folders.append(at)
-    rules: tuple[Rules, ...] = ()
-    for folder in reversed(folders):
-        rules = rules_at(folder, rules)
-    return rules
-
-
-def rules_at(folder: str, above: tuple[Rules, ...]) -> tuple[Rules, ...]:
+def _rules_at(folder: str, above: tuple[Rules, ...], is_tracked: bool) -> tuple[Rules, ...]:
     """The rules that hold inside the folder, outermost first. A repository knows nothing of the one around it."""
     lines: list[str] = []
     if _is_repository(folder):
-        above = ()
+        above = () if is_tracked else above
         lines += _lines(os.path.join(folder, ".git", "info", "exclude"))
     lines += _lines(os.path.join(folder, ".gitignore"))
-    if not lines:
-        return above
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415  # deferred: only a search without rg needs it
-
-    return (*above, Rules(folder, GitIgnoreSpec.from_lines(lines)))
+    return (*above, Rules(folder, rules_of(lines))) if lines else above
 
 
 def is_ignored(path: str, folder: bool, rules: tuple[Rules, ...]) -> bool:
-    """What the innermost rule that speaks of the path says."""
+    """What the innermost rule that speaks of the path says. Names are compared byte by byte, as git does."""
     for rule in reversed(rules):
-        below = path[len(rule.folder.rstrip("/")) + 1 :] + ("/" if folder else "")
-        said = rule.spec.check_file(below).include
+        below = path[len(rule.folder.rstrip("/")) + 1 :]
+        said = says(rule.rules, os.fsencode(below).decode("latin-1"), folder)
         if said is not None:
             return said
     return False
@@ -91,7 +95,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(1 << 20).splitlines()
+        with open(path, encoding="latin-1") as file:
+            return file.read(1 << 20).split("\n")
     except OSError:
         return []
