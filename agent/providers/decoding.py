@@ -15,6 +15,7 @@ from agent.providers.http import Json, Origin, Wire, cut, drain
 
 NO_OUTPUT = "(no output)"
 """Stands for an empty output: most wires refuse an empty text."""
+ONLY_IMAGES = "(see the image)"
 NO_IMAGE = "[an image was left out: this model takes none]"
 TOOL_IMAGES = "Images from the outputs above:"
 """Goes before the images of outputs, on wires where an output is text alone."""
@@ -188,7 +189,10 @@ def takes_images(facts: ModelFacts) -> bool:
 
 
 def output_text(output: ToolOutput) -> str:
-    return clean(output.text) if output.text.strip() else NO_OUTPUT
+    """What an output says, which is never nothing."""
+    if output.text.strip():
+        return clean(output.text)
+    return ONLY_IMAGES if output.images else NO_OUTPUT
 
 
 def wire_name(name: str) -> str:
