@@ -84,8 +84,9 @@ def prices_of(entry: Row) -> Row:
     ):
         prices["long_above"] = int(tier) * 1000
         for name, base in PRICES.items():
-            key = base if base in entry else PRICES["input"]
-            prices[f"long_{name}"] = million(entry.get(f"{key}_above_{tier}k_tokens", entry[key]))
+            usual = base if base in entry else PRICES["input"]
+            above = f"{usual}_above_{tier}k_tokens"
+            prices[f"long_{name}"] = million(entry[above if above in entry else usual])
     return prices
 
 
