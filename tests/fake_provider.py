@@ -59,6 +59,8 @@ class FakeProvider:
         """Requests to `/api/show` and to paths that nobody serves."""
         self.show = show
         """What `/api/show` answers; None: 404, as an old server does."""
+        self.connections = 0
+        """How many connections clients have opened."""
         self.gone = threading.Event()
         """Set when a client went away from an answer that hangs."""
         self._script = list(script)
@@ -139,6 +141,7 @@ class _Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self._connections.add(request)
+        self.fake.connections += 1
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:

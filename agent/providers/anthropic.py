@@ -1,6 +1,5 @@
 """Anthropic's Messages API: requests to bodies, events to chunks. It knows no other provider and no session."""
 
-import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -21,21 +20,22 @@ from agent.messages import (
     ToolOutput,
     Usage,
     User,
-    UserPart,
 )
 from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
 from agent.providers.decoding import (
-    NO_OUTPUT,
+    NO_IMAGE,
+    CallIds,
     clean,
     converse,
     count,
     make_call,
     make_reply,
-    next_free,
+    output_text,
     read_arguments,
+    takes_images,
     wire_name,
 )
-from agent.providers.http import HttpWire, Json, Origin, Wire, open_client
+from agent.providers.http import HttpWire, Json, Origin, Wire, bearer, open_client
 from agent.providers.sdk import RawResponse, SdkWire
 
 if TYPE_CHECKING:
@@ -92,9 +92,8 @@ def key_headers(endpoint: Endpoint) -> dict[str, str]:
 
 
 def http_wire(origin: Origin) -> Wire:
-    headers = {"accept": "text/event-stream", "anthropic-version": VERSION, **key_headers(origin.endpoint)}
-    if origin.endpoint.key:
-        headers["authorization"] = f"Bearer {origin.endpoint.key}"
+    headers = {"accept": "text/event-stream", "anthropic-version": VERSION}
+    headers |= bearer(origin.endpoint) | key_headers(origin.endpoint)
     return HttpWire(origin, f"{root(origin.endpoint)}/v1/messages", headers)
 
 
@@ -179,78 +178,70 @@ def _thought_so_far(messages: Sequence[Message], facts: ModelFacts) -> bool:
 
 
 def _messages(messages: Sequence[Message], facts: ModelFacts) -> list[Json]:
+    """The conversation with roles that alternate: neighbours of one role become one message."""
     converted: list[Json] = []
-    taken: set[str] = set()
-    ids: dict[str, str] = {}
+    ids = CallIds(unsafe=r"[^a-zA-Z0-9_-]")
     for message in messages:
         if isinstance(message, Assistant):
-            ids |= _call_ids(message, taken)
+            ids.add(message)
             role, blocks = "assistant", _assistant_blocks(message, facts, ids)
         else:
-            role, blocks = "user", _user_blocks(message, ids)
-        if not blocks:
-            continue
-        if converted and converted[-1]["role"] == role:
+            role, blocks = "user", _user_blocks(message, facts, ids)
+        if blocks and converted and converted[-1]["role"] == role:
             converted[-1]["content"] += blocks
-        else:
+        elif blocks:
             converted.append({"role": role, "content": blocks})
     return converted
 
 
-def _call_ids(message: Assistant, taken: set[str]) -> dict[str, str]:
-    """The ids of calls as this API takes them: of few characters, and no id twice in a conversation."""
-    ids: dict[str, str] = {}
-    for call in message.calls:
-        ids[call.id] = next_free(re.sub(r"[^a-zA-Z0-9_-]", "_", call.id) or "call", taken)
-        taken.add(ids[call.id])
-    return ids
-
-
-def _user_blocks(message: User, ids: dict[str, str]) -> list[Json]:
+def _user_blocks(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
     """Outputs first, as the API wants them."""
-    blocks = [_output(output, ids.get(output.call_id, output.call_id)) for output in message.outputs]
-    return blocks + [block for part in message.parts for block in _user_block(part)]
+    blocks = [_output(output, facts, ids) for output in message.outputs]
+    for part in message.parts:
+        match part:
+            case Text(text=text):
+                blocks += [_text(text)] if text.strip() else []
+            case Image():
+                blocks.append(_image(part, facts))
+            case ToolOutput():
+                continue
+    return blocks
 
 
-def _user_block(part: UserPart) -> list[Json]:
-    match part:
-        case Text(text=text):
-            return [{"type": "text", "text": clean(text)}] if text.strip() else []
-        case Image():
-            return [_image(part)]
-        case ToolOutput():
-            return []
-
-
-def _output(output: ToolOutput, call_id: str) -> Json:
-    content = [_image(image) for image in output.images]
+def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> Json:
+    content = [_image(image, facts) for image in output.images]
     if output.text.strip() or not content:
-        content.insert(0, {"type": "text", "text": clean(output.text) if output.text.strip() else NO_OUTPUT})
-    block: Json = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+        content.insert(0, _text(output_text(output)))
+    block: Json = {"type": "tool_result", "tool_use_id": ids[output.call_id], "content": content}
     if output.status != "done":
         block["is_error"] = True
     return block
 
 
-def _image(image: Image) -> Json:
+def _text(text: str) -> Json:
+    return {"type": "text", "text": clean(text)}
+
+
+def _image(image: Image, facts: ModelFacts) -> Json:
+    if not takes_images(facts):
+        return _text(NO_IMAGE)
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
 
 
-def _assistant_blocks(message: Assistant, facts: ModelFacts, ids: dict[str, str]) -> list[Json]:
+def _assistant_blocks(message: Assistant, facts: ModelFacts, ids: CallIds) -> list[Json]:
     own = message.model == facts.id
-    return [block for part in message.parts for block in _assistant_block(part, own, ids)]
-
-
-def _assistant_block(part: AssistantPart, own: bool, ids: dict[str, str]) -> list[Json]:
-    match part:
-        case Text(text=text, native=native):
-            if own and native:
-                return [dict(native)]
-            return [{"type": "text", "text": clean(text)}] if text.strip() else []
-        case ToolCall(id=id, name=name, arguments=arguments):
-            return [{"type": "tool_use", "id": ids[id], "name": wire_name(name), "input": dict(arguments)}]
-        case Reasoning(native=native) | Opaque(native=native):
-            return [dict(native)] if own else []
+    blocks: list[Json] = []
+    for part in message.parts:
+        match part:
+            case Text(native=native) if own and native:
+                blocks.append(dict(native))
+            case Text(text=text):
+                blocks += [_text(text)] if text.strip() else []
+            case ToolCall(id=id, name=name, arguments=arguments):
+                blocks.append({"type": "tool_use", "id": ids[id], "name": wire_name(name), "input": dict(arguments)})
+            case Reasoning(native=native) | Opaque(native=native):
+                blocks += [dict(native)] if own else []
+    return blocks
 
 
 def _mark_cached(messages: list[Json]) -> None:

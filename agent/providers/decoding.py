@@ -6,14 +6,19 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from contextlib import aclosing
 from dataclasses import replace
 from typing import NoReturn, Protocol
+from uuid import uuid4
 
 from agent.errors import ProviderError
-from agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall, Usage
-from agent.providers.base import Chunk, Reply
+from agent.messages import Assistant, AssistantPart, Message, StopReason, Text, ToolCall, ToolOutput, Usage, User
+from agent.providers.base import Chunk, ModelFacts, Reply
 from agent.providers.http import Json, Origin, Wire, cut, drain
 
 NO_OUTPUT = "(no output)"
 """Stands for an empty output: most wires refuse an empty text."""
+ONLY_IMAGES = "(see the image)"
+NO_IMAGE = "[an image was left out: this model takes none]"
+TOOL_IMAGES = "Images from the outputs above:"
+"""Goes before the images of outputs, on wires where an output is text alone."""
 
 
 class Decoder(Protocol):
@@ -88,10 +93,15 @@ def _with_unique_ids(parts: Sequence[AssistantPart]) -> list[AssistantPart]:
     unique: list[AssistantPart] = []
     for part in parts:
         if isinstance(part, ToolCall):
-            part = replace(part, id=next_free(part.id or "call", seen))
+            part = replace(part, id=next_free(part.id or new_id(), seen))
             seen.add(part.id)
         unique.append(part)
     return unique
+
+
+def new_id() -> str:
+    """An id for a call whose server gave none; no other call of the session has it."""
+    return f"call_{uuid4().hex[:16]}"
 
 
 def next_free(name: str, taken: set[str]) -> str:
@@ -144,6 +154,45 @@ def _is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+class CallIds:
+    """The ids of calls as they are sent: no id twice in a conversation, though models of different servers have spoken
+    in it, and each output under the id of its call."""
+
+    def __init__(self, unsafe: str = "") -> None:
+        self._unsafe = unsafe
+        """A pattern of characters that the server does not take."""
+        self._taken: set[str] = set()
+        self._sent: dict[str, str] = {}
+
+    def add(self, message: Assistant) -> None:
+        """Takes note of a reply's calls, before they are sent and answered."""
+        for call in message.calls:
+            safe = re.sub(self._unsafe, "_", call.id) if self._unsafe else call.id
+            self._sent[call.id] = next_free(safe or "call", self._taken)
+            self._taken.add(self._sent[call.id])
+
+    def __getitem__(self, id: str) -> str:
+        return self._sent.get(id, id)
+
+
+def since_last_text(messages: Sequence[Message]) -> int:
+    """Where the current turn starts: the index of the last message in which the user wrote something."""
+    texts = (i for i, message in enumerate(messages) if isinstance(message, User) and message.text)
+    return max(texts, default=0)
+
+
+def takes_images(facts: ModelFacts) -> bool:
+    """True unless the model is known to take none: then a note is sent in the place of each."""
+    return facts.images or not facts.known or ("images", "default") in facts.sources
+
+
+def output_text(output: ToolOutput) -> str:
+    """What an output says, which is never nothing."""
+    if output.text.strip():
+        return clean(output.text)
+    return ONLY_IMAGES if output.images else NO_OUTPUT
 
 
 def wire_name(name: str) -> str:

@@ -53,9 +53,6 @@ KINDS: dict[str, type[ProviderError]] = {
     "model_context_window_exceeded": ContextOverflow,
     "exceed_context_size_error": ContextOverflow,
     "request_too_large": ContextOverflow,
-    "invalid_request_error": BadRequest,
-    "invalid_prompt": BadRequest,
-    "invalid_argument": BadRequest,
 }
 """Values of `type`, `code` or `status`, in lower case."""
 
@@ -118,6 +115,8 @@ _QUOTA = re.compile(
     re.I,
 )
 _SOON = re.compile(r"(?:try again|retry) in (?:(?P<minutes>\d+)m)?(?P<seconds>\d+(?:\.\d+)?)(?P<unit>ms|s)", re.I)
+_OUR_FAULT = re.compile(r"invalid_|unsupported_|bad_request|\w*(?:image|policy)")
+"""Kinds of errors in a stream that another try would not mend."""
 _OVERLOADED = re.compile(r"overloaded|(?:at|over) capacity|temporarily unavailable", re.I)
 _SECRET = re.compile(r"\b(?:sk|pk|rk|xai|gsk|key|AIza)[-_]?[A-Za-z0-9*_-]*[0-9*][A-Za-z0-9*_-]{5,}")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
@@ -157,7 +156,7 @@ def classify(
 
 
 def _kind(status: int, said: Said) -> type[ProviderError]:
-    found = next((KINDS[kind] for kind in said.kinds if kind in KINDS and KINDS[kind] is not BadRequest), None)
+    found = next((KINDS[kind] for kind in said.kinds if kind in KINDS), None)
     if found is QuotaExceeded or status == 402:
         return QuotaExceeded
     if status in (429, 400, 403) and _QUOTA.search(said.text) and not _SOON.search(said.text):
@@ -172,7 +171,7 @@ def _kind(status: int, said: Said) -> type[ProviderError]:
         return Overloaded
     if found is not None:
         return found
-    if status == 200 and not any(KINDS.get(kind) is BadRequest for kind in said.kinds):
+    if status == 200 and not any(_OUR_FAULT.match(kind) for kind in said.kinds):
         # The server took the request and failed at it, which is what 5xx says before a stream.
         return RateLimited if _RATE.search(said.text) else Overloaded
     return Overloaded if _OVERLOADED.search(said.text) else BadRequest

@@ -165,6 +165,11 @@ class HttpWire:
             self._client = None
 
 
+def bearer(endpoint: Endpoint) -> dict[str, str]:
+    """The header that carries the key, when there is one."""
+    return {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
+
+
 async def post_json(origin: Origin, url: str, headers: Mapping[str, str], body: Json) -> Json:
     """The answer to one request that is not streamed."""
     with translated(origin):

@@ -5,12 +5,13 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from agent.errors import AuthFailed
 from agent.providers.http import Json, Origin, SseReader, cut, open_client, read_events, translate, translated
 
 if TYPE_CHECKING:
+    import httpx2
     import openai
 
 
@@ -84,14 +85,18 @@ def openai_client(origin: Origin) -> "openai.AsyncOpenAI":
     """The OpenAI SDK for any server that speaks its language."""
     import openai  # noqa: PLC0415 - deferred: 0.7 s that other providers do not need
 
-    headers: dict[str, Any] = {} if origin.endpoint.key else {"Authorization": openai.Omit()}
     http_client = open_client(origin.endpoint)
+    if not origin.endpoint.key:
+        http_client.event_hooks = {"request": [without_key]}
     return openai.AsyncOpenAI(
-        # Without a key of ours the SDK would look for one that is meant for another server.
+        # Without a key of ours the SDK would look for one that is meant for another server, or refuse to start.
         api_key=origin.endpoint.key or "none",
-        default_headers=headers,
         base_url=origin.endpoint.base_url,
         max_retries=0,
         timeout=http_client.timeout,
         http_client=http_client,
     )
+
+
+async def without_key(request: "httpx2.Request") -> None:
+    del request.headers["authorization"]

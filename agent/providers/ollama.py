@@ -1,0 +1,303 @@
+"""Ollama's own chat API: requests to bodies, events to chunks. It knows no session; ids of calls are made up here.
+
+Ollama's server drops the oldest messages without a word when `num_ctx` is too small, and its default is small. So every
+request states the window, and always the same one, since another one makes the server load the model again.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal, cast
+
+from agent.context.budget import Window
+from agent.errors import ProviderError
+from agent.messages import Assistant, AssistantPart, Image, Reasoning, StopReason, Text, ToolCall, Usage, User
+from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
+from agent.providers.decoding import (
+    NO_IMAGE,
+    TOOL_IMAGES,
+    clean,
+    converse,
+    count,
+    make_call,
+    make_reply,
+    new_id,
+    output_text,
+    since_last_text,
+    takes_images,
+    wire_name,
+)
+from agent.providers.http import HttpWire, Json, NdjsonReader, Origin, Wire, bearer, cut, post_json, silent, unreachable
+from agent.providers.registry import with_live
+
+if TYPE_CHECKING:
+    import ollama
+
+PORT = 11434
+KEEP_ALIVE = "30m"
+LIVE_TIMEOUT = 5.0
+"""Seconds for the server to say what it knows of a model; a session does not wait longer to start."""
+
+
+class Ollama:
+    """A model behind an Ollama server."""
+
+    def __init__(
+        self, facts: ModelFacts, window: Window, endpoint: Endpoint, wire: Literal["sdk", "http"] = "http"
+    ) -> None:
+        self.facts = facts
+        self.window = window
+        self._origin = Origin(facts.id, endpoint)
+        self._wire: Wire = http_wire(self._origin) if wire == "http" else SdkWire(self._origin)
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        content = body(request, self.facts, self.window.size)
+        return converse(self._wire, content, Decoder(self._origin), self._origin)
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+
+async def live_facts(endpoint: Endpoint, facts: ModelFacts, set_window: int | None = None) -> ModelFacts:
+    """What the server knows of the model, over what was known before. A server that does not say changes nothing."""
+    origin = Origin(facts.id, replace(endpoint, timeout=LIVE_TIMEOUT, connect_timeout=LIVE_TIMEOUT))
+    try:
+        shown = await post_json(origin, f"{root(endpoint)}/api/show", bearer(endpoint), {"model": facts.name})
+    except ProviderError:
+        return facts  # an old server, or none: the first request says what is wrong
+    info = shown.get("model_info")
+    info = info if isinstance(info, dict) else {}
+    length = info.get(f"{info.get('general.architecture')}.context_length")
+    capabilities = shown.get("capabilities")
+    return with_live(
+        facts,
+        longest=length if isinstance(length, int) else None,
+        capabilities=tuple(map(str, capabilities)) if isinstance(capabilities, list) else None,
+        set_window=set_window,
+    )
+
+
+def root(endpoint: Endpoint) -> str:
+    """The server's address as a URL. `OLLAMA_HOST` may be without scheme and port, and may be a listening address."""
+    address = endpoint.base_url.rstrip("/") or "127.0.0.1"
+    if "://" not in address:
+        host, slash, path = address.partition("/")
+        has_port = host.rpartition(":")[2].isdigit() and not host.endswith("]")
+        address = (
+            f"http://{'127.0.0.1' if host.startswith(':') else ''}{host}{'' if has_port else f':{PORT}'}{slash}{path}"
+        )
+    return address.replace("://0.0.0.0", "://127.0.0.1", 1)
+
+
+def http_wire(origin: Origin) -> Wire:
+    return HttpWire(origin, f"{root(origin.endpoint)}/api/chat", bearer(origin.endpoint), NdjsonReader)
+
+
+def body(request: Request, facts: ModelFacts, window: int) -> Json:
+    """The JSON body of a request, with the window that the server is to give the model."""
+    content: Json = {
+        "model": facts.name,
+        "messages": _messages(request, facts),
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": reduce_schema(tool.schema),
+                },
+            }
+            for tool in request.tools
+        ],
+        "stream": True,
+        "options": {"num_ctx": window, "num_predict": request.max_output_tokens},
+        "keep_alive": KEEP_ALIVE,
+    }
+    if facts.thinking != "none":
+        levels = facts.thinking == "effort" and request.effort in ("low", "medium", "high")
+        content["think"] = request.effort if levels else request.effort != "none"
+    return content
+
+
+def reduce_schema(schema: Mapping[str, object]) -> Json:
+    """The parameters of a tool as Ollama's SDK passes them on: of each property its type, items, description and enum.
+
+    An `anyOf` with one branch besides null is taken for that branch, since nothing would be left of it.
+    """
+    reduced: Json = {"type": "object"}
+    for name in ("items", "required"):
+        if schema.get(name) is not None:
+            reduced[name] = schema[name]
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        reduced["properties"] = {name: _reduce_property(value) for name, value in properties.items()}
+    if schema.get("$defs") is not None:
+        reduced["$defs"] = schema["$defs"]
+    return reduced
+
+
+def _reduce_property(schema: object) -> Json:
+    if not isinstance(schema, Mapping):
+        return {}
+    branches = [branch for branch in schema.get("anyOf") or () if branch != {"type": "null"}]
+    if len(branches) == 1 and isinstance(branches[0], Mapping):
+        schema = {**branches[0], **schema}
+    return {name: schema[name] for name in ("type", "items", "description", "enum") if schema.get(name) is not None}
+
+
+def _messages(request: Request, facts: ModelFacts) -> list[Json]:
+    converted = [_message("system", request.system)] if request.system.strip() else []
+    names: dict[str, str] = {}
+    current = since_last_text(request.messages)
+    for index, message in enumerate(request.messages):
+        if isinstance(message, Assistant):
+            names |= {call.id: wire_name(call.name) for call in message.calls}
+            converted.append(_assistant(message, message.model == facts.id and index > current))
+        else:
+            converted += _user(message, facts, names)
+    return [message for message in converted if len(message) > 1]
+
+
+def _message(role: str, text: str, images: Sequence[Image] = (), **more: object) -> Json:
+    """A message without its empty fields, which the SDK leaves out."""
+    fields = {"content": clean(text), "images": [image.data for image in images], **more}
+    return {"role": role, **{name: value for name, value in fields.items() if value}}
+
+
+def _user(message: User, facts: ModelFacts, names: Mapping[str, str]) -> list[Json]:
+    """Outputs as messages of their own, under the name of their tool: this API has no ids."""
+    converted = [
+        _message("tool", output_text(output), tool_name=names.get(output.call_id, "unnamed"))
+        for output in message.outputs
+    ]
+    images = [image for output in message.outputs for image in output.images]
+    texts = [TOOL_IMAGES] if images else []
+    texts += [part.text for part in message.parts if isinstance(part, Text)]
+    images += [part for part in message.parts if isinstance(part, Image)]
+    if not takes_images(facts):
+        texts += [NO_IMAGE] * len(images)
+        images = []
+    return [*converted, _message("user", "\n".join(texts), images)]
+
+
+def _assistant(message: Assistant, keeps_thoughts: bool) -> Json:
+    thoughts = [str(part.native.get("thinking", "")) for part in message.parts if isinstance(part, Reasoning)]
+    calls = [{"function": {"name": wire_name(call.name), "arguments": dict(call.arguments)}} for call in message.calls]
+    thinking = "".join(thoughts) if keeps_thoughts else ""
+    return _message("assistant", message.text, thinking=thinking, tool_calls=calls)
+
+
+@dataclass(slots=True)
+class Decoder:
+    """Raw lines of a chat in, chunks out."""
+
+    origin: Origin
+    make_id: Callable[[], str] = new_id
+    finished: bool = False
+    _texts: list[str] = field(default_factory=list)
+    _thoughts: list[str] = field(default_factory=list)
+    _calls: list[ToolCall] = field(default_factory=list)
+    _last: Json = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return self.finished
+
+    def feed(self, event: Json) -> Iterator[Chunk]:
+        if event.get("error"):
+            raise self.origin.failure(200, {}, event)
+        message = event.get("message") or {}
+        if message.get("thinking"):
+            self._thoughts.append(message["thinking"])
+            yield ReasoningChunk(clean(message["thinking"]))
+        if message.get("content"):
+            self._texts.append(message["content"])
+            yield TextChunk(clean(message["content"]))
+        for call in message.get("tool_calls") or ():
+            self._calls.append(read_call(call["function"], self.make_id()))
+            size = len(json.dumps(self._calls[-1].arguments, ensure_ascii=False))
+            yield CallChunk(len(self._calls) - 1, self._calls[-1].name, size)
+        if event.get("done"):
+            self._last = event
+            self.finished = True
+
+    def reply(self) -> Reply:
+        parts: list[AssistantPart] = []
+        if thoughts := clean("".join(self._thoughts)):
+            parts.append(Reasoning(thoughts, {"thinking": thoughts}))
+        parts += [Text(clean("".join(self._texts))), *self._calls]
+        usage = Usage(input=count(self._last.get("prompt_eval_count")), output=count(self._last.get("eval_count")))
+        stop: StopReason = "max_tokens" if self._last.get("done_reason") == "length" else "end"
+        return make_reply(parts, self.origin.model, usage, stop)
+
+
+def read_call(function: Json, id: str) -> ToolCall:
+    """A call, whose arguments this wire sends as an object; servers that only speak like Ollama may send text."""
+    arguments, name = function.get("arguments") or {}, function.get("name") or ""
+    return make_call(id, name, arguments if isinstance(arguments, str) else json.dumps(arguments))
+
+
+class SdkWire:
+    """The wire over Ollama's SDK, which is built on another HTTP library than ours."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self._client: ollama.AsyncClient | None = None
+
+    async def events(self, body: Json) -> AsyncGenerator[Json, None]:
+        if self._client is None:
+            await asyncio.to_thread(import_module, "ollama")
+            self._client = make_client(self._origin)
+        with translated(self._origin):
+            # The SDK says it gives an iterator. It is a generator, which keeps its connection until it is closed.
+            stream = cast("AsyncGenerator[ollama.ChatResponse, None]", await self._client.chat(**body))
+            async with aclosing(stream):
+                async for part in stream:
+                    yield part.model_dump(exclude_none=True)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()  # type: ignore[no-untyped-call]  # the SDK leaves it without types
+            self._client = None
+
+
+def make_client(origin: Origin) -> "ollama.AsyncClient":
+    import httpx  # noqa: PLC0415 - deferred: only Ollama's SDK is built on it
+    import ollama  # noqa: PLC0415 - deferred: 0.4 s that other providers do not need
+
+    endpoint = origin.endpoint
+
+    def authorize(request: httpx.Request) -> httpx.Request:
+        """Our key or none: without ours the SDK would send one from the environment to whatever server this is."""
+        request.headers.pop("authorization", None)
+        request.headers.update(bearer(endpoint))
+        return request
+
+    return ollama.AsyncClient(
+        host=root(endpoint),
+        auth=authorize,
+        follow_redirects=False,
+        timeout=httpx.Timeout(endpoint.timeout, connect=endpoint.connect_timeout),
+    )
+
+
+@contextmanager
+def translated(origin: Origin) -> Iterator[None]:
+    """Turns what Ollama's SDK raises into our errors."""
+    import httpx  # noqa: PLC0415 - deferred: see `make_client`
+    import ollama  # noqa: PLC0415 - deferred: see `make_client`
+
+    try:
+        yield
+    except ollama.ResponseError as error:
+        # In the middle of a stream the SDK gives -1 for a status.
+        raise origin.failure(max(error.status_code, 200), {}, {"error": error.error}) from error
+    except (httpx.ConnectError, httpx.ProxyError, httpx.ConnectTimeout, ConnectionError) as error:
+        raise unreachable(origin, "is the server running?") from error
+    except httpx.TimeoutException as error:
+        raise silent(origin) from error
+    except (httpx.HTTPError, ValueError) as error:  # ValueError: a line that is not JSON, or of another shape
+        raise cut(origin) from error

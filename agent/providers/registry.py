@@ -1,0 +1,146 @@
+"""What is known of models: windows, limits, prices, abilities. It knows names and a generated table, no network.
+
+A fact comes from the first of these that has it: what the user set, what the server says, the table, a default.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, cast
+
+from agent.errors import ConfigError
+from agent.providers.base import ModelFacts, Prices
+
+UNKNOWN_WINDOW = 131_072
+UNKNOWN_OUTPUT = 8_192
+OLLAMA_WINDOW = 32_768
+"""What a local model is given when nothing is set: more costs memory that the machine may not have."""
+FREE = Prices(input=0, output=0, cache_read=0, cache_write=0)
+
+TABLES = {"anthropic": "anthropic", "openai": "openai", "openai-chat": "openai"}
+"""Which table of the registry holds a provider's models."""
+
+KINDS: dict[str, type] = {
+    "context_window": int,
+    "max_output_tokens": int,
+    "max_input_tokens": int,
+    "images": bool,
+    "thinking": str,
+    "prices": dict,
+}
+"""The facts that a user may set, by key, and what they are."""
+THINKING = ("none", "adaptive", "budget", "effort")
+
+_DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
+
+
+def facts_for(provider: str, name: str, overrides: Mapping[str, object] = {}) -> ModelFacts:
+    """What is known of a model. Raises `ConfigError` for an override that cannot be."""
+    row = _row(provider, name)
+    known: dict[str, Any] = dict(row or {})
+    if "prices" in known:
+        known["prices"] = Prices(**known["prices"])
+    settings: dict[str, Any] = {
+        key: _checked(provider, name, key, value) for key, value in overrides.items() if key in KINDS
+    }
+    if "prices" in settings:
+        settings["prices"] = _prices(settings["prices"], known.get("prices"), f"{provider}/{name}")
+    defaults = _defaults(provider)
+    sources = {
+        key: "config" if key in settings else "registry" if key in known else "default" for key in (*defaults, "prices")
+    }
+    return ModelFacts(
+        provider=provider,
+        name=name,
+        known=row is not None or bool(settings),
+        sources=tuple(sources.items()),
+        **{**defaults, **known, **settings},
+    )
+
+
+def with_live(
+    facts: ModelFacts,
+    longest: int | None,
+    capabilities: tuple[str, ...] | None,
+    set_window: int | None = None,
+) -> ModelFacts:
+    """The facts with what a running server says: the longest window of the model, and what it can do.
+
+    The window is what the user set, or the usual one of a local model, but never more than the model has.
+    """
+    sources = dict(facts.sources)
+    if longest is not None and longest > 0:
+        facts = replace(facts, context_window=min(longest, set_window or OLLAMA_WINDOW), known=True)
+        sources["context_window"] = "live" if set_window is None or longest < set_window else "config"
+    if capabilities is not None and sources.get("images") != "config":
+        facts = replace(facts, images="vision" in capabilities, known=True)
+        sources["images"] = "live"
+    if capabilities is not None and sources.get("thinking") != "config":
+        facts = replace(facts, thinking="adaptive" if "thinking" in capabilities else "none")
+        sources["thinking"] = "live"
+    return replace(facts, sources=tuple(sources.items()))
+
+
+def known_models(provider: str) -> tuple[str, ...]:
+    """The names that the table has for a provider."""
+    return tuple(_table().get(TABLES.get(provider, ""), {}))
+
+
+def _row(provider: str, name: str) -> Mapping[str, Any] | None:
+    """The table's row for a model, or for the model that a dated name is a version of."""
+    models = _table().get(TABLES.get(provider, ""), {})
+    return models.get(name) or models.get(_DATE.sub("", name))
+
+
+@cache
+def _table() -> dict[str, dict[str, dict[str, Any]]]:
+    text = files("agent.providers").joinpath("models.json").read_text(encoding="utf-8")
+    return cast(dict[str, dict[str, dict[str, Any]]], json.loads(text)["models"])
+
+
+def _defaults(provider: str) -> dict[str, Any]:
+    local = provider == "ollama"
+    return {
+        "context_window": OLLAMA_WINDOW if local else UNKNOWN_WINDOW,
+        "max_output_tokens": UNKNOWN_OUTPUT,
+        "max_input_tokens": None,
+        "images": False,
+        "thinking": "none",
+        "prices": FREE if local else None,
+    }
+
+
+def _checked(provider: str, name: str, key: str, value: object) -> object:
+    kind = KINDS[key]
+    is_number = kind is int and isinstance(value, int) and not isinstance(value, bool) and value > 0
+    if is_number or (kind is not int and isinstance(value, kind) and (kind is not str or value in THINKING)):
+        return value
+    wanted = {int: "a whole number above 0", bool: "true or false", str: f"one of {', '.join(THINKING)}"}
+    raise ConfigError(
+        f'`providers.{provider}.models."{name}".{key}` is {value!r}: it must be {wanted.get(kind, "a table")}.'
+    )
+
+
+def _prices(set_by_user: Mapping[str, object], known: Prices | None, model: str) -> Prices:
+    """The user's prices over the known ones. Prices of long requests hold only for the list they came with."""
+    allowed = {field.name for field in fields(Prices)}
+    numbers = {
+        key: float(value)
+        for key, value in set_by_user.items()
+        if key in allowed and isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    }
+    if len(numbers) != len(set_by_user):
+        raise ConfigError(
+            f"the prices of {model} must be numbers: US dollars for a million tokens, by {sorted(allowed)}."
+        )
+    if "long_above" in numbers:
+        numbers["long_above"] = int(numbers["long_above"])
+    if known is not None and not {"input", "output"} <= numbers.keys():
+        return replace(known, **cast(dict[str, Any], numbers))
+    if not {"input", "output"} <= numbers.keys():
+        raise ConfigError(f"the prices of {model} must have `input` and `output`.")
+    usual = {"cache_read": numbers["input"], "cache_write": numbers["input"]}
+    return Prices(**cast(dict[str, Any], {**usual, **numbers}))
