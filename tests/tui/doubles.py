@@ -150,7 +150,9 @@ def conversation(count: int) -> Conversation:
     messages: list[User | Assistant] = []
     for number in range(count):
         messages.append(User((Text(f"question {number}: please look at the parser"),)))
-        words = "It **fails** because `parse` never sees the end.\n\n- first\n- second\n\n" + "More words about it. " * 5
+        words = (
+            "It **fails** because `parse` never sees the end.\n\n- first\n- second\n\n" + "More words about it. " * 5
+        )
         messages.append(Assistant((Text(f"Answer {number}. {words}"),), "scripted/demo"))
     return Conversation(tuple(messages))
 
