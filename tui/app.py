@@ -47,11 +47,13 @@ _PATIENCE = 5.0
 
 
 class EbbApp(App[str]):
-    """The terminal for sessions that `sessions` opens. Returns the id of the session it was left in, or None.
+    """The terminal for sessions that `sessions` opens. Returns the id of the session to go on with, if
+    anything was said in it.
 
-    With `session` it shows that one; without, it opens one after its first paint: the one that `resume` names, or a
-    new one, with `model` if given. `first_message` is sent as soon as the session is open. The app closes every session
-    it shows; whoever made `sessions` closes that. `guard` is how long, in seconds, a question ignores keys.
+    With `session` it shows that one; without, it opens one after its first paint: the one that `resume` names, the one
+    that the user picks from a list (`choose`), or a new one, with `model` if given. `first_message` is sent as soon as
+    the session is open. What the user types is kept in `history_file`. The app closes every session it shows; whoever
+    made `sessions` closes that. `guard` is how long, in seconds, a question ignores keys.
     """
 
     CSS_PATH = "app.tcss"
@@ -65,9 +67,10 @@ class EbbApp(App[str]):
         self,
         sessions: Sessions,
         *,
-        history_file: Path,
+        history_file: Path | None = None,
         session: Session | None = None,
         resume: str | None = None,
+        choose: bool = False,
         model: str | None = None,
         first_message: str | None = None,
         guard: float = GUARD,
@@ -77,7 +80,7 @@ class EbbApp(App[str]):
         self.register_theme(CALM)
         self.theme = CALM.name
         self.talk = Talk(sessions, self._talk_changed)
-        self._given, self._resume, self._model = session, resume, model
+        self._given, self._resume, self._choose, self._model = session, resume, choose, model
         self._history = History(history_file)
         self._guard = guard
         self._question: PermissionScreen | QuestionScreen | None = None
@@ -121,6 +124,11 @@ class EbbApp(App[str]):
     async def on_unmount(self) -> None:
         await self.talk.close()
 
+    @property
+    def is_working(self) -> bool:
+        """Something runs, or what it led to is not drawn yet."""
+        return self._working or self._flush_timer is not None
+
     # Jobs: one at a time, and after each what waits in the queue
 
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -149,6 +157,8 @@ class EbbApp(App[str]):
         if self._given is not None:
             self.talk.adopt(self._given)
         else:
+            if self._choose:
+                self._resume = await self._pick_session("") or None
             await self.talk.open(self._resume, self._model)
         self._show_session()
 
@@ -252,10 +262,13 @@ class EbbApp(App[str]):
     async def resume(self, id: str) -> None:
         current = self.talk.session.id if self.talk.session is not None else ""
         if not id:
-            recent = await self.talk.sessions.recent()
-            id = await self.push_screen_wait(session_picker(recent, current, time()))
+            id = await self._pick_session(current)
         if id and id != current and await self.talk.open(resume=id):
             self._show_session()
+
+    async def _pick_session(self, current: str) -> str:
+        recent = await self.talk.sessions.recent()
+        return await self.push_screen_wait(session_picker(recent, current, time()))
 
     async def choose_model(self, name: str) -> None:
         session = self.talk.session
@@ -281,7 +294,8 @@ class EbbApp(App[str]):
                 await asyncio.wait_for(self._job.wait(), _PATIENCE)
             except (TimeoutError, WorkerError):
                 self._job.cancel()
-        id = self.talk.session.id if self.talk.session is not None else None
+        session = self.talk.session
+        id = session.id if session is not None and session.history.messages else None
         await self.talk.close()
         self.exit(id)
 
@@ -373,6 +387,25 @@ class EbbApp(App[str]):
             words = QuestionScreen(question, self._guard)
             self._question = words
             self.push_screen(words, answered)
+
+
+async def run_terminal(
+    sessions: Sessions,
+    *,
+    resume: str | None = None,
+    choose: bool = False,
+    first_message: str | None = None,
+    history_file: Path | None = None,
+) -> int:
+    """Runs the terminal until the user leaves it, closes `sessions`, and returns the exit code."""
+    app = EbbApp(sessions, resume=resume, choose=choose, first_message=first_message, history_file=history_file)
+    try:
+        left = await app.run_async()
+    finally:
+        await sessions.close()
+    if left is not None:
+        print(f"Go on with this session: ebb -r {left}")
+    return app.return_code or 0
 
 
 def _candidates(text: str) -> tuple[Candidate, ...]:

@@ -9,12 +9,12 @@ _KEPT = 1_000
 
 
 class History:
-    """Messages of the past, oldest first. A file that cannot be read is an empty history; one that cannot be written
-    is a history of this run only."""
+    """Messages of the past, oldest first. A file that cannot be read or written costs the history, never a message."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path | None) -> None:
+        """Without a file it is a history of this run only."""
         self._file = file
-        self._entries = _read(file)[-_KEPT:]
+        self._entries = _read(file)[-_KEPT:] if file is not None else []
         self._place = len(self._entries)
         self._draft = ""
 
@@ -22,8 +22,9 @@ class History:
         """Remembers a message, unless it is the last one again."""
         if not self._entries or self._entries[-1] != text:
             self._entries.append(text)
-            with contextlib.suppress(OSError):  # a full or read-only disk costs the history, never the message
-                _append(self._file, text)
+            if self._file is not None:
+                with contextlib.suppress(OSError):  # a full or read-only disk costs the history, never the message
+                    _append(self._file, text)
         self.rest()
 
     def older(self, current: str) -> str | None:

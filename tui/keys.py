@@ -13,17 +13,17 @@ class Key:
 
 
 KEYS: tuple[Key, ...] = (
-    Key("", "Enter", "", "send the message; while the session is busy it waits in the queue"),
-    Key("", "Shift+Enter, Ctrl+J, \\ Enter", "", "a new line"),
-    Key("", "Up, Down", "", "older and newer messages; Up takes queued messages back to edit"),
+    Key("", "Enter", "", "send; while the session is busy the message is queued"),
+    Key("", "Ctrl+J, Shift+Enter, \\ Enter", "", "a new line"),
+    Key("", "Up, Down", "", "older and newer messages; Up takes queued ones back"),
     Key("", "/", "", "commands; Tab completes"),
     Key("escape", "Esc", "escape", "interrupt; queued messages come back to the prompt"),
     Key("pageup", "PgUp", "page(-1)", "scroll up"),
     Key("pagedown", "PgDn", "page(1)", "scroll down"),
-    Key("ctrl+home", "Home, Ctrl+Home", "scroll_to_start", "to the start (Home: when the prompt is empty)"),
-    Key("ctrl+end", "End, Ctrl+End", "scroll_to_end", "to the end (End: when the prompt is empty)"),
+    Key("ctrl+home", "Home, Ctrl+Home", "scroll_to_start", "to the start (Home in an empty prompt)"),
+    Key("ctrl+end", "End, Ctrl+End", "scroll_to_end", "to the end (End in an empty prompt)"),
     Key("ctrl+o", "Ctrl+O", "toggle_last", "open or close the last tool call"),
-    Key("ctrl+t", "Ctrl+T", "focus_transcript", "walk the tool calls: Up, Down, Enter; Esc goes back"),
+    Key("ctrl+t", "Ctrl+T", "focus_transcript", "walk the tool calls with Up, Down, Enter; Esc goes back"),
     Key("f1", "F1", "help", "this help"),
     Key("ctrl+c", "Ctrl+C", "copy_or_quit", "copy what is selected; twice without a selection: quit"),
 )

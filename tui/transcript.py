@@ -188,7 +188,7 @@ def advance(view: View, event: Event) -> View:
         case ContextCompacted():
             return _compacted(view, event)
         case Noticed(text=text):
-            return view.plus(Notice(text))
+            return _settle_texts(view).plus(Notice(text))
         case TurnFinished(end=end, text=text):
             return _turn_finished(view, end, text)
         case TurnFailed(code=code, message=message):
@@ -360,7 +360,7 @@ def _compacted(view: View, event: ContextCompacted) -> View:
     receipt = Compaction(
         event.before_tokens, event.after_tokens, event.before_messages, event.after_messages, event.strategies
     )
-    return replace(view.plus(receipt), used=event.after_tokens, activity="thinking")
+    return replace(_settle_texts(view).plus(receipt), used=event.after_tokens, activity="thinking")
 
 
 def _turn_finished(view: View, end: TurnEnd, text: str) -> View:

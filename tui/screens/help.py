@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -23,21 +24,21 @@ class HelpScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         palette = palette_of(self.app.theme_variables)
         with Vertical(id="dialog"):
-            with VerticalScroll(id="subject"):
-                yield Static(help_text(palette))
+            with VerticalScroll(id="subject", classes="tall"):
+                yield Static(help_table(palette))
             yield Static(Text("Esc closes", palette.dim), id="answers")
 
 
-def help_text(palette: Palette) -> Text:
-    rows = [(key.shown, key.help) for key in KEYS]
-    commands = [(command.usage, command.help) for command in COMMANDS]
-    text = Text(end="")
-    for heading, table in (("Keys", rows), ("Commands", commands)):
-        width = max(len(name) for name, _ in table)
-        text.append(f"{heading}\n", palette.strong)
-        for name, meaning in table:
-            text.append(f"  {name.ljust(width)}  ", palette.accent)
-            text.append(f"{meaning}\n", palette.text)
-        text.append("\n")
-    text.rstrip()
-    return text
+def help_table(palette: Palette) -> Table:
+    """Both tables, one column of names and one of meanings."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    table.add_row(Text("Keys", palette.strong))
+    for key in KEYS:
+        table.add_row(Text(f"  {key.shown}", palette.keyword), Text(key.help, palette.text))
+    table.add_row()
+    table.add_row(Text("Commands", palette.strong))
+    for command in COMMANDS:
+        table.add_row(Text(f"  {command.usage}", palette.keyword), Text(command.help, palette.text))
+    return table

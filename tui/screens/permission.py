@@ -39,6 +39,11 @@ class PermissionScreen(GuardedScreen[Decision | None]):
         super().on_mount()
         self.query_one("#note").display = False
 
+    def on_resize(self) -> None:
+        """What the call would do gets all lines that the frame and the answers leave."""
+        others = 11 + len(self.question.offers) + len(self.question.reason) // max(1, self.size.width - 20)
+        self.query_one("#subject").styles.max_height = max(3, self.size.height - others)
+
     def on_key(self, event: events.Key) -> None:
         if self.query_one("#note").display:
             if event.key == "escape":

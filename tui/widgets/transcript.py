@@ -48,7 +48,7 @@ class Transcript(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._rows: list[Row] = []
-        self._starts: list[int] = []
+        self._starts: list[int] = [0]
         self._width = 0
         self._following = True
         self._anchor = (0, 0)
@@ -206,7 +206,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def _locate(self, y: int) -> tuple[int, int]:
         """The row at a line of the whole transcript, and which of its lines that is."""
-        if not self._rows or not self._starts:
+        if not self._rows:
             return 0, 0
         index = min(max(0, bisect_right(self._starts, y) - 1), len(self._rows) - 1)
         return index, max(0, y - self._starts[index])
@@ -290,7 +290,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected text as it stands on the screen."""
-        if not self._rows or not self._starts:
+        if not self._rows:
             return None
         first = selection.start.y if selection.start is not None else 0
         last = selection.end.y if selection.end is not None else self._starts[-1] - 1

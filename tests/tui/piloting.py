@@ -1,0 +1,72 @@
+"""Driving the app in tests: wait for what should come, never for a while."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from agent.errors import AgentError
+from tests.tui.doubles import FakeSession, FakeSessions, Info
+from tui.app import EbbApp
+from tui.widgets.prompt import Prompt
+from tui.widgets.transcript import Transcript
+
+PATIENCE = 20
+"""Seconds after which a test that waits has failed."""
+
+
+@dataclass
+class Terminal:
+    app: EbbApp
+    pilot: Pilot[str]
+    sessions: FakeSessions
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.app.screen_stack[0].query_one(Transcript)
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.app.screen_stack[0].query_one(Prompt)
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                await self.pilot.pause()
+
+    async def type(self, text: str) -> None:
+        """Types a message and sends it."""
+        self.prompt.put(text)
+        await self.pilot.press("enter")
+
+    async def shows(self, text: str) -> None:
+        """Waits until the transcript shows a text."""
+        try:
+            await self.until(lambda: text in self.transcript.visible_text())
+        except TimeoutError:
+            raise AssertionError(f"{text!r} does not appear in:\n{self.transcript.visible_text()}") from None
+
+    async def rests(self) -> None:
+        """Waits until nothing runs and everything is drawn."""
+        await self.until(lambda: not self.app.is_working)
+
+
+@asynccontextmanager
+async def terminal(
+    *sessions: FakeSession | AgentError,
+    infos: Sequence[Info] = (),
+    first_message: str | None = None,
+    history_file: Path | None = None,
+    size: tuple[int, int] = (80, 24),
+    guard: float = 0.0,
+) -> AsyncIterator[Terminal]:
+    opener = FakeSessions(list(sessions), tuple(infos))
+    app = EbbApp(opener, first_message=first_message, history_file=history_file, guard=guard)
+    async with app.run_test(size=size) as pilot:
+        driven = Terminal(app, pilot, opener)
+        if first_message is None:
+            await driven.rests()
+        yield driven

@@ -1,0 +1,386 @@
+from pathlib import Path
+
+from agent.errors import AuthFailed
+from agent.events import (
+    Decision,
+    Noticed,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAsked,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFailed,
+    TurnFinished,
+)
+from tests.tui.doubles import FakeSession, Hold, Info, conversation, measured
+from tests.tui.piloting import terminal
+from tui.screens.help import HelpScreen
+from tui.screens.permission import PermissionScreen
+from tui.screens.picker import Picker
+from tui.screens.question import QuestionScreen
+from tui.transcript import AnswerText, Call, Compaction, Failure, Notice, UserText
+
+DONE = TurnFinished("answered", "x")
+DIFF = "--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n"
+QUESTION = PermissionAsked("q", "1", "edit", {"path": "calc.py"}, "ask mode asks", DIFF, ("edit(calc.py)", "edit(*)"))
+
+
+async def test_an_answer_is_shown_while_it_streams() -> None:
+    hold = Hold()
+    async with terminal(FakeSession([[TextDelta("The **first** half"), hold, TextDelta(" and the rest."), DONE]])) as t:
+        await t.type("hello")
+        await t.shows("The first half")
+        assert t.app.talk.view.busy
+        hold.event.set()
+        await t.shows("The first half and the rest.")
+        await t.rests()
+        assert t.app.talk.view.blocks == (UserText("hello"), AnswerText("The **first** half and the rest."))
+
+
+async def test_the_first_message_is_sent_by_itself() -> None:
+    session = FakeSession([[TextDelta("Hi."), DONE]])
+    async with terminal(session, first_message="hello") as t:
+        await t.shows("Hi.")
+        assert session.said == ["hello"]
+
+
+async def test_tool_calls_are_lines_that_open() -> None:
+    turn = [ToolStarted("1", "bash", {"command": "make"}), ToolFinished("1", "bash", "done", "built\nfine"), DONE]
+    async with terminal(FakeSession([turn])) as t:
+        await t.type("go")
+        await t.shows("bash  make  2 lines")
+        assert "built" not in t.transcript.visible_text()
+        await t.pilot.press("ctrl+o")
+        await t.shows("built")
+        await t.pilot.press("ctrl+o")
+        assert "built" not in t.transcript.visible_text()
+
+
+async def test_a_click_opens_a_call() -> None:
+    turn = [ToolStarted("1", "bash", {"command": "make"}), ToolFinished("1", "bash", "done", "built"), DONE]
+    async with terminal(FakeSession([turn])) as t:
+        await t.type("go")
+        await t.shows("bash  make")
+        await t.rests()
+        line = next(y for y, text in enumerate(t.transcript.visible_text().split("\n")) if "bash" in text)
+        await t.pilot.click(t.transcript, offset=(6, line))
+        await t.shows("built")
+
+
+async def test_the_keyboard_walks_the_calls() -> None:
+    calls = [
+        event
+        for id in ("1", "2")
+        for event in (
+            ToolStarted(id, "bash", {"command": f"make {id}"}),
+            ToolFinished(id, "bash", "done", f"built {id}"),
+        )
+    ]
+    async with terminal(FakeSession([[*calls, DONE]])) as t:
+        await t.type("go")
+        await t.shows("make 2")
+        await t.rests()
+        await t.pilot.press("ctrl+t", "up", "enter")
+        await t.shows("built 1")
+        assert "built 2" not in t.transcript.visible_text()
+        await t.pilot.press("escape", "h", "i")
+        assert t.prompt.text == "hi"
+
+
+async def test_permission_once() -> None:
+    session = FakeSession([[QUESTION, ToolStarted("1", "edit", {}), ToolFinished("1", "edit", "done", "ok"), DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.pilot.press("x", "y")
+        await t.rests()
+        assert session.answers == {"q": Decision("allow")}
+        assert not isinstance(t.app.screen, PermissionScreen)
+
+
+async def test_permission_with_a_rule_kept() -> None:
+    for key, rule in (("a", "edit(calc.py)"), ("2", "edit(*)")):
+        session = FakeSession([[QUESTION, DONE]])
+        async with terminal(session) as t:
+            await t.type("go")
+            await t.until(lambda t=t: isinstance(t.app.screen, PermissionScreen))
+            await t.pilot.press(key)
+            await t.rests()
+            assert session.answers == {"q": Decision("allow", rule=rule)}
+
+
+async def test_denial_with_a_word() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.pilot.press("d", "n", "o", "y", "enter")
+        await t.rests()
+        assert session.answers == {"q": Decision("deny", note="noy")}
+
+
+async def test_esc_denies() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.pilot.press("escape")
+        await t.rests()
+        assert session.answers == {"q": Decision("deny")}
+
+
+async def test_what_was_typed_ahead_does_not_answer() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session, guard=3_600.0) as t:
+        await t.type("go")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.pilot.press("y", "e", "s", "enter", "escape", "n")
+        assert session.answers == {}
+        assert isinstance(t.app.screen, PermissionScreen)
+
+
+async def test_a_question_answered_elsewhere_goes_away() -> None:
+    hold = Hold()
+    session = FakeSession([[hold, PermissionAnswered("q", "allow"), DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: t.app.talk.view.busy)
+        t.app.talk.advance(QUESTION)
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        hold.event.set()
+        await t.until(lambda: not isinstance(t.app.screen, PermissionScreen))
+        await t.rests()
+        assert session.answers == {}
+
+
+async def test_two_questions_come_one_after_the_other() -> None:
+    hold = Hold()
+    second = PermissionAsked("q2", "2", "bash", {"command": "make"}, "asks")
+    session = FakeSession([[hold, DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: t.app.talk.view.busy)
+        t.app.talk.advance(QUESTION)
+        t.app.talk.advance(second)
+        for question in (QUESTION, second):
+            await t.until(lambda q=question: isinstance(t.app.screen, PermissionScreen) and t.app.screen.question == q)
+            await t.pilot.press("y")
+        await t.until(lambda: set(session.answers) == {"q", "q2"})
+        hold.event.set()
+        await t.rests()
+
+
+async def test_the_model_gets_the_words_of_the_user() -> None:
+    for keys, words in ((["down", "enter"], "two"), (["h", "m", "enter"], "hm"), (["escape"], "")):
+        session = FakeSession([[QuestionAsked("q", "Which?", ("one", "two")), DONE]])
+        async with terminal(session) as t:
+            await t.type("go")
+            await t.until(lambda t=t: isinstance(t.app.screen, QuestionScreen))
+            await t.pilot.press(*keys)
+            await t.rests()
+            assert session.answers == {"q": words}
+
+
+async def test_esc_interrupts_and_gives_the_queue_back() -> None:
+    session = FakeSession([[TextDelta("so"), Hold(), DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.shows("so")
+        await t.type("second")
+        await t.type("third")
+        assert t.app.talk.queue == ["second", "third"]
+        await t.pilot.press("f", "o", "u", "r", "escape")
+        await t.rests()
+        assert (session.interrupted, session.said, t.app.talk.queue) == (1, ["go"], [])
+        assert t.prompt.text == "second\n\nthird\n\nfour"
+        assert t.app.talk.view.blocks[-1] == Notice("interrupted")
+
+
+async def test_esc_does_nothing_when_idle() -> None:
+    session = FakeSession()
+    async with terminal(session) as t:
+        t.prompt.put("a draft")
+        await t.pilot.press("escape")
+        assert (session.interrupted, t.prompt.text) == (0, "a draft")
+
+
+async def test_queued_messages_are_sent_in_order() -> None:
+    hold = Hold()
+    session = FakeSession([[hold, DONE], [DONE], [DONE]])
+    async with terminal(session) as t:
+        await t.type("one")
+        await t.until(lambda: session.said)
+        await t.type("two")
+        await t.type("three")
+        hold.event.set()
+        await t.rests()
+        assert session.said == ["one", "two", "three"]
+
+
+async def test_up_takes_the_queue_back() -> None:
+    session = FakeSession([[Hold(), DONE]])
+    async with terminal(session) as t:
+        await t.type("one")
+        await t.until(lambda: session.said)
+        await t.type("two")
+        await t.pilot.press("up")
+        assert (t.prompt.text, t.app.talk.queue) == ("two", [])
+
+
+async def test_a_failed_turn_gives_the_queue_back() -> None:
+    hold = Hold()
+    session = FakeSession([[hold, TurnFailed("network", "No connection. Check it.", 3)]])
+    async with terminal(session) as t:
+        await t.type("one")
+        await t.until(lambda: session.said)
+        await t.type("two")
+        hold.event.set()
+        await t.shows("No connection. Check it.")
+        await t.rests()
+        assert (session.said, t.prompt.text) == (["one"], "two")
+
+
+async def test_a_session_that_cannot_be_opened_is_a_sentence_and_a_second_chance() -> None:
+    async with terminal(AuthFailed("No key. Set ANTHROPIC_API_KEY."), FakeSession([[TextDelta("Hi."), DONE]])) as t:
+        await t.shows("No key. Set ANTHROPIC_API_KEY.")
+        assert t.app.talk.view.blocks == (Failure("auth", "No key. Set ANTHROPIC_API_KEY."),)
+        await t.type("hello")
+        await t.shows("Hi.")
+
+
+async def test_history_lasts_across_sessions(tmp_path: Path) -> None:
+    file = tmp_path / "history"
+    async with terminal(history_file=file) as t:
+        await t.type("first\nmessage")
+        await t.type("second")
+        await t.rests()
+    async with terminal(history_file=file) as t:
+        t.prompt.put("draft")
+        await t.pilot.press("up")
+        assert t.prompt.text == "second"
+        await t.pilot.press("up")
+        assert t.prompt.text == "first\nmessage"
+        await t.pilot.press("down", "down", "down")
+        assert t.prompt.text == "draft"
+
+
+async def test_a_message_may_have_lines() -> None:
+    session = FakeSession()
+    async with terminal(session) as t:
+        await t.pilot.press("a", "shift+enter", "b", "ctrl+j", "c", "backslash", "enter", "d", "enter")
+        await t.rests()
+        assert session.said == ["a\nb\nc\nd"]
+
+
+async def test_unknown_commands_name_the_closest() -> None:
+    async with terminal() as t:
+        await t.type("/modle")
+        await t.shows("There is no `/modle`. Did you mean `/model`?")
+
+
+async def test_tab_completes_a_command_and_enter_runs_it() -> None:
+    async with terminal() as t:
+        await t.pilot.press("slash", "c", "o", "tab")
+        assert t.prompt.text == "/compact "
+        await t.pilot.press("x", "enter")
+        await t.rests()
+        assert t.app.talk.view.blocks == (Compaction(90_000, 9_000, 120, 8, ("summary",)),)
+
+
+async def test_help_opens_and_closes() -> None:
+    async with terminal() as t:
+        await t.pilot.press("slash", "h", "enter")
+        await t.until(lambda: isinstance(t.app.screen, HelpScreen))
+        await t.pilot.press("escape")
+        await t.until(lambda: not isinstance(t.app.screen, HelpScreen))
+
+
+async def test_resume_shows_the_other_session() -> None:
+    old, other = FakeSession(), FakeSession(id="old1", history=conversation(3))
+    async with terminal(old, other, infos=[Info("old1", "parser work"), Info("old2", "other")]) as t:
+        await t.type("/resume")
+        await t.until(lambda: isinstance(t.app.screen, Picker))
+        await t.pilot.press("p", "a", "r", "s", "enter")
+        await t.shows("Answer 2.")
+        await t.rests()
+        assert (t.sessions.opened[-1], old.closed) == (("old1", None), True)
+
+
+async def test_another_model_goes_on_with_the_same_session() -> None:
+    old, other = FakeSession(history=conversation(1)), FakeSession(model="openai/gpt", history=conversation(1))
+    async with terminal(old, other) as t:
+        await t.type("/model openai/gpt")
+        await t.shows("the model is now openai/gpt")
+        assert (t.sessions.opened[-1], old.closed) == (("abc123", "openai/gpt"), True)
+
+
+async def test_clear_starts_anew() -> None:
+    old = FakeSession(history=conversation(2))
+    async with terminal(old, FakeSession(id="next")) as t:
+        await t.shows("Answer 1.")
+        await t.type("/clear")
+        await t.shows("/help shows keys and commands")
+        assert (t.app.talk.view.blocks, old.closed) == ((), True)
+
+
+async def test_quitting_in_a_turn_interrupts_it_and_closes_the_session() -> None:
+    session = FakeSession([[measured(), Hold(), DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: session.said)
+        await t.pilot.press("ctrl+c", "ctrl+c")
+        await t.until(lambda: session.closed)
+        assert session.interrupted >= 1
+
+
+async def test_quit_closes_the_session() -> None:
+    session = FakeSession()
+    async with terminal(session) as t:
+        await t.type("/quit")
+        await t.until(lambda: session.closed)
+
+
+async def test_control_characters_reach_no_sink() -> None:
+    evil = "\x1b]52;c;x\x07[bold]no markup[/bold]\u202e"
+    question = PermissionAsked("q", evil, evil, {"command": evil}, evil, evil, (evil,))
+    turn = [
+        TextDelta(evil),
+        ToolStarted("1", evil, {"x": evil}),
+        ToolFinished("1", evil, "failed", evil),
+        Noticed(evil),
+    ]
+    session = FakeSession([[*turn, question, QuestionAsked("w", evil, (evil,)), DONE]], model=evil, mode=evil)
+    async with terminal(session, infos=[Info("1", evil)], size=(120, 40)) as t:
+        await t.type(evil)
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        shots = [t.app.export_screenshot()]
+        await t.pilot.press("y")
+        await t.until(lambda: isinstance(t.app.screen, QuestionScreen))
+        shots.append(t.app.export_screenshot())
+        await t.pilot.press("escape")
+        await t.rests()
+        await t.pilot.press("ctrl+o")
+        shots.append(t.app.export_screenshot())
+        await t.type("/resume")
+        await t.until(lambda: isinstance(t.app.screen, Picker))
+        shots.append(t.app.export_screenshot())
+        await t.pilot.press("escape")
+    for shot in shots:
+        assert not set(shot) & {"\x1b", "\x07", "\u202e", "\x9b"}
+        assert "markup" in shot
+
+
+async def test_an_app_that_is_stopped_from_outside_closes_its_session() -> None:
+    session = FakeSession([[TextDelta("so"), Hold(), DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.shows("so")
+    assert session.closed
+
+
+async def test_a_call_that_runs_shows_the_end_of_its_output() -> None:
+    async with terminal(FakeSession([[ToolStarted("1", "bash", {"command": "make"}), Hold(), DONE]])) as t:
+        await t.type("go")
+        await t.shows("○ bash  make")
+        assert isinstance(t.app.talk.view.blocks[-1], Call)

@@ -1,0 +1,80 @@
+from pathlib import Path
+
+import pytest
+
+from tui.commands import COMMANDS, Invocation, Unknown, completions, parse
+from tui.history import History
+from tui.keys import KEYS
+from tui.numbers import age, dollars, seconds, tokens
+
+
+def test_a_command_is_found_with_its_argument() -> None:
+    assert parse("/compact the parser\nand more") == Invocation(COMMANDS[1], "the parser\nand more")
+    assert parse("/HELP ") == Invocation(COMMANDS[0], "")
+
+
+def test_messages_and_paths_are_no_commands() -> None:
+    assert parse("please /help me") is None
+    assert parse("/usr/bin/env fails") is None
+    assert parse("/") is None
+
+
+def test_an_unknown_command_names_the_closest() -> None:
+    assert parse("/modle x") == Unknown("modle", ("model",))
+    assert parse("/res") == Unknown("res", ("resume",))
+    assert parse("/xyzzy") == Unknown("xyzzy", ())
+
+
+def test_completions_follow_what_is_typed() -> None:
+    assert [command.name for command in completions("/c")] == ["compact", "clear"]
+    assert len(completions("/")) == len(COMMANDS)
+    assert completions("/compact now") == completions("text") == completions("") == ()
+
+
+def test_every_key_says_what_it_does() -> None:
+    assert all(key.help and key.shown and (not key.keys or key.action) for key in KEYS)
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (tokens(950), "950"),
+        (tokens(12_340), "12.3k"),
+        (tokens(200_000), "200k"),
+        (tokens(999_999), "1.0M"),
+        (dollars(None), "—"),
+        (dollars(0.0), "$0.00"),
+        (dollars(0.01234), "$0.0123"),
+        (dollars(12.345), "$12.35"),
+        (seconds(59), "59s"),
+        (seconds(185), "3m 05s"),
+        (age(5), "now"),
+        (age(125), "2 min ago"),
+        (age(90_000), "1 d ago"),
+        (age(-5), "now"),
+    ],
+)
+def test_numbers_as_people_read_them(shown: str, expected: str) -> None:
+    assert shown == expected
+
+
+def test_a_damaged_history_keeps_what_can_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "history"
+    file.write_bytes(b'"one"\n{broken\n17\n\xff\xfe\n"two"\n')
+    history = History(file)
+    assert [history.older("draft"), history.older(""), history.older("")] == ["two", "one", None]
+
+
+def test_a_history_that_cannot_be_written_still_works(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    history = History(tmp_path / "file" / "history")
+    history.add("one")
+    assert history.older("") == "one"
+
+
+def test_the_history_is_private_and_keeps_no_repeats(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "history"
+    history = History(file)
+    history.add("same")
+    history.add("same")
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ('"same"\n', 0o600)

@@ -1,0 +1,171 @@
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from textual.app import App, ComposeResult
+from textual.geometry import Offset
+from textual.pilot import Pilot
+from textual.selection import Selection
+
+from tui.palette import CALM
+from tui.transcript import AnswerText, Block, Call, Notice, Summary, Thought, UserText
+from tui.widgets.transcript import Transcript
+
+
+class Stage(App[None]):
+    CSS = "Transcript { overflow-y: scroll; overflow-x: hidden; }"
+
+    def compose(self) -> ComposeResult:
+        yield Transcript()
+
+    def on_mount(self) -> None:
+        self.animation_level = "none"
+        self.register_theme(CALM)
+        self.theme = CALM.name
+
+
+@asynccontextmanager
+async def stage(*blocks: Block, size: tuple[int, int] = (60, 20)) -> AsyncIterator[tuple[Transcript, Pilot[None]]]:
+    app = Stage()
+    async with app.run_test(size=size) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.show(blocks)
+        await pilot.pause()
+        yield transcript, pilot
+
+
+def talk(count: int) -> tuple[Block, ...]:
+    """Questions and answers whose heights no estimate gets right."""
+    blocks: list[Block] = []
+    for number in range(count):
+        blocks.append(UserText(f"question {number}"))
+        blocks.append(
+            AnswerText(f"answer {number}\n\n```\n" + "code\n" * (number % 7) + "```\n\n" + "- item\n" * (number % 5))
+        )
+    return tuple(blocks)
+
+
+async def test_a_long_session_opens_at_its_end_and_draws_only_that() -> None:
+    async with stage(*talk(1_000)) as (transcript, _):
+        assert "answer 999" in transcript.visible_text()
+        assert transcript.following
+        assert len([row for row in transcript._rows if row.measured]) < 60
+
+
+async def test_the_end_stays_in_sight_while_blocks_come() -> None:
+    blocks = talk(20)
+    async with stage(*blocks) as (transcript, pilot):
+        for number in range(30):
+            transcript.show((*blocks, *(Notice(f"notice {index}") for index in range(number))))
+            await pilot.pause()
+        assert "notice 28" in transcript.visible_text().split("\n")[-1]
+
+
+async def test_nothing_moves_while_the_user_reads_above() -> None:
+    blocks = talk(50)
+    async with stage(*blocks) as (transcript, pilot):
+        transcript.page(-1)
+        await pilot.pause()
+        before = transcript.visible_text()
+        for number in range(5):
+            transcript.show((*blocks, *(AnswerText("new\n\n" * (index + 1)) for index in range(number))))
+            await pilot.pause()
+        assert transcript.visible_text() == before
+        assert not transcript.following
+        transcript.go_end()
+        await pilot.pause()
+        assert transcript.following
+
+
+async def test_paging_up_and_down_shows_every_line_once() -> None:
+    blocks = talk(40)
+    async with stage(*blocks) as (transcript, pilot):
+        for _ in range(4):
+            above = transcript.visible_text().split("\n")
+            transcript.page(-1)
+            await pilot.pause()
+            assert transcript.visible_text().split("\n")[-2:] == above[:2]
+        for _ in range(3):
+            below = transcript.visible_text().split("\n")
+            transcript.page(1)
+            await pilot.pause()
+            assert transcript.visible_text().split("\n")[:2] == below[-2:]
+
+
+async def test_home_and_end_reach_both_ends() -> None:
+    async with stage(*talk(200)) as (transcript, pilot):
+        transcript.go_home()
+        await pilot.pause()
+        assert transcript.visible_text().startswith("› question 0")
+        transcript.go_end()
+        await pilot.pause()
+        assert "answer 199" in transcript.visible_text()
+
+
+async def test_a_narrower_screen_keeps_what_is_read_in_sight() -> None:
+    async with stage(*talk(100), size=(80, 20)) as (transcript, pilot):
+        for _ in range(5):
+            transcript.page(-1)
+            await pilot.pause()
+        anchor = next(line for line in transcript.visible_text().split("\n") if "question" in line)
+        await pilot.resize_terminal(50, 20)
+        await pilot.pause()
+        assert anchor.strip() in transcript.visible_text()
+
+
+async def test_a_tiny_screen_breaks_nothing() -> None:
+    blocks = (*talk(5), Call("1", "bash", {"command": "make " * 20}, "failed", text="x" * 500), Thought("hm " * 50))
+    async with stage(*blocks, size=(4, 2)) as (transcript, pilot):
+        for size in ((1, 1), (2, 3), (10, 4), (100, 40), (3, 1)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            transcript.toggle_last()
+            await pilot.pause()
+            transcript.visible_text()
+
+
+async def test_a_streamed_answer_looks_like_a_finished_one() -> None:
+    text = "# Title\n\nSome **bold** words.\n\n- one\n- two\n\n```python\nx = 1\n```\n\nThe end."
+    async with stage(AnswerText(text)) as (transcript, _):
+        finished = transcript.visible_text()
+    async with stage() as (transcript, pilot):
+        for end in range(1, len(text) + 1):
+            transcript.show((AnswerText(text[:end], streaming=True),))
+        transcript.show((AnswerText(text),))
+        await pilot.pause()
+        assert transcript.visible_text() == finished
+
+
+async def test_blocks_that_are_dropped_disappear() -> None:
+    async with stage(UserText("go"), AnswerText("half of it", streaming=True)) as (transcript, pilot):
+        transcript.show((UserText("go"), Notice("again")))
+        await pilot.pause()
+        assert "half" not in transcript.visible_text()
+        assert "again" in transcript.visible_text()
+
+
+async def test_a_selection_is_what_is_on_the_screen() -> None:
+    async with stage(UserText("first line"), AnswerText("second **bold** line")) as (transcript, _):
+        assert transcript.get_selection(Selection(Offset(2, 0), Offset(8, 2))) == ("first line\n\n  second", "\n")
+        assert transcript.get_selection(Selection(None, None)) == ("› first line\n\n  second bold line", "\n")
+
+
+async def test_dragging_selects_and_opens_nothing() -> None:
+    async with stage(Call("1", "bash", {"command": "make"}, "done", text="built"), Notice("below")) as (
+        transcript,
+        pilot,
+    ):
+        await pilot.mouse_down(transcript, offset=(2, 0))
+        await pilot.hover(transcript, offset=(12, 0))
+        await pilot.mouse_up(transcript, offset=(12, 0))
+        await pilot.pause()
+        assert transcript.screen.get_selected_text() == "bash  make"
+        assert transcript.opened == ()
+
+
+async def test_a_new_theme_repaints_what_is_shown() -> None:
+    async with stage(Summary("before"), UserText("text")) as (transcript, pilot):
+        before = transcript.render_line(0)
+        transcript.app.theme = "textual-light"
+        await pilot.pause()
+        assert transcript.render_line(0).text == before.text
+        assert transcript.render_line(0) != before
