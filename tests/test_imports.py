@@ -1,0 +1,66 @@
+"""What is imported when: a headless run must not pay for what it does not use."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fake_provider import FakeProvider, Turn
+from tests.running import environment
+
+HEAVY = (
+    "textual",
+    "rich",
+    "prompt_toolkit",
+    "anthropic",
+    "openai",
+    "ollama",
+    "tiktoken",
+    "pydantic",
+    "httpx",
+    "httpx2",
+)
+SHOW = "import json, sys; from tui.cli import main; code = main({!r}); print(json.dumps([code, sorted(sys.modules)]))"
+
+
+def loaded(arguments: list[str], home: Path, url: str) -> set[str]:
+    """The heavy packages that a run has imported by its end."""
+    keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
+    urls = {"ANTHROPIC_BASE_URL": url, "OPENAI_BASE_URL": f"{url}/v1", "OLLAMA_HOST": url}
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW.format(arguments)],
+        capture_output=True, text=True, env=environment(home, {**keys, **urls}), stdin=subprocess.DEVNULL, check=True,
+    )  # fmt: skip
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0
+    return {name for name in HEAVY if name in modules}
+
+
+@pytest.mark.parametrize(
+    ("model", "wire", "expected"),
+    [
+        ("anthropic/claude-haiku-5-5", "auto", {"httpx2"}),
+        ("openai/gpt-6-sol", "auto", {"httpx2"}),
+        ("openai-chat/x", "auto", {"httpx2"}),
+        ("ollama/x", "auto", {"httpx2"}),
+        ("anthropic/claude-haiku-5-5", "sdk", {"httpx2", "anthropic", "pydantic"}),
+        ("openai/gpt-6-sol", "sdk", {"httpx2", "openai", "pydantic"}),
+        ("openai-chat/x", "sdk", {"httpx2", "openai", "pydantic"}),
+        # httpx, which the ollama SDK is built on, imports rich for a command line of its own when both are there.
+        ("ollama/x", "sdk", {"httpx2", "httpx", "ollama", "pydantic", "rich"}),
+    ],
+)
+def test_a_headless_run_imports_only_what_its_wire_needs(
+    model: str, wire: str, expected: set[str], tmp_path: Path
+) -> None:
+    setting = f"providers.{model.split('/')[0]}.wire={wire}"
+    with FakeProvider([Turn(text="hi")]) as server:
+        found = loaded(["-p", "hi", "-m", model, "--config", setting], tmp_path, server.url)
+    assert found == expected
+
+
+def test_a_scripted_run_imports_no_network(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text('{"reply": [{"text": "hi"}]}')
+    assert loaded(["-p", "hi", "-m", f"scripted/{tmp_path / 's.json'}"], tmp_path, "http://127.0.0.1:1") == set()
