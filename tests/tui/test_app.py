@@ -367,7 +367,6 @@ async def test_control_characters_reach_no_sink() -> None:
         ToolFinished("1", evil, "failed", evil),
         Noticed(evil),
     ]
-    turn += [question, QuestionAsked("w", evil, (evil,)), DONE]
     session = FakeSession([turn], model=evil, mode=evil)
     async with terminal(session, infos=[Info("1", evil)], size=(120, 40)) as t:
         await t.type(evil)
