@@ -91,8 +91,8 @@ class Palette:
 def palette_of(colors: Mapping[str, str]) -> Palette:
     """The palette of a theme, from its colour variables."""
     ground, front = Color.parse(colors["background"]), Color.parse(colors["foreground"])
-    primary, accent = Color.parse(colors["primary"]), Color.parse(colors["accent"])
-    good, warn, bad = (Color.parse(colors[name]) for name in ("success", "warning", "error"))
+    names = ("primary", "accent", "success", "warning", "error")
+    primary, accent, good, warn, bad = (_readable(Color.parse(colors[name]), ground, front) for name in names)
     return Palette(
         text=_ink(front),
         strong=_ink(front, bold=True),
@@ -121,6 +121,15 @@ def _between(ground: Color, front: Color, part: float) -> Color:
     if ground.ansi is not None or front.ansi is not None:
         return front if part >= 0.5 else ground
     return ground.blend(front, part)
+
+
+def _readable(color: Color, ground: Color, front: Color) -> Color:
+    """The colour, moved towards the text's own until it stands out from the ground."""
+    for _ in range(4):
+        if color.ansi is not None or ground.ansi is not None or abs(color.brightness - ground.brightness) > 0.4:
+            break
+        color = color.blend(front, 0.2)
+    return color
 
 
 def _ink(color: Color, bold: bool | None = None, italic: bool | None = None, underline: bool | None = None) -> Style:

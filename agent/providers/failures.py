@@ -88,7 +88,7 @@ OVERFLOWS = tuple(
         rf"input \({_SIZE} tokens\) is longer than the model's context length \({_LIMIT} tokens\)",
         rf"tokens in the prompt cannot exceed {_LIMIT} - received {_SIZE}",
         rf"`inputs` tokens \+ `max_new_tokens` must be <= {_LIMIT}\. given: {_SIZE} `inputs` tokens",
-        rf"first {_SIZE} tokens when context.{{1,40}}?context length of only {_LIMIT} tokens",
+        rf"first {_SIZE} tokens when context.{{1,80}}?context length of only {_LIMIT} tokens",
         rf"range of input length should be \[1, {_LIMIT}\]",
         # In words alone.
         r"(?:prompt|input) is too long",

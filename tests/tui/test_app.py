@@ -1,8 +1,12 @@
 from pathlib import Path
 
+import pytest
+from textual.screen import Screen
+
 from agent.errors import AuthFailed
 from agent.events import (
     Decision,
+    Event,
     Noticed,
     PermissionAnswered,
     PermissionAsked,
@@ -46,7 +50,11 @@ async def test_the_first_message_is_sent_by_itself() -> None:
 
 
 async def test_tool_calls_are_lines_that_open() -> None:
-    turn = [ToolStarted("1", "bash", {"command": "make"}), ToolFinished("1", "bash", "done", "built\nfine"), DONE]
+    turn: list[Event] = [
+        ToolStarted("1", "bash", {"command": "make"}),
+        ToolFinished("1", "bash", "done", "built\nfine"),
+        DONE,
+    ]
     async with terminal(FakeSession([turn])) as t:
         await t.type("go")
         await t.shows("bash  make  2 lines")
@@ -58,7 +66,11 @@ async def test_tool_calls_are_lines_that_open() -> None:
 
 
 async def test_a_click_opens_a_call() -> None:
-    turn = [ToolStarted("1", "bash", {"command": "make"}), ToolFinished("1", "bash", "done", "built"), DONE]
+    turn: list[Event] = [
+        ToolStarted("1", "bash", {"command": "make"}),
+        ToolFinished("1", "bash", "done", "built"),
+        DONE,
+    ]
     async with terminal(FakeSession([turn])) as t:
         await t.type("go")
         await t.shows("bash  make")
@@ -99,15 +111,15 @@ async def test_permission_once() -> None:
         assert not isinstance(t.app.screen, PermissionScreen)
 
 
-async def test_permission_with_a_rule_kept() -> None:
-    for key, rule in (("a", "edit(calc.py)"), ("2", "edit(*)")):
-        session = FakeSession([[QUESTION, DONE]])
-        async with terminal(session) as t:
-            await t.type("go")
-            await t.until(lambda t=t: isinstance(t.app.screen, PermissionScreen))
-            await t.pilot.press(key)
-            await t.rests()
-            assert session.answers == {"q": Decision("allow", rule=rule)}
+@pytest.mark.parametrize(("key", "rule"), [("a", "edit(calc.py)"), ("2", "edit(*)")])
+async def test_permission_with_a_rule_kept(key: str, rule: str) -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.pilot.press(key)
+        await t.rests()
+        assert session.answers == {"q": Decision("allow", rule=rule)}
 
 
 async def test_denial_with_a_word() -> None:
@@ -154,6 +166,10 @@ async def test_a_question_answered_elsewhere_goes_away() -> None:
         assert session.answers == {}
 
 
+def _asks(screen: Screen[object], question: PermissionAsked) -> bool:
+    return isinstance(screen, PermissionScreen) and screen.question == question
+
+
 async def test_two_questions_come_one_after_the_other() -> None:
     hold = Hold()
     second = PermissionAsked("q2", "2", "bash", {"command": "make"}, "asks")
@@ -163,23 +179,24 @@ async def test_two_questions_come_one_after_the_other() -> None:
         await t.until(lambda: t.app.talk.view.busy)
         t.app.talk.advance(QUESTION)
         t.app.talk.advance(second)
-        for question in (QUESTION, second):
-            await t.until(lambda q=question: isinstance(t.app.screen, PermissionScreen) and t.app.screen.question == q)
-            await t.pilot.press("y")
+        await t.until(lambda: _asks(t.app.screen, QUESTION))
+        await t.pilot.press("y")
+        await t.until(lambda: _asks(t.app.screen, second))
+        await t.pilot.press("y")
         await t.until(lambda: set(session.answers) == {"q", "q2"})
         hold.event.set()
         await t.rests()
 
 
-async def test_the_model_gets_the_words_of_the_user() -> None:
-    for keys, words in ((["down", "enter"], "two"), (["h", "m", "enter"], "hm"), (["escape"], "")):
-        session = FakeSession([[QuestionAsked("q", "Which?", ("one", "two")), DONE]])
-        async with terminal(session) as t:
-            await t.type("go")
-            await t.until(lambda t=t: isinstance(t.app.screen, QuestionScreen))
-            await t.pilot.press(*keys)
-            await t.rests()
-            assert session.answers == {"q": words}
+@pytest.mark.parametrize(("keys", "words"), [("down enter", "two"), ("h m enter", "hm"), ("escape", "")])
+async def test_the_model_gets_the_words_of_the_user(keys: str, words: str) -> None:
+    session = FakeSession([[QuestionAsked("q", "Which?", ("one", "two")), DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: isinstance(t.app.screen, QuestionScreen))
+        await t.pilot.press(*keys.split())
+        await t.rests()
+        assert session.answers == {"q": words}
 
 
 async def test_esc_interrupts_and_gives_the_queue_back() -> None:
@@ -350,7 +367,7 @@ async def test_control_characters_reach_no_sink() -> None:
         ToolFinished("1", evil, "failed", evil),
         Noticed(evil),
     ]
-    session = FakeSession([[*turn, question, QuestionAsked("w", evil, (evil,)), DONE]], model=evil, mode=evil)
+    session = FakeSession([turn], model=evil, mode=evil)
     async with terminal(session, infos=[Info("1", evil)], size=(120, 40)) as t:
         await t.type(evil)
         await t.until(lambda: isinstance(t.app.screen, PermissionScreen))

@@ -24,7 +24,7 @@ class Choice:
     after: str = ""
     """Dim words after the label."""
     own: bool = False
-    """The one in use now."""
+    """The one in use now, marked with a dot."""
 
 
 class Picker(ModalScreen[str]):
@@ -107,7 +107,8 @@ def _row(choice: Choice, column: int, palette: Palette) -> Text:
     row = Text(no_wrap=True, overflow="ellipsis", end="")
     if column:
         row.append(visible_line(choice.before).rjust(column) + "  ", palette.dim)
+    row.append("● " if choice.own else "  ", palette.good)
     row.append(visible_line(choice.label), palette.strong if choice.own else palette.text)
     if choice.after:
         row.append(f"  {visible_line(choice.after)}", palette.dim)
-    return row.append("  in use", palette.good) if choice.own else row
+    return row

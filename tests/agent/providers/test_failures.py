@@ -1,0 +1,121 @@
+"""Error answers of many servers, and what they mean here."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.errors import (
+    AuthFailed,
+    BadRequest,
+    ContextOverflow,
+    Overloaded,
+    ProviderError,
+    QuotaExceeded,
+    RateLimited,
+    UnknownModel,
+)
+from agent.providers.failures import classify, retry_after
+
+OVERFLOWS = [
+    json.loads(line) for line in (Path(__file__).parent / "overflows.jsonl").read_text(encoding="utf-8").splitlines()
+]
+"""What servers say to a request that is too large, and the numbers in it."""
+
+
+def told(message: str, **more: object) -> dict[str, object]:
+    return {"error": {"message": message, **more}}
+
+
+@pytest.mark.parametrize("case", OVERFLOWS, ids=lambda case: str(case["server"]))
+@pytest.mark.parametrize("status", [400, 422, 200])
+def test_a_request_that_is_too_large(case: dict[str, object], status: int) -> None:
+    error = classify(status, {}, case["body"], "p/m")
+    assert isinstance(error, ContextOverflow)
+    assert (error.size, error.limit) == (case["size"], case["limit"])
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (413, b"", ContextOverflow),
+        (429, told("Rate limit reached on tokens per min (TPM): Limit 30000, Requested 50000."), RateLimited),
+        (429, told("Too many tokens, please wait before trying again."), RateLimited),
+        (429, told("Rate limit reached. Add a payment method: https://x.example/billing"), RateLimited),
+        (429, told("You exceeded your current quota, please check your plan and billing details."), QuotaExceeded),
+        (429, told("You exceeded your current quota. Please retry in 22.5s."), RateLimited),
+        (400, told("Your credit balance is too low.", type="invalid_request_error"), QuotaExceeded),
+        (402, told("Insufficient Balance", code="invalid_request_error"), QuotaExceeded),
+        (400, told("max_tokens is too large: 90000. This model supports at most 8000 tokens."), BadRequest),
+        (400, told("tools.0.name: String should match pattern"), BadRequest),
+        (400, b"", BadRequest),
+        (404, {"error": "model 'm' not found"}, UnknownModel),
+        (404, b"404 page not found", UnknownModel),
+        (400, told("no such model", code="model_not_found"), UnknownModel),
+        (403, b"<html><head><title>Forbidden</title></head></html>", AuthFailed),
+        (502, b"<html><head><title>502 Bad Gateway</title></head></html>", Overloaded),
+        (503, told("prompt queue is full"), Overloaded),
+        (408, None, Overloaded),
+        (409, {}, Overloaded),
+        (200, told("slow", code=429), RateLimited),
+        (200, told("no", code=400), BadRequest),
+        (200, {"type": "error", **told("Internal server error", type="api_error")}, Overloaded),
+        (200, {"error": "something broke"}, Overloaded),
+    ],
+)
+def test_other_errors(status: int, body: object, kind: type[ProviderError]) -> None:
+    assert type(classify(status, {}, body, "p/m")) is kind
+
+
+def test_the_sentence_says_who_and_what_and_what_to_do() -> None:
+    body = {"error": {"message": "Incorrect API key provided: sk-ab***wxyz."}}
+    error = classify(401, {}, body, "openai/gpt-6")
+    assert str(error) == (
+        "openai/gpt-6 does not accept the key: Incorrect API key provided: ***. Check the API key and what it may use."
+    )
+
+
+def test_a_long_and_hostile_message_is_tidied() -> None:
+    key = "a key with no form of its own"
+    error = classify(400, {}, {"error": {"message": f"\x1b[31m{key}\u202e \n" + "x" * 1000}}, "p/m", key)
+    assert "\x1b" not in str(error)
+    assert "\u202e" not in str(error)
+    assert "\n" not in str(error)
+    assert key not in str(error)
+    assert "[31m*** " + "x" * 100 in str(error)
+    assert len(str(error)) < 650
+
+
+def test_an_error_in_a_stream_has_no_status() -> None:
+    error = classify(200, {}, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "p/m")
+    assert error.status is None
+    assert "in the middle of its answer: Overloaded." in str(error)
+
+
+@pytest.mark.parametrize(
+    ("headers", "text", "seconds"),
+    [
+        ({"retry-after-ms": "1500", "retry-after": "9"}, "", 1.5),
+        ({"retry-after": "9"}, "", 9),
+        ({"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT", "date": "Fri, 20 Nov 2026 10:00:00 GMT"}, "", 30),
+        ({"retry-after": "Fri, 20 Nov 2026 09:00:00 GMT", "date": "Fri, 20 Nov 2026 10:00:00 GMT"}, "", 0),
+        ({"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT"}, "", None),
+        ({"retry-after": "soon"}, "", None),
+        ({"retry-after": "-1"}, "", None),
+        ({}, "Please try again in 6m7.5s.", 367.5),
+        ({}, "Please try again in 250ms.", 0.25),
+        ({}, "later", None),
+    ],
+)
+def test_how_long_a_server_asks_to_wait(headers: dict[str, str], text: str, seconds: float | None) -> None:
+    assert retry_after(headers, text) == seconds
+
+
+def test_names_of_headers_are_of_any_case() -> None:
+    assert classify(429, {"Retry-After": "3"}, b"", "p/m").retry_after == 3
+
+
+def test_a_redirect_says_where_to() -> None:
+    assert "redirects to `https://elsewhere.example`" in str(
+        classify(301, {"location": "https://elsewhere.example"}, b"", "p/m")
+    )

@@ -1,0 +1,169 @@
+"""What is known of models, and which source wins."""
+
+from importlib.resources import files
+
+import genai_prices
+import pytest
+from genai_prices import Usage as PricedUsage
+
+from agent.errors import ConfigError
+from agent.messages import Usage
+from agent.providers.base import Endpoint, Prices
+from agent.providers.ollama import live_facts
+from agent.providers.registry import facts_for, known_models, with_live
+from tests.fake_provider import FakeProvider
+
+MAIN = (
+    ("anthropic", "claude-opus-4-5"),
+    ("anthropic", "claude-sonnet-4-5"),
+    ("anthropic", "claude-haiku-4-5"),
+    ("openai", "gpt-5"),
+    ("openai", "gpt-5-mini"),
+    ("openai", "gpt-4.1"),
+    ("openai", "gpt-4o"),
+    ("openai", "o3"),
+)
+
+
+@pytest.mark.parametrize(("provider", "name"), MAIN)
+def test_prices_agree_with_an_independent_table(provider: str, name: str) -> None:
+    prices = facts_for(provider, name).prices
+    assert prices is not None
+    usage = Usage(input=50_000, cache_read=40_000, output=3_000)
+    counted = PricedUsage(input_tokens=usage.prompt, cache_read_tokens=usage.cache_read, output_tokens=usage.output)
+    theirs = genai_prices.calc_price(counted, name, provider_id=provider)
+    assert prices.cost(usage) == pytest.approx(float(theirs.total_price))
+
+
+def test_what_is_known_of_a_model() -> None:
+    facts = facts_for("anthropic", "claude-sonnet-4-5")
+    assert (facts.context_window, facts.max_output_tokens, facts.images, facts.thinking) == (
+        200_000,
+        64_000,
+        True,
+        "budget",
+    )
+    assert facts.prices == Prices(input=3, output=15, cache_read=0.3, cache_write=3.75)
+    assert facts.known
+    assert dict(facts.sources)["context_window"] == "registry"
+
+
+def test_a_window_that_input_may_not_fill() -> None:
+    facts = facts_for("openai", "gpt-5")
+    assert (facts.context_window, facts.max_input_tokens, facts.max_output_tokens) == (400_000, 272_000, 128_000)
+
+
+def test_long_requests_cost_more() -> None:
+    prices = facts_for("openai", "gpt-5.4").prices
+    assert prices is not None
+    assert prices.cost(Usage(input=200_000)) == pytest.approx(0.5)
+    assert prices.cost(Usage(input=300_000)) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    "name", ["claude-sonnet-4-5-20250929", "claude-sonnet-4-5-20991231", "claude-sonnet-4-5-latest"]
+)
+def test_a_dated_name_is_its_base(name: str) -> None:
+    dated, base = facts_for("anthropic", name), facts_for("anthropic", "claude-sonnet-4-5")
+    assert dated.known
+    assert dated.name == name
+    assert (dated.context_window, dated.prices) == (base.context_window, base.prices)
+
+
+def test_an_unknown_model_gets_cautious_defaults() -> None:
+    facts = facts_for("openai-chat", "my-own")
+    assert (facts.context_window, facts.max_output_tokens, facts.prices) == (131_072, 8_192, None)
+    assert (facts.images, facts.thinking, facts.known) == (False, "none", False)
+    assert set(dict(facts.sources).values()) == {"default"}
+
+
+def test_a_local_model_is_free() -> None:
+    facts = facts_for("ollama", "qwen3")
+    assert facts.context_window == 32_768
+    assert facts.prices is not None
+    assert facts.prices.cost(Usage(1_000, 1_000, 1_000, 1_000)) == 0
+
+
+def test_openai_chat_knows_openais_models() -> None:
+    assert facts_for("openai-chat", "gpt-4o").context_window == 128_000
+
+
+def test_what_the_user_sets_wins() -> None:
+    facts = facts_for(
+        "anthropic",
+        "claude-sonnet-4-5",
+        {"context_window": 1_000_000, "thinking": "none", "prices": {"input": 1, "output": 2}, "tokenizer": "x"},
+    )
+    assert (facts.context_window, facts.thinking) == (1_000_000, "none")
+    assert facts.prices == Prices(input=1, output=2, cache_read=1, cache_write=1)
+    assert dict(facts.sources) == {
+        "context_window": "config",
+        "max_output_tokens": "registry",
+        "max_input_tokens": "default",
+        "images": "registry",
+        "thinking": "config",
+        "prices": "config",
+    }
+
+
+def test_one_price_may_be_set_alone_where_the_others_are_known() -> None:
+    prices = facts_for("anthropic", "claude-sonnet-4-5", {"prices": {"cache_read": 0}}).prices
+    assert prices == Prices(input=3, output=15, cache_read=0, cache_write=3.75)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"context_window": "many"},
+        {"context_window": 0},
+        {"context_window": True},
+        {"images": 1},
+        {"thinking": "hard"},
+        {"prices": 3},
+        {"prices": {"input": 1}},
+        {"prices": {"input": "1", "output": 2}},
+        {"prices": {"input": 1, "output": 2, "tax": 3}},
+    ],
+)
+def test_an_override_that_cannot_be(overrides: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="my-own"):
+        facts_for("openai-chat", "my-own", overrides)
+
+
+def test_the_table_is_small_and_whole() -> None:
+    assert len(files("agent.providers").joinpath("models.json").read_bytes()) < 60_000
+    for provider in ("anthropic", "openai"):
+        for name in known_models(provider):
+            facts = facts_for(provider, name)
+            assert facts.prices is not None
+            assert 0 < facts.max_output_tokens <= facts.context_window
+            assert facts.thinking in ("none", "adaptive", "budget", "effort")
+
+
+@pytest.mark.parametrize(
+    ("longest", "set_window", "window"),
+    [(40_960, None, 32_768), (8_192, None, 8_192), (262_144, 100_000, 100_000), (8_192, 100_000, 8_192)],
+)
+def test_a_live_window_is_never_more_than_the_model_has(longest: int, set_window: int | None, window: int) -> None:
+    facts = facts_for("ollama", "qwen3", {"context_window": set_window} if set_window else {})
+    assert with_live(facts, longest, ("completion",), set_window).context_window == window
+
+
+async def test_a_server_says_what_its_model_can() -> None:
+    info = {"general.architecture": "qwen3", "qwen3.context_length": 40_960}
+    show = {"model_info": info, "capabilities": ["completion", "tools", "thinking", "vision"]}
+    with FakeProvider([], show=show) as server:
+        facts = await live_facts(Endpoint(server.url), facts_for("ollama", "qwen3"), 65_536)
+        assert server.others[0].body == {"model": "qwen3"}
+    assert (facts.context_window, facts.images, facts.thinking, facts.known) == (40_960, True, "adaptive", True)
+    assert dict(facts.sources)["context_window"] == "live"
+
+
+async def test_a_server_that_says_nothing_changes_nothing() -> None:
+    known = facts_for("ollama", "qwen3")
+    with FakeProvider([]) as server:
+        assert await live_facts(Endpoint(server.url), known) == known
+        url = server.url
+    assert await live_facts(Endpoint(url), known) == known
+    with FakeProvider([], show={"model_info": None}) as server:
+        assert await live_facts(Endpoint(server.url), known) == known

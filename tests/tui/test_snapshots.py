@@ -1,0 +1,160 @@
+"""Pictures of the screens. Look at every one that changes."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from agent.events import (
+    Event,
+    PermissionAsked,
+    ReasoningDelta,
+    ReplyFinished,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnFinished,
+)
+from agent.messages import Usage
+from tests.tui.doubles import FakeSession, FakeSessions, Info, measured
+from tui.app import EbbApp
+from tui.screens.help import HelpScreen
+from tui.screens.permission import PermissionScreen
+from tui.screens.sessions import session_picker
+
+Compare = Callable[..., bool]
+SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
+
+DIFF = """--- a/calc.py
++++ b/calc.py
+@@ -1,6 +1,9 @@ import math
+ def add(a, b):
+-    return a - b
++    return a + b
+ 
+ 
+ def mean(values):
++    if not values:
++        raise ValueError("no values")
++
+     return sum(values) / len(values)
+"""
+QUESTION = PermissionAsked(
+    "q",
+    "3",
+    "edit",
+    {"path": "calc.py", "old": "a - b", "new": "a + b"},
+    "ask mode asks before a file changes",
+    DIFF,
+    ("edit(calc.py)", "edit"),
+)
+TURN: list[Event] = [
+    measured(),
+    ReasoningDelta("The tests fail, so I look at the code before I touch it."),
+    TextDelta("I look at the **code** first.\n"),
+    ToolStarted("1", "read", {"path": "calc.py", "offset": 1, "limit": 40}),
+    ToolFinished("1", "read", "done", "1 def add(a, b):\n2     return a - b\n"),
+    ToolStarted("2", "bash", {"command": "pytest -q"}),
+    ToolProgress("2", "F.\n"),
+    ToolFinished("2", "bash", "failed", "F.\n1 failed, 1 passed in 0.02s\nexit code 1"),
+    QUESTION,
+]
+REST: list[Event] = [
+    ToolStarted("3", "edit", QUESTION.arguments),
+    ToolFinished("3", "edit", "done", "edited", ("calc.py",)),
+    TextDelta(
+        "`add` subtracted. It is one character:\n\n```python\ndef add(a, b):\n    return a + b  # was a minus\n```\n\n"
+        "| test | before | now |\n|---|---|---|\n| add | failed | passes |\n| mean | passes | passes |\n\n"
+        "1. `mean` now refuses an empty list\n2. nothing else changed\n"
+    ),
+    ReplyFinished("scripted/demo", "end", Usage(24_000, 0, 0, 500), 0.0123),
+    TurnFinished("answered", "x"),
+]
+
+
+def app_with(turn: list[Event]) -> EbbApp:
+    session = FakeSession([turn])
+    return EbbApp(FakeSessions([session]), first_message="the tests fail, fix them", guard=0.0)
+
+
+def ready(app: EbbApp, condition: Callable[[], bool]) -> Callable[[Pilot[str]], Awaitable[None]]:
+    async def wait(pilot: Pilot[str]) -> None:
+        while not condition():
+            await pilot.pause()
+        await pilot.pause()
+
+    return wait
+
+
+@SIZES
+def test_a_conversation_with_tool_calls(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = app_with([event for event in TURN if event is not QUESTION] + REST)
+    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: not app.is_working))
+
+
+@SIZES
+def test_the_permission_question_with_a_diff(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = app_with(TURN)
+    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
+    assert snap_compare(app, terminal_size=size, run_before=asked)
+
+
+def test_the_permission_question_with_a_command(snap_compare: Compare) -> None:
+    command = "cd build && cmake .. -DCMAKE_BUILD_TYPE=Release\nmake -j4 && ctest --output-on-failure"
+    app = app_with(
+        [
+            PermissionAsked(
+                "q", "1", "bash", {"command": command}, "ask mode asks before a command runs", "", ("bash(make *)",)
+            )
+        ]
+    )
+    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
+    assert snap_compare(app, terminal_size=(80, 24), run_before=asked)
+
+
+@SIZES
+def test_the_session_picker(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession(id="b2")]), guard=0.0)
+    infos = [
+        Info("a1", "the tests fail, fix them", "anthropic/claude-sonnet", 9_940.0, 12),
+        Info("b2", "add a --json flag to the export command", "openai/gpt", 6_000.0, 48),
+        Info("c3", "", "ollama/qwen3", -600_000.0, 0),
+    ]
+
+    async def open_picker(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        app.push_screen(session_picker(infos, "b2", 10_000.0))
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=size, run_before=open_picker)
+
+
+@SIZES
+def test_help(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession()]), guard=0.0)
+
+    async def open_help(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        await pilot.press("f1")
+        await ready(app, lambda: isinstance(app.screen, HelpScreen))(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=open_help)
+
+
+def test_the_commands_that_a_slash_offers(snap_compare: Compare) -> None:
+    app = EbbApp(FakeSessions([FakeSession(root=Path("/home/me/project"))]), guard=0.0)
+
+    async def type_slash(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        await pilot.press("slash")
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=type_slash)
+
+
+def test_a_light_theme(snap_compare: Compare) -> None:
+    app = app_with([event for event in TURN if event is not QUESTION] + REST)
+    app.theme = "textual-light"
+    assert snap_compare(app, terminal_size=(80, 40), run_before=ready(app, lambda: not app.is_working))
