@@ -1,0 +1,38 @@
+"""What holds for every built-in tool."""
+
+import json
+import subprocess
+import sys
+
+from agent.context.estimate import estimate_tools
+from agent.context.select import ToolSpec
+from tools.base import Previews
+from tools.catalog import builtin_tools
+from tools.schema import mismatches
+
+
+def test_all_tools_together_cost_few_tokens() -> None:
+    specs = [ToolSpec(tool.name, tool.description, tool.schema) for tool in builtin_tools()]
+    assert estimate_tools(specs) <= 1800
+
+
+def test_the_names_are_these() -> None:
+    names = "read write edit apply_patch bash bash_output bash_kill glob grep todo ask_user"
+    assert [tool.name for tool in builtin_tools()] == names.split()
+
+
+def test_tools_that_write_can_show_it_before() -> None:
+    assert [tool.name for tool in builtin_tools() if isinstance(tool, Previews)] == ["write", "edit", "apply_patch"]
+
+
+def test_every_schema_is_plain_json_and_takes_no_unknown_argument() -> None:
+    for tool in builtin_tools():
+        assert json.loads(json.dumps(tool.schema)) == tool.schema
+        assert mismatches({"unheard_of": 1}, tool.schema)
+
+
+def test_the_catalog_loads_no_library() -> None:
+    code = "import sys, tools.catalog; print([name for name in sys.argv[1:] if name in sys.modules])"
+    heavy = ["rapidfuzz", "charset_normalizer", "jsonschema_rs", "pathspec", "difflib"]
+    done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

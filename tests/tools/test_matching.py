@@ -1,0 +1,94 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tools.matching import Matches, NearMiss, apply, find_match, nearest
+from tools.textfile import Replacement, TextFile, decode
+
+LINES = st.lists(st.text(alphabet="ab {}\t", max_size=6), min_size=1, max_size=8)
+
+
+def edited(text: str, old: str, new: str) -> str:
+    return apply(text, find_match(text, old, new).changes)
+
+
+@given(st.text(alphabet="ab\n "), st.text(alphabet="ab\n ", min_size=1), st.text(alphabet="ab\n\\$"))
+def test_an_exact_match_is_replaced_literally_everywhere(text: str, old: str, new: str) -> None:
+    matches = find_match(text, old, new)
+    if old in text:
+        assert apply(text, matches.changes) == text.replace(old, new)
+        assert matches.closeness == "exact"
+
+
+@given(LINES, st.data())
+def test_changes_are_in_order_and_inside_the_text(lines: list[str], data: st.DataObject) -> None:
+    text = "\n".join(lines)
+    old = "\n".join(line.strip() for line in data.draw(LINES))
+    at = 0
+    for change in find_match(text, old, "new").changes:
+        assert at <= change.start <= change.end <= len(text)
+        at = change.end
+
+
+@given(LINES)
+def test_blanks_at_line_ends_and_indentation_do_not_hide_a_text(lines: list[str]) -> None:
+    text = "\n".join(f"    {line}  " for line in lines)
+    old = "\n".join(line.rstrip() for line in lines)
+    assert bool(find_match(text, old, "x").changes) == bool(old.strip() or (old in text and old))
+
+
+def test_the_new_text_takes_the_indentation_of_the_file() -> None:
+    text = "class A:\n\tdef f(self):\n\t\treturn 1\n"
+    old = "def f(self):\n    return 1"
+    new = "def f(self):\n    if x:\n        return 2\n    return 1"
+    assert edited(text, old, new) == ("class A:\n\tdef f(self):\n\t\tif x:\n\t\t\treturn 2\n\t\treturn 1\n")
+
+
+def test_an_indented_block_moves_by_as_much_as_its_first_line() -> None:
+    text = "if a:\n        one()\n        two()\n"
+    assert edited(text, "    one()\n    two()", "    one()\n    for x in y:\n        two()") == (
+        "if a:\n        one()\n        for x in y:\n            two()\n"
+    )
+
+
+def test_lines_without_any_indentation_take_that_of_their_counterparts() -> None:
+    text = "  if (true) {\n    return false;\n  }"
+    assert edited(text, "if (true) {\nreturn false;\n}", "if (false) {\nreturn true;\n}") == (
+        "  if (false) {\n    return true;\n  }"
+    )
+
+
+def test_typographic_signs_match_plain_ones_and_stay_where_nothing_changes() -> None:
+    text = "say “hello” – now"
+    assert edited(text, 'say "hello" - now', 'say "hello" - later') == "say “hello” – later"
+
+
+def test_an_old_text_with_a_line_end_fits_at_the_end_of_a_file_without_one() -> None:
+    assert edited("a\n  b", "b\n", "c\n") == "a\n  c"
+
+
+def test_a_middle_that_differs_is_no_match() -> None:
+    text = "f(a) {\n  x = 1\n  y = 2\n}"
+    assert find_match(text, "f(a) {\n  // something\n}", "g") == Matches((), "none")
+
+
+def test_the_nearest_lines_are_found_with_their_number() -> None:
+    text = "one\ntwo\ndef compute(value):\n    return value + 1\nend"
+    wanted = "def compute(values):\n    return values + 1"
+    assert nearest(text, wanted) == NearMiss(3, ("def compute(value):", "    return value + 1"))
+    assert nearest(text, "%%%%%%%%") is None
+
+
+@given(st.lists(st.sampled_from(["a", "b", "\n", "\r\n", "\r"])), st.data())
+def test_bytes_outside_a_change_stay(pieces: list[str], data: st.DataObject) -> None:
+    file = decode("".join(pieces).encode())
+    start = data.draw(st.integers(0, len(file.unified)))
+    end = data.draw(st.integers(start, len(file.unified)))
+    after = file.replaced([Replacement(start, end, "X\nY")])
+    assert after.unified == TextFile(after.text, newline=file.newline).unified
+    expected = file.unified[:start] + "X\nY" + file.unified[end:]
+    assert after.unified == expected
+
+
+@given(st.binary())
+def test_what_was_decoded_gives_the_same_bytes(raw: bytes) -> None:
+    assert decode(raw).encode() == raw

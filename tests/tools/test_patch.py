@@ -1,0 +1,116 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tools.matching import apply
+from tools.patch import Add, Delete, FilePatch, Hunk, PatchError, Update, changes_of, parse
+
+WORDS = st.lists(st.text(alphabet="abc *@+-", max_size=6), max_size=6)
+
+
+def patched(text: str, body: str) -> str:
+    (update,) = parse(f"*** Begin Patch\n*** Update File: f\n{body}\n*** End Patch")
+    assert isinstance(update, Update)
+    return apply(text, changes_of("f", text, update.hunks))
+
+
+def test_every_part_of_the_format_is_understood() -> None:
+    patch = """*** Begin Patch
+*** Update File: a.py
+*** Move to: b.py
+@@ class A:
+@@ def f():
+ keep
+-old
++new
+
+@@
++last
+*** End of File
+*** Add File: c.py
++one
++
+*** Delete File: d.py
+*** End Patch"""
+    assert parse(patch) == (
+        Update(
+            "a.py",
+            (
+                Hunk(("class A:", "def f():"), ((" ", "keep"), ("-", "old"), ("+", "new"))),
+                Hunk((), (("+", "last"),), at_end=True),
+            ),
+            "b.py",
+        ),
+        Add("c.py", "one\n\n"),
+        Delete("d.py"),
+    )
+
+
+@given(WORDS, WORDS)
+def test_a_whole_file_can_be_rewritten(before: list[str], after: list[str]) -> None:
+    text = "".join(line + "\n" for line in before)
+    lines = [f"-{line}" for line in before] + [f"+{line}" for line in after]
+    if lines:
+        assert patched(text, "\n".join(["@@", *lines])) == "".join(line + "\n" for line in after)
+
+
+@given(st.text(alphabet="*** BeginPatchEndUpdateFile:\n+- @"))
+def test_any_text_is_a_patch_or_a_sentence(text: str) -> None:
+    found: tuple[FilePatch, ...] | str
+    try:
+        found = parse(text)
+    except PatchError as error:
+        found = str(error)
+    assert found
+
+
+def test_context_keeps_its_own_blanks() -> None:
+    assert patched("a  \n\tb\nc\n", " a\n-b\n+B\n c") == "a  \nB\nc\n"
+
+
+def test_a_missing_final_newline_stays_missing() -> None:
+    assert patched("a\nb", "-b\n+c") == "a\nc"
+    assert patched("a\nb", "@@\n+c\n*** End of File") == "a\nb\nc"
+
+
+def test_a_line_above_chooses_the_place() -> None:
+    text = "def f():\n    x\ndef g():\n    x\n"
+    assert patched(text, "@@ def g():\n-    x\n+    y") == "def f():\n    x\ndef g():\n    y\n"
+
+
+def test_numbers_of_a_unified_diff_say_nothing() -> None:
+    assert patched("a\nb\n", "@@ -9,1 +9,1 @@\n-b\n+c") == "a\nc\n"
+
+
+def test_a_hunk_that_fits_twice_is_refused() -> None:
+    with pytest.raises(PatchError, match=r"hunk 1 of `f` fits at lines 1, 3: add context"):
+        patched("x\ny\nx\n", "-x\n+z")
+
+
+def test_a_hunk_that_does_not_fit_shows_the_closest_lines() -> None:
+    with pytest.raises(PatchError) as caught:
+        patched("one\nreturn compute(a)\n", "-return compute(b)\n+z")
+    assert str(caught.value) == (
+        "hunk 1 of `f`: its lines are not in the file; closest is, from line 2:\nreturn compute(a)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("patch", "said"),
+    [
+        ("nonsense", "the first line must be `*** Begin Patch`"),
+        (
+            "*** Begin Patch\n*** Add File: a\n+x",
+            "the last line must be `*** End Patch`: the patch may have been cut off",
+        ),
+        ("*** Begin Patch\n*** End Patch", "the patch is empty: name at least one file"),
+        (
+            "*** Begin Patch\n*** Add File: a\nx\n*** End Patch",
+            "every line of the new file `a` must begin with +, this one does not: 'x'",
+        ),
+    ],
+)
+def test_a_broken_patch_is_explained(patch: str, said: str) -> None:
+    with pytest.raises(PatchError) as caught:
+        parse(patch)
+    assert str(caught.value) == said

@@ -1,0 +1,64 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tools.truncate import (
+    Ends,
+    both_ends,
+    cut_line,
+    finished,
+    numbered,
+    plain,
+    whole_lines_from_start,
+    whole_lines_to_end,
+)
+
+
+@pytest.mark.parametrize(
+    ("printed", "read"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("10%\r50%\r100%\ndone\r\n", "100%\ndone\n"),
+        ("N\x08NA\x08A", "NA"),
+        ("a\x00b\x9bc\td", "abc\td"),
+    ],
+)
+def test_terminal_output_becomes_plain_text(printed: str, read: str) -> None:
+    assert plain(printed) == read
+
+
+@given(st.text(alphabet="a\x1b[]0m;\n\r\x07\x08\x9b"))
+def test_plain_text_holds_no_control_characters(text: str) -> None:
+    assert not set(plain(text)) & set("\x1b\r\x07\x08\x9b")
+
+
+@given(st.text(alphabet="ab\x1b[3m"))
+def test_an_unfinished_escape_is_kept_for_later(text: str) -> None:
+    assert "".join(finished(text)) == text
+
+
+def test_an_escape_cut_in_two_waits_for_its_end() -> None:
+    assert finished("a\x1b[3") == ("a", "\x1b[3")
+    assert finished("a\x1b[31mb") == ("a\x1b[31mb", "")
+
+
+@given(st.text(alphabet="ab\n"), st.integers(0, 10), st.integers(0, 10))
+def test_both_ends_are_ends_of_the_text(text: str, head: int, tail: int) -> None:
+    ends = both_ends(text, head, tail)
+    assert text.startswith(ends.head)
+    assert text.endswith(ends.tail)
+    assert len(ends.head) + len(ends.tail) <= max(head + tail, 0) or ends == Ends(text, "", 0)
+    assert (ends.left_out == 0) == (ends.head + ends.tail == text)
+
+
+def test_whole_lines_are_kept_where_there_are_some() -> None:
+    assert whole_lines_from_start("one\ntwo\nthree", 9) == "one\ntwo\n"
+    assert whole_lines_to_end("one\ntwo\nthree", 9) == "two\nthree"
+    assert whole_lines_from_start("longline", 4) == "long"
+
+
+def test_long_lines_say_how_long_they_are() -> None:
+    assert cut_line("abcdef", 3) == "abc… [cut: 6 characters]"
+    assert numbered(["x", "y"], 9) == "9\tx\n10\ty"
