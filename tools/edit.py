@@ -108,7 +108,7 @@ def _planned(path: Path, raw: bytes, file: TextFile, matches: Matches) -> Plan:
         after = changed.encode()
     except UnicodeEncodeError as error:
         problem = f"the file is in {file.codec}, which lacks {error.object[error.start : error.end]!r}"
-        raise ToolError(f"{problem}: use other characters, or convert the file to UTF-8 with iconv first") from error
+        raise ToolError(f"{problem}: use others, or convert the file to UTF-8 with iconv first") from error
     first = matches.changes[0]
     new_text = apply(file.unified, matches.changes)
     return Plan(

@@ -48,9 +48,11 @@ def read_bytes(path: Path) -> bytes:
     """The content of a regular file. Raises `ToolError` for anything else."""
     with _explained("read", path), _folder(path.parent) as folder:
         descriptor = os.open(path.name or ".", _READ, dir_fd=folder)
-        with open(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
             _insist_on_regular(path, status)
+        with open(descriptor, "rb") as file:
             if status.st_size > LARGEST:
                 size = f"{status.st_size / 1e6:.0f} MB"
                 raise ToolError(f"`{shown(path)}` is too large ({size}): look at parts of it with grep, or sed in bash")

@@ -26,7 +26,7 @@ class Glob:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         pattern = _pattern(arguments)
         root = _root(arguments, workspace, pattern)
-        if not root.is_dir():
+        if not os.path.isdir(root):
             return Result(f"no files match: there is no folder `{display(root, workspace.root)}`")
         found: list[tuple[int, bytes]] = []
 

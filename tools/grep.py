@@ -44,7 +44,7 @@ class Grep:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         root = resolve(text(arguments, "path", "."), workspace)
-        if not root.is_dir() and not root.is_file():
+        if not os.path.isdir(root) and not os.path.isfile(root):
             raise ToolError(f"`{display(root, workspace.root)}` is no file or folder: give one as `path`, or none")
         mode = _mode(arguments)
         page = _Page(root, workspace.root, mode, number(arguments, "limit", DEFAULT_LIMITS[mode]), _filter(arguments))
@@ -115,7 +115,9 @@ class _Page:
             return True
         if self.count >= self.limit or self.size >= MOST_CHARACTERS:
             return False
-        name = display(self.root if self.root.name == path and self.root.is_file() else self.root / path, self.base)
+        name = display(
+            self.root if self.root.name == path and os.path.isfile(self.root) else self.root / path, self.base
+        )
         if self.mode == "content":
             self._show(name)
             return self._take_lines(lines)

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from tools.base import ToolError, Workspace
 from tools.truncate import printable
@@ -15,7 +14,8 @@ def resolve(written: str, workspace: Workspace) -> Path:
     if "\0" in written:
         raise ToolError("the path holds a NUL character: leave it out")
     try:
-        os.fsencode(written)
+        if max(map(len, os.fsencode(written).split(b"/"))) > 255 or len(os.fsencode(written)) > 4000:
+            raise ToolError("the path is too long for a file: check it")
     except UnicodeEncodeError as error:
         raise ToolError(
             f"the path {printable(written)!r} cannot be a file name: write it in plain characters"
@@ -32,6 +32,8 @@ def _expanded(written: str, root: Path) -> str:
 
 
 def _path_of_url(url: str) -> str:
+    from urllib.parse import unquote, urlsplit  # noqa: PLC0415  # deferred: few paths are URLs
+
     parts = urlsplit(url)
     path = unquote(parts.path)
     if parts.netloc not in ("", "localhost") or not path.startswith("/") or "\0" in path:

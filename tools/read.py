@@ -60,7 +60,7 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result:
         return Result(f"picture `{name}`, {media_type}, {len(raw)} bytes", pictures=(Picture(media_type, raw),))
     kind = binary_kind(raw)
     if kind is not None:
-        raise ToolError(f"`{name}` is {kind}, not text: look into it in bash, with a program made for that, or xxd")
+        raise ToolError(f"`{name}` is {kind}, not text: look at it in bash, with xxd or a program made for it")
     workspace.seen.note(path, raw)
     return Result(_shown(showable(decode(raw).unified), offset, limit, name))
 
@@ -102,8 +102,8 @@ def _similar(path: Path) -> str:
     import difflib  # noqa: PLC0415  # deferred: only a wrong path needs it
 
     folder = path.parent
-    if not folder.is_dir():
-        existing = next(parent for parent in folder.parents if parent.is_dir())
+    if not os.path.isdir(folder):
+        existing = next(parent for parent in folder.parents if os.path.isdir(parent))
         return f", nor does its folder; `{printable(str(existing))}` does: look there with glob"
     try:
         names = sorted(os.listdir(folder))[:5000]

@@ -87,7 +87,7 @@ async def search_lines(root: Path, project: Path, query: Query, take: Callable[[
 
 
 def _folder_and_file(root: Path) -> tuple[Path, str | None]:
-    return (root.parent, root.name) if root.is_file() else (root, None)
+    return (root.parent, root.name) if os.path.isfile(root) else (root, None)
 
 
 async def _scope(folder: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """A text file as bytes and as the text a model works with. Pure; whatever an edit does not touch keeps its bytes."""
 
 import codecs
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,8 @@ from typing import Literal, TypeAlias
 Newline: TypeAlias = Literal["\n", "\r\n", "\r"]
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 _MULTIBYTE = ("big5", "cp932", "cp949", "euc", "gb", "iso2022", "johab", "shift", "cp1251", "koi8")
 """Families in which a guess is worth more than Latin-1: reading those as Latin-1 gives no letters at all."""
 
@@ -110,7 +113,7 @@ def with_newline(text: str, newline: Newline) -> str:
 
 def showable(text: str) -> str:
     """The text without lone surrogates, which cannot be sent or printed."""
-    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def binary_kind(raw: bytes) -> str | None:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 LONGEST_LINE = 2000
 """Characters of a line that are shown."""
@@ -16,16 +15,6 @@ _OVERSTRUCK = re.compile(r"[^\n]\x08")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNFINISHED_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]{0,200}\x1b?|[ -/]*)?\Z")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The whole lines at both ends of a text."""
-
-    head: str
-    tail: str
-    left_out: int
-    """Lines between the two, counting a line that was cut."""
 
 
 def plain(text: str) -> str:
@@ -65,34 +54,6 @@ def numbered(lines: Sequence[str], first: int) -> str:
     """The lines with their numbers, long ones cut. The number ends in a tab, which costs one token, where an arrow
     costs two or three and blanks for alignment another one."""
     return "\n".join(f"{number}\t{cut_line(line, LONGEST_LINE)}" for number, line in enumerate(lines, start=first))
-
-
-def whole_lines_from_start(text: str, limit: int) -> str:
-    """As many whole lines as fit in `limit` characters; when the first does not, what fits of it."""
-    if len(text) <= limit:
-        return text
-    end = text.rfind("\n", 0, limit)
-    return text[: end + 1] if end >= 0 else text[:limit]
-
-
-def whole_lines_to_end(text: str, limit: int) -> str:
-    """As many whole lines from the end as fit in `limit` characters; when the last does not, what fits of it."""
-    if len(text) <= limit:
-        return text
-    start = len(text) - limit
-    if limit == 0 or text[start - 1] == "\n":
-        return text[start:]
-    newline = text.find("\n", start, len(text) - 1)
-    return text[newline + 1 :] if newline >= 0 else text[start:]
-
-
-def both_ends(text: str, head: int, tail: int) -> Ends:
-    """The text itself when it fits in `head + tail` characters, else whole lines of both ends."""
-    if len(text) <= head + tail:
-        return Ends(text, "", 0)
-    start, end = whole_lines_from_start(text, head), whole_lines_to_end(text, tail)
-    between = text[len(start) : len(text) - len(end)]
-    return Ends(start, end, between.count("\n") + (not between.endswith("\n")))
 
 
 def printable(name: str) -> str:

@@ -2,16 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.truncate import (
-    Ends,
-    both_ends,
-    cut_line,
-    finished,
-    numbered,
-    plain,
-    whole_lines_from_start,
-    whole_lines_to_end,
-)
+from tools.truncate import cut_line, finished, numbered, plain
 
 
 @pytest.mark.parametrize(
@@ -42,21 +33,6 @@ def test_an_unfinished_escape_is_kept_for_later(text: str) -> None:
 def test_an_escape_cut_in_two_waits_for_its_end() -> None:
     assert finished("a\x1b[3") == ("a", "\x1b[3")
     assert finished("a\x1b[31mb") == ("a\x1b[31mb", "")
-
-
-@given(st.text(alphabet="ab\n"), st.integers(0, 10), st.integers(0, 10))
-def test_both_ends_are_ends_of_the_text(text: str, head: int, tail: int) -> None:
-    ends = both_ends(text, head, tail)
-    assert text.startswith(ends.head)
-    assert text.endswith(ends.tail)
-    assert len(ends.head) + len(ends.tail) <= max(head + tail, 0) or ends == Ends(text, "", 0)
-    assert (ends.left_out == 0) == (ends.head + ends.tail == text)
-
-
-def test_whole_lines_are_kept_where_there_are_some() -> None:
-    assert whole_lines_from_start("one\ntwo\nthree", 9) == "one\ntwo\n"
-    assert whole_lines_to_end("one\ntwo\nthree", 9) == "two\nthree"
-    assert whole_lines_from_start("longline", 4) == "long"
 
 
 def test_long_lines_say_how_long_they_are() -> None:

@@ -1,0 +1,202 @@
+"""Commands and background jobs as real processes."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tools.base import Result, ToolError, Workspace
+from tools.bash import Bash
+from tools.bash_kill import BashKill
+from tools.bash_output import BashOutput
+from tools.process import Limits, Program, start
+from tools.shell import argv_of, child_environment
+
+
+async def bash(workspace: Workspace, command: str, **more: int | bool) -> Result:
+    return await Bash().run({"command": command, **more}, workspace)
+
+
+def is_running(pid_file: Path) -> bool:
+    """Whether the process with this number runs, and is no zombie that nobody has buried yet."""
+    try:
+        state = Path(f"/proc/{int(pid_file.read_text())}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110  # what is waited for happens in another process
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "failed"),
+    [
+        ("true", "no output\nexit code 0", False),
+        ("echo out; echo err >&2; exit 3", "out\nerr\nexit code 3", True),
+        ("echo a; echo b >/dev/stderr; echo c", "a\nb\nc\nexit code 0", False),
+        ("printf 'no newline'", "no newline\nexit code 0", False),
+        ("kill -SEGV $$", "no output\nkilled by SIGSEGV", True),
+        ("exit 137", "no output\nexit code 137", True),
+        ("cat", "no output\nexit code 0", False),
+        ("exec 1>&- 2>&-; echo x", "no output\nexit code 1", True),
+        (r"printf '\033[31mred\033[0m\r\n1%%\r2%%\n\xc3\xa4\n'", "red\n2%\nä\nexit code 0", False),
+        ("echo $TERM $PAGER", "dumb cat\nexit code 0", False),
+    ],
+)
+async def test_a_command_says_what_it_printed_and_how_it_ended(
+    command: str, text: str, failed: bool, workspace: Workspace
+) -> None:
+    assert await bash(workspace, command) == Result(text, failed=failed)
+    assert os.listdir(workspace.outputs) == []
+
+
+async def test_long_output_is_shown_as_both_ends_and_kept_whole(workspace: Workspace) -> None:
+    result = await bash(workspace, "seq 100000")
+    assert result.whole is not None
+    assert result.whole.read_text() == "".join(f"{n}\n" for n in range(1, 100_001))
+    head, _, rest = result.text.partition("… ")
+    note, _, tail = rest.partition(" …\n")
+    assert head.startswith("1\n2\n")
+    assert head.endswith("\n")
+    assert tail.endswith("\n100000\nexit code 0")
+    shown = head.count("\n") + tail.count("\n") - 0
+    lines, size = 100_000 - shown, 588_895 - len(head) - len(tail.removesuffix("exit code 0"))
+    assert note == f"{lines} lines ({size} bytes) left out; all of it is in {result.whole}"
+
+
+async def test_binary_output_is_named_not_shown(workspace: Workspace) -> None:
+    result = await bash(workspace, "head -c 5000 /dev/zero")
+    assert result.text.startswith("(binary output, 5000 bytes, is in ")
+
+
+async def test_a_child_in_the_background_holds_nothing_up_and_ends_with_the_session(workspace: Workspace) -> None:
+    pids = workspace.root / "pids"
+    result = await bash(workspace, f"sleep 300 & echo $! > {pids}; echo done")
+    assert result.text == "done\nexit code 0\nwhat it started in the background still runs, until the session ends"
+    assert is_running(pids)
+    await workspace.jobs.close()
+    await until(lambda: not is_running(pids))
+
+
+async def test_what_a_child_prints_later_does_not_break_it(workspace: Workspace) -> None:
+    await bash(workspace, "(while [ ! -e go ]; do sleep 0.01; done; echo late; touch printed) & echo now")
+    (workspace.root / "go").touch()
+    await until((workspace.root / "printed").exists)
+
+
+async def test_a_command_that_takes_too_long_is_ended_with_its_children(workspace: Workspace) -> None:
+    result = await bash(workspace, "echo begun; sleep 300 & echo $! > pid; wait", timeout=1)
+    assert result == Result(
+        "begun\nended: not finished after 1 s; give a longer `timeout`, or set `background`", failed=True
+    )
+    await until(lambda: not is_running(workspace.root / "pid"))
+
+
+async def test_a_cancelled_command_leaves_no_process(workspace: Workspace) -> None:
+    pid = workspace.root / "pid"
+    command = "trap '' TERM; bash -c 'bash -c \"sleep 300 & echo \\$! > pid.new; mv pid.new pid; sleep 300\"'"
+    task = asyncio.create_task(bash(workspace, command))
+    await until(pid.exists)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: not is_running(pid))
+
+
+async def test_progress_is_told_while_the_command_runs(workspace: Workspace) -> None:
+    told: list[str] = []
+    watched = replace(workspace, progress=told.append)
+    task = asyncio.create_task(
+        bash(watched, "printf '\\033[1mone\\n'; while [ ! -e go ]; do sleep 0.01; done; echo two")
+    )
+    await until(lambda: told == ["one\n"])
+    (workspace.root / "go").touch()
+    await task
+    assert told == ["one\n", "two\n"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("", "the command is empty: say what to run"),
+        (
+            "echo \0",
+            "the command holds a NUL character: leave it out, or let `printf '\\0'` make it",
+        ),
+        ("x" * 200_000, "the command is too long (200000 characters): write it to a file and run that"),
+    ],
+)
+async def test_a_command_that_cannot_run_is_explained(command: str, said: str, workspace: Workspace) -> None:
+    with pytest.raises(ToolError) as caught:
+        await bash(workspace, command)
+    assert str(caught.value) == said
+
+
+async def test_a_working_folder_that_is_gone_is_explained(workspace: Workspace) -> None:
+    workspace.root.rmdir()
+    with pytest.raises(ToolError, match=r"the working folder `.*` is gone: ask the user what to do"):
+        await bash(workspace, "true")
+
+
+async def started(workspace: Workspace, command: str, limits: Limits) -> Program:
+    workspace.outputs.mkdir(exist_ok=True)
+    log = workspace.outputs / "log"
+    return start(argv_of(command), workspace.root, child_environment(), log, limits=limits)
+
+
+async def test_a_program_that_prints_without_end_is_ended(workspace: Workspace) -> None:
+    program = await started(workspace, "yes", Limits(log_bytes=1_000_000))
+    assert await program.wait(60)
+    await program.close()
+    assert (program.code, program.problem) == (-9, "ended: it printed more than 1000000 bytes")
+
+
+async def test_a_program_that_ignores_the_request_to_end_is_ended(workspace: Workspace) -> None:
+    program = await started(workspace, "trap '' TERM; echo on; while :; do sleep 1; done", Limits(grace=0.1))
+    await program.wait_for_news(20, 0)
+    await program.close()
+    assert program.code == -9
+
+
+async def test_a_background_job_is_looked_at_and_ended(workspace: Workspace) -> None:
+    begun = await bash(
+        workspace, "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; sleep 300", background=True
+    )
+    job = workspace.jobs.by_id["job-1"]
+    assert begun == Result(
+        "job-1 is running; bash_output gives what it prints, bash_kill ends it", whole=job.program.log
+    )
+    look = {"job": "job-1", "wait": 20}
+    assert await BashOutput().run(look, workspace) == Result("one\njob-1: still running")
+    (workspace.root / "go").touch()
+    assert await BashOutput().run(look, workspace) == Result("two\njob-1: still running")
+    assert await BashOutput().run({"job": "job-1"}, workspace) == Result("no new output\njob-1: still running")
+    assert (await BashKill().run({"job": "job-1"}, workspace)).text == "no new output\njob-1: killed by SIGTERM"
+    assert workspace.jobs.running == ()
+
+
+async def test_an_unknown_job_is_an_error_that_names_the_known_ones(workspace: Workspace) -> None:
+    await bash(workspace, "true", background=True)
+    with pytest.raises(ToolError, match=r"there is no job `job-9`; jobs of this session: job-1"):
+        await BashOutput().run({"job": "job-9"}, workspace)
+
+
+def test_secrets_do_not_reach_a_command() -> None:
+    names = [
+        "OPENAI_API_KEY",
+        "ANTHROPIC_KEY_2",
+        "GITHUB_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "DB_PASSWORD",
+        "HOME",
+        "KEYMAP",
+    ]
+    environment = child_environment(dict.fromkeys(names, "x"))
+    assert [name for name in names if name in environment] == ["HOME", "KEYMAP"]

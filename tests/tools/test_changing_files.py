@@ -1,0 +1,206 @@
+"""write, edit and apply_patch on real files."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from tools.apply_patch import ApplyPatch
+from tools.base import Arguments, Result, Tool, ToolError, Workspace
+from tools.edit import Edit
+from tools.read import Read
+from tools.write import Write
+
+
+async def said(tool: Tool, arguments: Arguments, workspace: Workspace) -> str:
+    with pytest.raises(ToolError) as caught:
+        await tool.run(arguments, workspace)
+    return str(caught.value)
+
+
+async def seen(workspace: Workspace, name: str, content: bytes) -> Path:
+    path = workspace.root / name
+    path.write_bytes(content)
+    await Read().run({"path": name}, workspace)
+    return path
+
+
+async def test_write_creates_a_file_with_its_folders(workspace: Workspace) -> None:
+    result = await Write().run({"path": "a/b/c.txt", "content": "one\ntwo"}, workspace)
+    path = workspace.root / "a/b/c.txt"
+    assert (result, path.read_text()) == (Result("created `a/b/c.txt`: 2 lines", changed=(path,)), "one\ntwo")
+    assert workspace.seen.is_current(path, b"one\ntwo")
+
+
+async def test_write_keeps_mode_and_manner_of_an_existing_file(workspace: Workspace) -> None:
+    path = await seen(workspace, "a.sh", b"\xef\xbb\xbfone\r\ntwo\r\n")
+    path.chmod(0o755)
+    result = await Write().run({"path": "a.sh", "content": "three\nfour\n"}, workspace)
+    assert path.read_bytes() == b"\xef\xbb\xbfthree\r\nfour\r\n"
+    assert path.stat().st_mode & 0o777 == 0o755
+    assert result.text == "overwrote `a.sh`: 2 lines, with CRLF line ends as before"
+
+
+async def test_a_link_is_followed_and_stays_a_link(workspace: Workspace) -> None:
+    path = await seen(workspace, "real.txt", b"old")
+    (workspace.root / "link.txt").symlink_to("real.txt")
+    await Write().run({"path": "link.txt", "content": "new"}, workspace)
+    assert (path.read_text(), (workspace.root / "link.txt").is_symlink()) == ("new", True)
+
+
+async def test_a_file_must_be_known_before_it_is_changed(workspace: Workspace) -> None:
+    (workspace.root / "a.txt").write_text("one")
+    edit = {"path": "a.txt", "old": "one", "new": "two"}
+    unread = "`a.txt` was not read in this session: read it first"
+    assert await said(Write(), {"path": "a.txt", "content": "x"}, workspace) == unread
+    assert await said(Edit(), edit, workspace) == unread
+    await seen(workspace, "a.txt", b"one")
+    (workspace.root / "a.txt").write_text("one more")
+    assert await said(Edit(), edit, workspace) == "`a.txt` changed since you read it: read it again, then decide anew"
+    assert (workspace.root / "a.txt").read_text() == "one more"
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"a\r\nb\r\nc", "a\nb", "x\ny", b"x\r\ny\r\nc"),
+        (b"a\nb\r\nc\n", "c", "d\ne", b"a\nb\r\nd\ne\n"),
+        (b"\xef\xbb\xbfa\n", "a", "b", b"\xef\xbb\xbfb\n"),
+        (b"caf\xe9 \xfc\n", "café", "thé", b"th\xe9 \xfc\n"),
+        (b"gr\xc3\xbc\xc3\x9fe \xff x", "x", "ü", b"gr\xc3\xbc\xc3\x9fe \xff \xc3\xbc"),
+        ("\ufeffäb".encode("utf-16-le"), "b", "ö", "\ufeffäö".encode("utf-16-le")),
+        (b"a\\d+$1", "\\d+$1", "\\1$&\\n", b"a\\1$&\\n"),
+        (b"a\rb\r", "b", "c", b"a\rc\r"),
+    ],
+)
+async def test_an_edit_changes_nothing_else(
+    before: bytes, old: str, new: str, after: bytes, workspace: Workspace
+) -> None:
+    path = await seen(workspace, "f", before)
+    await Edit().run({"path": "f", "old": old, "new": new}, workspace)
+    assert path.read_bytes() == after
+
+
+async def test_an_edit_that_cannot_be_made_says_why(workspace: Workspace) -> None:
+    await seen(workspace, "f", b"one\ntwo(a)\none\n")
+    await seen(workspace, "l", b"caf\xe9")
+
+    async def why(path: str, old: str, new: str) -> str:
+        return await said(Edit(), {"path": path, "old": old, "new": new}, workspace)
+
+    assert [
+        await why("f", "one", "two"),
+        await why("f", "two(b)", "x"),
+        await why("f", "one", "one"),
+        await why("f", "", "x"),
+        await why("no", "a", "b"),
+        await why("l", "café", "日本"),
+    ] == [
+        "`old` is in `f` 2 times, at lines 1, 3: add lines around it until it is unique, or set `replace_all`",
+        "`old` is not in `f`; the closest lines are 2-2:\n2\ttwo(a)",
+        "`old` and `new` are identical: nothing would change",
+        "`old` is empty: say which text is to be replaced",
+        "`no` does not exist: create it with write",
+        "the file is in latin-1, which lacks '日本': use others, or convert the file to UTF-8 with iconv first",
+    ]
+
+
+async def test_replace_all_replaces_all(workspace: Workspace) -> None:
+    path = await seen(workspace, "f", b"a b a")
+    result = await Edit().run({"path": "f", "old": "a", "new": "c", "replace_all": True}, workspace)
+    assert (path.read_bytes(), result.text) == (b"c b c", "edited `f` in 2 places")
+
+
+async def test_a_loose_match_shows_what_came_of_it(workspace: Workspace) -> None:
+    await seen(workspace, "f", b"if x:\n\tone()\n")
+    result = await Edit().run({"path": "f", "old": "    one()\n", "new": "    two()\n"}, workspace)
+    assert result.text == "edited `f`, line 2; `old` differed from the file in blanks. It now reads:\n2\t\ttwo()"
+
+
+async def test_two_edits_at_once_are_both_made(workspace: Workspace) -> None:
+    path = await seen(workspace, "f", b"top = 0\nmiddle\nbottom = 0\n")
+    edits = [("top = 0", "top = 1"), ("bottom = 0", "bottom = 2")]
+    await asyncio.gather(*(Edit().run({"path": "f", "old": old, "new": new}, workspace) for old, new in edits))
+    assert path.read_bytes() == b"top = 1\nmiddle\nbottom = 2\n"
+
+
+async def test_a_preview_shows_the_change_and_makes_none(workspace: Workspace) -> None:
+    path = await seen(workspace, "f", b"one\ntwo\n")
+    shown = Edit().preview({"path": "f", "old": "two", "new": "three"}, workspace)
+    assert shown == "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+three"
+    assert path.read_bytes() == b"one\ntwo\n"
+    long = Write().preview({"path": "new", "content": "x\n" * 1000}, workspace)
+    assert long.split("\n")[-1] == "… 603 more lines of this diff are not shown"
+
+
+async def test_nothing_is_left_behind_when_a_file_cannot_be_written(workspace: Workspace) -> None:
+    (workspace.root / "sub").mkdir()
+    assert "is a folder" in await said(Write(), {"path": "sub", "content": "x"}, workspace)
+    assert "is a device" in await said(Write(), {"path": "/dev/null", "content": "x"}, workspace)
+    name = "n" * 250
+    await Write().run({"path": name, "content": "x"}, workspace)
+    assert sorted(os.listdir(workspace.root)) == [name, "sub"]
+
+
+PATCH = """*** Begin Patch
+*** Update File: a.txt
+*** Move to: moved/a.txt
+ one
+-two
++zwei
+*** Add File: new.txt
++hello
+*** Delete File: old.txt
+*** End Patch"""
+
+
+async def test_a_patch_changes_adds_moves_and_deletes(workspace: Workspace) -> None:
+    root = workspace.root
+    (root / "a.txt").write_bytes(b"one\r\ntwo\r\n")
+    (root / "a.txt").chmod(0o755)
+    (root / "old.txt").write_text("x")
+    subjects = ApplyPatch().subjects({"patch": PATCH}, workspace)
+    result = await ApplyPatch().run({"patch": PATCH}, workspace)
+    changed = (root / "moved/a.txt", root / "a.txt", root / "new.txt", root / "old.txt")
+    assert result == Result("moved `a.txt` to `moved/a.txt`\nadded `new.txt`\ndeleted `old.txt`", changed=changed)
+    assert subjects == tuple(str(root / name) for name in ("a.txt", "moved/a.txt", "new.txt", "old.txt"))
+    assert sorted(os.listdir(root)) == ["moved", "new.txt"]
+    assert (root / "moved/a.txt").read_bytes() == b"one\r\nzwei\r\n"
+    assert (root / "moved/a.txt").stat().st_mode & 0o777 == 0o755
+    assert workspace.seen.is_current(root / "new.txt", b"hello\n")
+
+
+async def test_a_patch_that_fits_only_in_part_changes_nothing(workspace: Workspace) -> None:
+    (workspace.root / "a.txt").write_text("one\ntwo\n")
+    why = await said(ApplyPatch(), {"patch": PATCH}, workspace)
+    assert why == "no file was changed: `old.txt` does not exist: use `*** Add File:`, or correct the path"
+    assert os.listdir(workspace.root) == ["a.txt"]
+
+
+async def test_a_patch_is_taken_back_when_a_file_cannot_be_written(workspace: Workspace) -> None:
+    root = workspace.root
+    (root / "a.txt").write_text("one\n")
+    (root / "file").write_text("no folder")
+    patch = "*** Begin Patch\n*** Update File: a.txt\n-one\n+two\n*** Add File: file/x\n+x\n*** End Patch"
+    assert "a part of the path is a file" in await said(ApplyPatch(), {"patch": patch}, workspace)
+    assert (root / "a.txt").read_text() == "one\n"
+
+
+async def test_a_folder_that_becomes_a_link_is_not_followed(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace.root / "d").mkdir()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    real = os.path.realpath
+
+    def swapped(path: str | Path) -> str:
+        found = real(path)
+        (workspace.root / "d").rmdir()
+        (workspace.root / "d").symlink_to(elsewhere)
+        return found
+
+    monkeypatch.setattr(os.path, "realpath", swapped)
+    assert await said(Write(), {"path": "d/f", "content": "x"}, workspace)
+    assert os.listdir(elsewhere) == []

@@ -1,0 +1,188 @@
+"""glob and grep, with rg and without: the same results."""
+
+import asyncio
+import os
+import random
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import tools.search
+from tools.base import Tool, ToolError, Workspace
+from tools.glob import Glob
+from tools.grep import Grep
+from tools.search import find_rg
+
+RG = shutil.which("rg")
+
+
+@pytest.fixture(autouse=True)
+def without_rg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+
+async def found(tool: Tool, workspace: Workspace, **arguments: object) -> str:
+    return (await tool.run(arguments, workspace)).text
+
+
+def fill(root: Path, files: Mapping[str, str | bytes]) -> None:
+    for age, (name, content) in enumerate(files.items()):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        os.utime(path, (1e9 - age, 1e9 - age))
+
+
+TREE: dict[str, str | bytes] = {
+    "b.py": "import os\nfoo = 1\n\nfoo\n",
+    "a.py": "bar\n",
+    "src/deep/c.ts": "foo()\n",
+    "src/.hidden/d.py": "foo",
+    "src/out.log": "foo",
+    "src/keep.log": "foo",
+    "build/x.py": "foo",
+    "bin.py": b"foo\0",
+    ".gitignore": "*.log\n/build/\n",
+    "src/.gitignore": "!keep.log\n",
+    ".git/config": "foo",
+}
+
+
+async def test_files_come_newest_first_without_ignored_ones(workspace: Workspace) -> None:
+    fill(workspace.root, TREE)
+    (workspace.root / "link").symlink_to(workspace.root / "src")
+    assert await found(Glob(), workspace, pattern="*.{py,log}") == "b.py\na.py\nsrc/.hidden/d.py\nsrc/keep.log\nbin.py"
+    assert await found(Glob(), workspace, pattern="src/**/*.ts") == "src/deep/c.ts"
+    assert await found(Glob(), workspace, pattern="src/*.py") == "no files match"
+    assert await found(Glob(), workspace, pattern="build/*") == "build/x.py"
+
+
+async def test_lines_come_by_path_and_number(workspace: Workspace) -> None:
+    fill(workspace.root, TREE)
+    assert await found(Grep(), workspace, pattern="^foo", glob="*.{py,ts}") == (
+        "b.py\n2:foo = 1\n4:foo\nsrc/.hidden/d.py\n1:foo\nsrc/deep/c.ts\n1:foo()"
+    )
+    assert await found(Grep(), workspace, pattern="FOO", path="b.py", ignore_case=True, mode="count") == "b.py: 2"
+    assert await found(Grep(), workspace, pattern="= 1", path="b.py", context=1) == "b.py\n1-import os\n2:foo = 1\n3-"
+    assert await found(Grep(), workspace, pattern="foo", mode="files", limit=1) == (
+        "b.py\n(there are more: these are the first 1; narrow `pattern`, `path` or `glob`)"
+    )
+    assert await found(Grep(), workspace, pattern="nowhere") == "no lines match"
+
+
+async def test_long_lists_are_cut_and_say_so(workspace: Workspace) -> None:
+    fill(workspace.root, {f"{n:03}.txt": "x\n" * 3 for n in range(150)})
+    files = (await found(Glob(), workspace, pattern="*")).split("\n")
+    assert (len(files), files[-1]) == (101, "(100 of 150 files, the newest: narrow the pattern for others)")
+    lines = (await found(Grep(), workspace, pattern="x")).split("\n")
+    assert sum(line.endswith(":x") for line in lines) == 200
+    assert lines[-1].startswith("(there are more: these are the first 200;")
+
+
+async def test_odd_names_are_shown_on_one_line(workspace: Workspace) -> None:
+    fill(workspace.root, {"a\nb": "foo", "-e": "foo"})
+    (workspace.root / os.fsdecode(b"\xff")).write_text("foo")
+    assert await found(Grep(), workspace, pattern="foo", mode="files") == "-e\na\\nb\n\\xff"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        (Grep(), {"pattern": "a("}, "the pattern is not a regular expression: missing ), unterminated subpattern"),
+        (Grep(), {"pattern": "[[:alpha:]]"}, "the pattern is ambiguous"),
+        (Grep(), {"pattern": "x", "path": "no"}, "`no` is no file or folder: give one as `path`, or none"),
+        (Glob(), {"pattern": "*/../x"}, "`..` cannot follow a wildcard"),
+        (Glob(), {"pattern": "{a,b}" * 24}, "`{…}` groups give more than 256 alternatives: use a wider pattern"),
+    ],
+)
+async def test_a_pattern_that_cannot_be_used_is_explained(
+    tool: Tool, arguments: Mapping[str, object], said: str, workspace: Workspace
+) -> None:
+    with pytest.raises(ToolError) as caught:
+        await tool.run(arguments, workspace)
+    assert str(caught.value).startswith(said)
+
+
+def test_a_pattern_that_leaves_the_folder_shows_where_it_goes(workspace: Workspace) -> None:
+    assert [Glob().subjects({"pattern": pattern}, workspace) for pattern in ("/etc/*", "../../**/*.pem", "*")] == [
+        ("/etc",),
+        (str(workspace.root.parents[1]),),
+        (str(workspace.root),),
+    ]
+
+
+async def test_an_expression_that_takes_for_ever_is_ended(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools.search, "LONGEST_SEARCH", 0.3)
+    fill(workspace.root, {"a": "a" * 60 + "b"})
+    assert "so lines may be missing" in await found(Grep(), workspace, pattern="(a+)+$")
+
+
+async def test_a_cancelled_search_ends(workspace: Workspace) -> None:
+    fill(workspace.root, {"a": "a" * 60 + "b"})
+    task = asyncio.create_task(found(Grep(), workspace, pattern="(a+)+$"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_the_project_cannot_bring_its_own_rg(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "project" / "bin", tmp_path / "bin"
+    for folder in (inside, outside):
+        folder.mkdir(parents=True)
+        (folder / "rg").write_text("")
+        (folder / "rg").chmod(0o755)
+    path = os.pathsep.join([".", "bin", str(inside), str(outside)])
+    assert find_rg(path, tmp_path / "project") == str(outside / "rg")
+
+
+RULES = "*.log build/ /a !keep.log src/*.o **/lib !*.o a/b b/** /src/**/x lib/* !lib/a.py .hid [ab].txt */ !src/ * ?.py"
+LINES = ["foo bar", "def x", "Foo", "  föö", "", "end", "a.b{}", "foo\r", "x\t"]
+CONTENTS = (b"", b"\n", b"\0foo", b"\ncaf\xe9 foo\n")
+
+
+def random_tree(root: Path, chance: random.Random) -> list[Path]:
+    """A project with nested rules, repositories, binary files and several encodings. Returns its folders."""
+    folders = [root]
+    for _ in range(20):
+        folder = chance.choice(folders) / chance.choice(["a", "b", "src", "build", ".hid", "x y", "ü", "lib"])
+        folder.mkdir(exist_ok=True)
+        folders.append(folder)
+    for number in range(80):
+        name = chance.choice(["keep", "x", "ü", f"f{number}"]) + chance.choice([".py", ".txt", ".log", ".o"])
+        path = chance.choice(folders) / name
+        text = "\n".join(chance.choices(LINES, k=chance.randint(0, 8))).rstrip("\r")
+        path.write_bytes(text.encode("utf-16") if chance.random() < 0.1 else text.encode() + chance.choice(CONTENTS))
+        os.utime(path, (1e9 + chance.randint(0, 5),) * 2)
+    for folder in chance.sample(folders, 6):
+        (folder / ".gitignore").write_text("\n".join(chance.sample(RULES.split(), 3)))
+    for folder in {root, chance.choice(folders)} if chance.random() < 0.6 else set[Path]():
+        (folder / ".git" / "info").mkdir(parents=True)
+        (folder / ".git" / "info" / "exclude").write_text(chance.choice(RULES.split()))
+    return folders
+
+
+PATTERNS = ["foo", "^foo", "o$", r"\bfoo\b", "(?i)FOO", "[fö]{2}", "^$", "a.b{}", "(?=foo)fo", r"\s$", "."]
+
+
+@pytest.mark.skipif(RG is None, reason="rg is not installed, and without it there is nothing to compare with")
+@pytest.mark.parametrize("seed", range(6))
+async def test_rg_finds_the_same_in_the_same_order(
+    seed: int, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    folders = random_tree(workspace.root, chance)
+    calls: list[tuple[Tool, dict[str, object]]] = []
+    for _ in range(3):
+        path = str(chance.choice(folders))
+        calls.append((Glob(), {"pattern": chance.choice(["*.py", "**/*", "src/*", "{k,x}*"]), "path": path}))
+        for mode in ("content", "count"):
+            more = {"mode": mode, "context": chance.randint(0, 2), "limit": chance.choice([5, 50])}
+            calls.append((Grep(), {"pattern": chance.choice(PATTERNS), "path": path, **more}))
+    ours = [await found(tool, workspace, **arguments) for tool, arguments in calls]
+    monkeypatch.setenv("PATH", os.path.dirname(str(RG)))
+    assert [await found(tool, workspace, **arguments) for tool, arguments in calls] == ours

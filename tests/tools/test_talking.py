@@ -1,0 +1,36 @@
+"""todo and ask_user, and the schemas that guard every tool."""
+
+from dataclasses import replace
+
+import pytest
+
+from tools.ask_user import AskUser
+from tools.base import Result, ToolError, Workspace
+from tools.schema import check
+from tools.todo import Todo
+
+
+async def test_a_list_is_confirmed_with_counts(workspace: Workspace) -> None:
+    items = [{"text": name, "status": status} for name, status in [("a", "done"), ("b", "doing"), ("c", "pending")]]
+    assert await Todo().run({"items": items}, workspace) == Result("list kept: 1 done, 1 doing, 1 pending")
+    assert await Todo().run({"items": []}, workspace) == Result("list kept: it is empty")
+
+
+async def test_only_one_item_is_being_done(workspace: Workspace) -> None:
+    with pytest.raises(ToolError, match="2 items are `doing`: only one may be"):
+        await Todo().run({"items": [{"text": "a", "status": "doing"}] * 2}, workspace)
+
+
+async def test_the_user_is_asked(workspace: Workspace) -> None:
+    async def ask(question: str, options: tuple[str, ...]) -> str:
+        return f"{question} {options[0]}"
+
+    asked = {"question": "which?", "options": ["this", "that"]}
+    assert await AskUser().run(asked, replace(workspace, ask=ask)) == Result("which? this")
+    with pytest.raises(ToolError, match="nobody is there to answer"):
+        await AskUser().run(asked, workspace)
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(ToolError, match=r"`items\.0\.status`"):
+        check({"items": [{"text": "a", "status": "later"}]}, Todo().schema, "todo")
