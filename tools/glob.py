@@ -7,7 +7,7 @@ from tools import globs
 from tools.arguments import number, text
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
 from tools.described import description_beside
-from tools.paths import display, resolve
+from tools.paths import display, kind_of, resolve
 from tools.schema import object_of
 from tools.search import LONGEST_SEARCH, list_files
 
@@ -26,7 +26,7 @@ class Glob:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         pattern = _pattern(arguments)
         root = _root(arguments, workspace, pattern)
-        if not os.path.isdir(root):
+        if kind_of(root) != "folder":
             return Result(f"no files match: there is no folder `{display(root, workspace.root)}`")
         found: list[tuple[int, bytes]] = []
 

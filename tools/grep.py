@@ -11,7 +11,7 @@ from tools import globs
 from tools.arguments import flag, number, text
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
 from tools.described import description_beside
-from tools.paths import display, resolve
+from tools.paths import display, kind_of, resolve
 from tools.schema import object_of
 from tools.search import LONGEST_SEARCH, Line, Query, search_lines
 from tools.truncate import cut_line, plain
@@ -44,7 +44,7 @@ class Grep:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         root = resolve(text(arguments, "path", "."), workspace)
-        if not os.path.isdir(root) and not os.path.isfile(root):
+        if kind_of(root) == "neither":
             raise ToolError(f"`{display(root, workspace.root)}` is no file or folder: give one as `path`, or none")
         mode = _mode(arguments)
         page = _Page(root, workspace.root, mode, number(arguments, "limit", DEFAULT_LIMITS[mode]), _filter(arguments))
@@ -115,9 +115,7 @@ class _Page:
             return True
         if self.count >= self.limit or self.size >= MOST_CHARACTERS:
             return False
-        name = display(
-            self.root if self.root.name == path and os.path.isfile(self.root) else self.root / path, self.base
-        )
+        name = display(self.root if kind_of(self.root) == "file" else self.root / path, self.base)
         if self.mode == "content":
             self._show(name)
             return self._take_lines(lines)

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from tools.base import ToolError, Workspace
 from tools.truncate import printable
@@ -39,6 +40,11 @@ def _path_of_url(url: str) -> str:
     if parts.netloc not in ("", "localhost") or not path.startswith("/") or "\0" in path:
         raise ToolError(f"`{printable(url)}` is not a file on this machine: write the path alone")
     return path
+
+
+def kind_of(path: Path) -> Literal["folder", "file", "neither"]:
+    """What is there, as far as one may know."""
+    return "folder" if os.path.isdir(path) else "file" if os.path.isfile(path) else "neither"
 
 
 def is_inside(path: Path, folder: Path) -> bool:

@@ -97,6 +97,7 @@ class Program:
         self._closed = asyncio.Event()
         self._news = asyncio.Event()
         self._closing = False
+        self._was_killed = False
         self._reaping = threading.Lock()
         self._progress = _Progress(heard) if heard is not None else None
         threading.Thread(target=self._watch, args=(pipe, descriptor), daemon=True).start()
@@ -109,7 +110,7 @@ class Program:
     @property
     def is_over(self) -> bool:
         """Whether it exited and nothing that it started is left to print or run."""
-        return self.code is not None and self.is_silent and not self._has_children()
+        return self.code is not None and (self._was_killed or (self.is_silent and not self._has_children()))
 
     async def wait(self, seconds: float) -> bool:
         """Whether the program exited within this time, all it printed by then being in the log."""
@@ -131,6 +132,7 @@ class Program:
                 await self.wait(self._limits.grace)
         finally:
             self._signal_group(signal.SIGKILL)
+            self._was_killed = True
         await self.wait(self._limits.grace)
 
     async def close(self) -> None:
@@ -149,7 +151,7 @@ class Program:
             return False
         except PermissionError:
             return True
-        return not _exists(self._process.pid)
+        return not _exists(self._process.pid) and _lives(self._process.pid)
 
     def _signal_group(self, number: signal.Signals) -> None:
         group = self._process.pid
@@ -278,6 +280,20 @@ def _exists(process: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _lives(group: int) -> bool:
+    """Whether a process of the group is more than a zombie that nobody has buried, as far as one can see."""
+    found = Path("/proc").glob("[0-9]*/stat")
+    states = [line.rpartition(")")[2].split()[:3] for line in map(_read_if_there, found)]
+    return not states or any(state[2:] == [str(group)] and state[0] not in "ZX" for state in states)
+
+
+def _read_if_there(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _exit_descriptor(process: int) -> int | None:
