@@ -186,6 +186,8 @@ class _Handler(BaseHTTPRequestHandler):
         turn, number = self.server.fake.answer(recorded)
         if turn.status != 200:
             return self._whole(turn.status, turn.headers, error_body(wire, turn) if turn.body is None else turn.body)
+        if turn.whole is not None:
+            return self._whole(200, turn.headers, turn.whole)
         if turn.fault == "silent" and not self.server.fake.hang(self.connection):
             return self._leave()
         return self._stream(turn, frames(wire, turn, number, str(recorded.body.get("model", ""))))

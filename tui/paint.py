@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -151,7 +152,7 @@ def _receipt(block: Compaction) -> str:
 def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
     palette = console.palette
     diff = diff_of(block) if block.status in ("asking", "running", "done") or opened else ""
-    lines = [_line(_call_title(block, diff, palette), width, console)]
+    lines = [_line(_call_title(block, diff, width, palette), width, console)]
     if opened:
         return lines + _call_details(block, diff, width, console)
     if block.status == "running" and block.tail.strip():
@@ -161,16 +162,18 @@ def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> lis
     return lines
 
 
-def _call_title(block: Call, diff: str, palette: Palette) -> Text:
+def _call_title(block: Call, diff: str, width: int, palette: Palette) -> Text:
+    """Mark, name, subject and outcome. The subject gives way, so that the outcome is always read."""
     name, _, subject = title_of(block.name, block.arguments).partition("  ")
     mark, ink = _mark(block.status, palette)
     title = Text.assemble((f"{mark} ", ink), (name, palette.strong), end="")
     if subject:
         title.append(f"  {subject}", palette.text)
     outcome = _outcome(block, diff)
-    if outcome:
-        title.append(f"  {outcome}", palette.dim)
-    return title
+    if not outcome:
+        return title
+    title.truncate(max(1, width - cell_len(outcome) - 2), overflow="ellipsis")
+    return title.append(f"  {outcome}", palette.dim)
 
 
 def _mark(status: CallStatus, palette: Palette) -> tuple[str, Style]:

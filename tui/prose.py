@@ -140,6 +140,11 @@ class _Prose(Markdown):
     }
 
     def __init__(self, markup: str, palette: Palette) -> None:
-        super().__init__("", hyperlinks=False, style=palette.text)
+        # Not `super().__init__`: it builds a parser of its own, which takes longer than drawing a paragraph.
         self.markup = markup
         self.parsed = PARSER.parse(markup)
+        self.style = palette.text
+        self.hyperlinks = False
+        self.justify = None
+        self.code_theme = self.inline_code_theme = ""
+        self.inline_code_lexer = None

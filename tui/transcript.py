@@ -348,6 +348,7 @@ def _permission_answered(view: View, id: str, verdict: Literal["allow", "deny"])
     view = replace(_answered(view, id), activity="thinking")
     if verdict == "deny" or not isinstance(question, PermissionAsked):
         return view  # a denial is shown when `CallDenied` says that it took effect
+    view = replace(view, activity=f"running {question.name}")
     call = Call(question.call_id, question.name, question.arguments)
     return _change_call(view, call, lambda asked: replace(asked, status="running"))
 

@@ -81,11 +81,30 @@ def _fed(decoder: Decoder, event: Json, origin: Origin) -> Iterator[Chunk]:
 def make_reply(parts: Sequence[AssistantPart], model: str, usage: Usage, stop: StopReason) -> Reply:
     """The reply in the form that the rest of the program relies on: calls can be answered one by one, and the reason
     for stopping agrees with them."""
-    kept = _with_unique_ids([part for part in parts if not (isinstance(part, Text) and not part.text)])
+    kept = _with_unique_ids([_clean_part(part) for part in parts if not (isinstance(part, Text) and not part.text)])
     has_calls = any(isinstance(part, ToolCall) for part in kept)
     if stop in ("end", "calls"):  # some servers say one when they mean the other
         stop = "calls" if has_calls else "end"
     return Reply(Assistant(tuple(kept), model), usage, stop)
+
+
+def _clean_part(part: AssistantPart) -> AssistantPart:
+    """The part with a native item that can be stored and sent."""
+    if isinstance(part, ToolCall) or part.native is None or _is_text(json.dumps(part.native, ensure_ascii=False)):
+        return part
+    return replace(part, native={name: _clean_tree(value) for name, value in part.native.items()})
+
+
+def _clean_tree(value: object) -> object:
+    match value:
+        case str():
+            return clean(value)
+        case Mapping():
+            return {name: _clean_tree(item) for name, item in value.items()}
+        case list():
+            return [_clean_tree(item) for item in value]
+        case _:
+            return value
 
 
 def _with_unique_ids(parts: Sequence[AssistantPart]) -> list[AssistantPart]:

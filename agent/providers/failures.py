@@ -118,7 +118,7 @@ _SOON = re.compile(r"(?:try again|retry) in (?:(?P<minutes>\d+)m)?(?P<seconds>\d
 _OUR_FAULT = re.compile(r"invalid_|unsupported_|bad_request|\w*(?:image|policy)")
 """Kinds of errors in a stream that another try would not mend."""
 _OVERLOADED = re.compile(r"overloaded|(?:at|over) capacity|temporarily unavailable", re.I)
-_SECRET = re.compile(r"\b(?:sk|pk|rk|xai|gsk|key|AIza)[-_]?[A-Za-z0-9*_-]*[0-9*][A-Za-z0-9*_-]{5,}")
+_SECRET = re.compile(r"\b(?:(?:sk|pk|rk|xai|gsk)[-_]|AIza)[A-Za-z0-9*_-]*[0-9*][A-Za-z0-9*_-]{5,}")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
 
 
@@ -253,8 +253,8 @@ def read_body(body: object, key: str | None = None) -> Said:
         message=tidy(texts[0] if texts else "", key),
         text=_URL.sub("", tidy(" | ".join(texts), key, longest=20_000)),
         status=numbers[0] if numbers else None,
-        size=next(iter(fields.get("n_prompt_tokens", ())), None),
-        limit=next(iter(fields.get("n_ctx", ())), None),
+        size=next((value for value in fields.get("n_prompt_tokens", ()) if isinstance(value, int)), None),
+        limit=next((value for value in fields.get("n_ctx", ()) if isinstance(value, int)), None),
     )
 
 

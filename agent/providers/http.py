@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from agent.errors import BadRequest, ProviderError, StreamCut, TimedOut, Unreachable
+from agent.errors import AuthFailed, BadRequest, ProviderError, StreamCut, TimedOut, Unreachable
 from agent.providers.base import Endpoint
-from agent.providers.failures import classify
+from agent.providers.failures import classify, tidy
 
 if TYPE_CHECKING:
     import httpx2
@@ -39,6 +39,11 @@ class Origin:
     model: str
     """`provider/name`."""
     endpoint: Endpoint
+
+    def __post_init__(self) -> None:
+        key = self.endpoint.key or ""
+        if not (key.isascii() and key.isprintable()) or key != key.strip():
+            raise AuthFailed(f"the key for {self.model} holds characters that no key has. Check where it is set.")
 
     @property
     def host(self) -> str:
@@ -125,9 +130,11 @@ async def read_events(
     headers: Mapping[str, str], chunks: AsyncIterable[bytes], reader: Reader, origin: Origin
 ) -> AsyncGenerator[Json, None]:
     """The events of an answer with status 200. A JSON document in place of a stream is the server's error message."""
-    if headers.get("content-type", "").startswith("application/json"):
-        raise origin.failure(200, headers, b"".join([chunk async for chunk in chunks]))
+    begun = isinstance(reader, NdjsonReader)
     async for chunk in chunks:
+        if not begun and chunk.lstrip()[:1] in (b"{", b"["):
+            raise origin.failure(200, headers, chunk + b"".join([rest async for rest in chunks]))
+        begun = begun or bool(chunk.strip())
         for text in reader.feed(chunk):
             yield parse_event(text, origin)
     for text in reader.close():
@@ -214,7 +221,8 @@ def translate(error: Exception, origin: Origin) -> ProviderError:
         case httpx2.ConnectError() | httpx2.ProxyError() | httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return unreachable(origin, str(error) or type(error).__name__)
         case httpx2.LocalProtocolError():
-            return BadRequest(f"the request to {origin.model} cannot be sent: {error}. Check the key and `base_url`.")
+            reason = tidy(str(error), origin.endpoint.key)
+            return BadRequest(f"the request to {origin.model} cannot be sent: {reason}. Check `base_url`.")
         case _:
             return cut(origin)
 

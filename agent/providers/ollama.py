@@ -299,5 +299,5 @@ def translated(origin: Origin) -> Iterator[None]:
         raise unreachable(origin, "is the server running?") from error
     except httpx.TimeoutException as error:
         raise silent(origin) from error
-    except (httpx.HTTPError, ValueError) as error:  # ValueError: a line that is not JSON, or of another shape
+    except (httpx.HTTPError, TypeError, ValueError) as error:  # the last two: a line that is not what the SDK expects
         raise cut(origin) from error

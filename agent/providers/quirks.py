@@ -1,6 +1,7 @@
 """Optional fields that some servers refuse: they are left out after the first refusal. It knows fields, not servers."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 
 from agent.errors import BadRequest
 from agent.providers.base import Chunk
@@ -17,8 +18,9 @@ class Quirks:
         """The chunks of `ask`, which is asked again when the server refuses a field that can be done without."""
         while True:
             try:
-                async for chunk in ask(self._found):
-                    yield chunk
+                async with aclosing(ask(self._found)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
                 return
             except BadRequest as error:
                 if not self._learn(error):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, cast
 
 from agent.errors import ConfigError
@@ -97,7 +97,7 @@ def _row(provider: str, name: str) -> Mapping[str, Any] | None:
 
 @cache
 def _table() -> dict[str, dict[str, dict[str, Any]]]:
-    text = files("agent.providers").joinpath("models.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("models.json").read_text(encoding="utf-8")
     return cast(dict[str, dict[str, dict[str, Any]]], json.loads(text)["models"])
 
 

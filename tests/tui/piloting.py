@@ -19,10 +19,11 @@ PATIENCE = 20
 
 
 @dataclass
-class Terminal:
+class Driven:
+    """An app with hands on its keys."""
+
     app: EbbApp
     pilot: Pilot[str]
-    sessions: FakeSessions
 
     @property
     def transcript(self) -> Transcript:
@@ -52,6 +53,11 @@ class Terminal:
     async def rests(self) -> None:
         """Waits until nothing runs and everything is drawn."""
         await self.until(lambda: not self.app.is_working)
+
+
+@dataclass
+class Terminal(Driven):
+    sessions: FakeSessions
 
 
 @asynccontextmanager

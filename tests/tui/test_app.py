@@ -361,11 +361,14 @@ async def test_quit_closes_the_session() -> None:
 async def test_control_characters_reach_no_sink() -> None:
     evil = "\x1b]52;c;x\x07[bold]no markup[/bold]\u202e"
     question = PermissionAsked("q", evil, evil, {"command": evil}, evil, evil, (evil,))
-    turn = [
+    turn: list[Event | Hold] = [
         TextDelta(evil),
         ToolStarted("1", evil, {"x": evil}),
         ToolFinished("1", evil, "failed", evil),
         Noticed(evil),
+        question,
+        QuestionAsked("w", evil, (evil,)),
+        DONE,
     ]
     session = FakeSession([turn], model=evil, mode=evil)
     async with terminal(session, infos=[Info("1", evil)], size=(120, 40)) as t:

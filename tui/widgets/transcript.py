@@ -58,6 +58,8 @@ class Transcript(ScrollView, can_focus=True):
         self._marked: Row | None = None
         self._kept: OrderedDict[int, Row] = OrderedDict()
         self._palette: Palette | None = None
+        self._base: Style | None = None
+        """The widget's own style, which is costly to ask for line by line."""
         self._inks: PaletteConsole | None = None
         self.greeting = Text()
         """What is shown before the first block."""
@@ -219,6 +221,7 @@ class Transcript(ScrollView, can_focus=True):
     def notify_style_update(self) -> None:
         """Called when a theme or a style has changed."""
         super().notify_style_update()
+        self._base = None
         palette = palette_of(self.app.theme_variables)
         if palette != self._palette:
             self._palette = palette
@@ -241,7 +244,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
-        width, base = self.size.width, self.rich_style
+        width, base = self.size.width, self._base or self.rich_style
+        self._base = base
         if not self._rows:
             return self._greeting_line(y, width, base)
         y += self.scroll_offset.y

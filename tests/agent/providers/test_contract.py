@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -342,3 +342,27 @@ async def test_the_body_is_the_stored_one_on_both_wires(adapter: Adapter, wire: 
 def ordered(body: dict[str, object]) -> dict[str, str]:
     """The body as texts, which keep the order of keys; at the top level the order is free."""
     return {name: json.dumps(value) for name, value in body.items()}
+
+
+async def test_an_error_in_the_place_of_a_stream(adapter: Adapter, wire: Library) -> None:
+    """Some servers answer 200 and say in the body that it is not."""
+    error = await fails(adapter, wire, Turn(whole={"error": "prompt is too long: 213 tokens > 200 maximum"}))
+    assert isinstance(error, ContextOverflow)
+    assert error.size == 213
+
+
+async def test_a_stream_may_be_left_at_any_point(adapter: Adapter, wire: Library) -> None:
+    with FakeProvider([Turn(text="half of it", fault="hang")]) as server:
+        async with provider_at(adapter, wire, server.url) as provider:
+            stream = provider.stream(hello())
+            assert isinstance(await anext(stream), TextChunk)
+            assert isinstance(stream, AsyncGenerator)
+            await stream.aclose()
+            assert await asyncio.to_thread(server.wait_gone)
+
+
+@pytest.mark.parametrize("key", ["sk-ä", "sk-a\n", " sk-a", "sk-a\x00b"])
+def test_a_key_that_cannot_be_sent_is_refused_at_once(adapter: Adapter, wire: Library, key: str) -> None:
+    with pytest.raises(AuthFailed) as caught:
+        adapter.make(adapter.facts, WINDOW, endpoint_of(adapter, "http://127.0.0.1", key=key), wire)
+    assert key.strip() not in str(caught.value)

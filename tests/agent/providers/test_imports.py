@@ -15,7 +15,8 @@ from agent.providers.registry import facts_for
 early = set(sys.modules)
 
 async def main(url):
-    provider = Anthropic(facts_for("anthropic", "claude-opus-4-5"), Window(200_000, 8_192), Endpoint(url, "key"), "http")
+    facts = facts_for("anthropic", "claude-opus-4-5")
+    provider = Anthropic(facts, Window(200_000, 8_192), Endpoint(url, "key"), "http")
     request = Request("", (User((Text("hi"),)),), (), 100, "s")
     chunks = [chunk async for chunk in provider.stream(request)]
     await provider.close()

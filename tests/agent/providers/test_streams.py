@@ -331,3 +331,11 @@ def test_a_frame_that_is_no_object_is_a_cut_stream() -> None:
     for text in ("[1]", "7", '{"a', "[" * 100_000):
         with pytest.raises(StreamCut):
             parse_event(text, ORIGIN)
+
+
+def test_half_a_character_in_a_native_item_is_mended() -> None:
+    item: Json = {"type": "message", "content": [{"type": "output_text", "text": "half \ud83d", "annotations": []}]}
+    events: list[Json] = [{"type": "response.completed", "response": {"output": [item]}}]
+    part = reply_of(events, openai_responses.Decoder(ORIGIN)).message.parts[0]
+    mended = {"type": "output_text", "text": "half \ufffd", "annotations": []}
+    assert part == Text("half \ufffd", {"type": "message", "content": [mended]})

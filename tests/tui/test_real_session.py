@@ -1,0 +1,134 @@
+"""The app on the real session, with real tools and a scripted model."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agent.compose import Sessions
+from agent.config import load_config
+from agent.messages import User
+from tests.tui.piloting import Driven
+from tui.app import EbbApp
+from tui.screens.permission import PermissionScreen
+from tui.screens.question import QuestionScreen
+from tui.transcript import AnswerText, Call, Failure, Notice
+
+Reply = dict[str, object]
+
+
+def calls(name: str, **arguments: object) -> Reply:
+    return {"calls": [{"name": name, "arguments": arguments}]}
+
+
+@asynccontextmanager
+async def working(tmp_path: Path, *replies: Reply, resume: str | None = None) -> AsyncIterator[Driven]:
+    """The app in a project with `calc.py`, on a model that gives these replies."""
+    project = tmp_path / "project"
+    project.mkdir(exist_ok=True)
+    (project / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"reply": replies}))
+    environment = {"EBB_HOME": str(tmp_path / "home")}
+    config = load_config(project, environment, {"agent.model": f"scripted/{script}"})
+    sessions = Sessions(config, project, environment, interactive=True)
+    app = EbbApp(sessions, resume=resume, guard=0.0)
+    try:
+        async with app.run_test(size=(80, 24)) as pilot:
+            driven = Driven(app, pilot)
+            await driven.rests()
+            yield driven
+    finally:
+        await sessions.close()
+
+
+def call_of(t: Driven, number: int = 0) -> Call:
+    return [block for block in t.app.talk.view.blocks if isinstance(block, Call)][number]
+
+
+async def test_an_edit_that_is_allowed_happens(tmp_path: Path) -> None:
+    edit = calls("edit", path="calc.py", old="a - b", new="a + b")
+    async with working(tmp_path, calls("read", path="calc.py"), edit, {"text": "Done."}) as t:
+        await t.type("fix it")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.pilot.press("y")
+        await t.shows("Done.")
+        await t.rests()
+        assert (call_of(t, 1).status, call_of(t, 1).changed) == ("done", ("calc.py",))
+        assert "a + b" in (tmp_path / "project" / "calc.py").read_text()
+
+
+async def test_a_denial_tells_the_model_why(tmp_path: Path) -> None:
+    async with working(tmp_path, calls("bash", command="echo hi"), {"text": "Then not."}) as t:
+        await t.type("go")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.pilot.press("d", "w", "h", "y", "enter")
+        await t.shows("Then not.")
+        await t.rests()
+        assert call_of(t).status == "denied"
+        assert "denied by the user: why" in call_of(t).text
+        assert len([block for block in t.app.talk.view.blocks if isinstance(block, Call)]) == 1
+
+
+async def test_esc_stops_a_command_that_runs(tmp_path: Path) -> None:
+    async with working(tmp_path, calls("bash", command="echo started; sleep 600"), {"text": "never"}) as t:
+        await t.type("go")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.pilot.press("y")
+        await t.shows("│ started")
+        await t.pilot.press("escape")
+        await t.rests()
+        assert call_of(t).status == "interrupted"
+        assert t.app.talk.view.blocks[-1] == Notice("interrupted")
+
+
+async def test_the_model_asks_and_is_answered(tmp_path: Path) -> None:
+    asks = calls("ask_user", question="Which one?", options=["red", "blue"])
+    async with working(tmp_path, asks, {"text": "Good."}) as t:
+        await t.type("go")
+        await t.until(lambda: isinstance(t.app.screen, QuestionScreen))
+        await t.pilot.press("down", "enter")
+        await t.shows("Good.")
+        await t.rests()
+        assert "blue" in call_of(t).text
+
+
+async def test_a_turn_that_fails_says_what_to_do(tmp_path: Path) -> None:
+    async with working(tmp_path, {"error": "auth"}) as t:
+        await t.type("go")
+        await t.rests()
+        assert isinstance(t.app.talk.view.blocks[-1], Failure)
+
+
+async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
+    async with working(tmp_path, {"text": "The first answer."}) as t:
+        await t.type("remember me")
+        await t.shows("The first answer.")
+        await t.rests()
+        session = t.app.talk.session
+        assert session is not None
+        id = session.id
+    async with working(tmp_path, {"text": "The second answer."}, resume=id) as t:
+        await t.shows("The first answer.")
+        await t.type("and now?")
+        await t.shows("The second answer.")
+        await t.rests()
+        assert t.app.talk.session is not None
+        said = [message.text for message in t.app.talk.session.history.messages if isinstance(message, User)]
+        assert said == ["remember me", "and now?"]
+        await t.type("/model " + t.app.talk.session.model.replace("script.json", "other.json"))
+        await t.rests()
+        assert isinstance(t.app.talk.view.blocks[-1], Failure), "a model that is not there leaves the session open"
+        await t.type("/clear")
+        await t.rests()
+        assert t.app.talk.view.blocks == ()
+
+
+async def test_compacting_by_hand_says_what_it_did_or_why_not(tmp_path: Path) -> None:
+    async with working(tmp_path, {"text": "An answer."}, {"text": "summary", "when": "summar"}) as t:
+        await t.type("hello")
+        await t.shows("An answer.")
+        await t.rests()
+        await t.type("/compact the parser")
+        await t.rests()
+        assert not isinstance(t.app.talk.view.blocks[-1], AnswerText)
