@@ -108,7 +108,7 @@ class AnswerPainter:
 
 def _said(text: str, width: int, console: PaletteConsole) -> list[Line]:
     palette = console.palette
-    words = Text(visible(text).expandtabs(4).strip("\n"), palette.text, end="")
+    words = Text(visible(_middle_cut(text)).expandtabs(4).strip("\n"), palette.text, end="")
     lines = []
     for index, line in enumerate(console.lines(words, max(1, width - MARGIN - 1))):
         mark = Segment("› " if index == 0 else "  ", palette.accent)
@@ -136,7 +136,7 @@ def _summary(text: str, opened: bool, width: int, console: PaletteConsole) -> li
 
 
 def _note(mark: str, text: str, ink: Style, style: Style, width: int, console: PaletteConsole) -> list[Line]:
-    words = Text(visible(text).expandtabs(4).strip("\n"), style, end="")
+    words = Text(visible(_middle_cut(text)).expandtabs(4).strip("\n"), style, end="")
     lines = console.lines(words, max(1, width - MARGIN))
     return [[Segment(f"{mark} " if index == 0 else "  ", ink), *line] for index, line in enumerate(lines)]
 

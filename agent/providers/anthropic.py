@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent.context.budget import Window
@@ -71,7 +71,7 @@ class Anthropic:
     ) -> None:
         self.facts = facts
         self.window = window
-        self._origin = Origin(facts.id, endpoint)
+        self._origin = Origin(facts.id, replace(endpoint, base_url=root(endpoint)))
         self._wire: Wire = http_wire(self._origin) if wire == "http" else sdk_wire(self._origin)
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
@@ -94,7 +94,7 @@ def key_headers(endpoint: Endpoint) -> dict[str, str]:
 def http_wire(origin: Origin) -> Wire:
     headers = {"accept": "text/event-stream", "anthropic-version": VERSION}
     headers |= bearer(origin.endpoint) | key_headers(origin.endpoint)
-    return HttpWire(origin, f"{root(origin.endpoint)}/v1/messages", headers)
+    return HttpWire(origin, f"{origin.endpoint.base_url}/v1/messages", headers)
 
 
 def sdk_wire(origin: Origin) -> Wire:
@@ -109,7 +109,7 @@ def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
     """The SDK's client. Without a key it looks for credentials of its own, but only for Anthropic's own server."""
     import anthropic  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
 
-    endpoint, ours = origin.endpoint, root(origin.endpoint) == ORIGIN
+    endpoint, ours = origin.endpoint, origin.endpoint.base_url == ORIGIN
     headers: dict[str, Any] = dict(key_headers(endpoint))
     if not endpoint.key and not ours:
         headers["Authorization"] = anthropic.omit
@@ -117,7 +117,7 @@ def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
     client = anthropic.AsyncAnthropic(
         api_key=endpoint.key or (None if ours else "none"),
         default_headers=headers,
-        base_url=root(endpoint),
+        base_url=endpoint.base_url,
         max_retries=0,
         timeout=http_client.timeout,
         http_client=http_client,

@@ -50,7 +50,7 @@ class Ollama:
     ) -> None:
         self.facts = facts
         self.window = window
-        self._origin = Origin(facts.id, endpoint)
+        self._origin = Origin(facts.id, replace(endpoint, base_url=root(endpoint)))
         self._wire: Wire = http_wire(self._origin) if wire == "http" else SdkWire(self._origin)
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
@@ -63,9 +63,10 @@ class Ollama:
 
 async def live_facts(endpoint: Endpoint, facts: ModelFacts, set_window: int | None = None) -> ModelFacts:
     """What the server knows of the model, over what was known before. A server that does not say changes nothing."""
-    origin = Origin(facts.id, replace(endpoint, timeout=LIVE_TIMEOUT, connect_timeout=LIVE_TIMEOUT))
+    url = root(endpoint)
+    origin = Origin(facts.id, replace(endpoint, base_url=url, timeout=LIVE_TIMEOUT, connect_timeout=LIVE_TIMEOUT))
     try:
-        shown = await post_json(origin, f"{root(endpoint)}/api/show", bearer(endpoint), {"model": facts.name})
+        shown = await post_json(origin, f"{url}/api/show", bearer(endpoint), {"model": facts.name})
     except ProviderError:
         return facts  # an old server, or none: the first request says what is wrong
     info = shown.get("model_info")
@@ -93,7 +94,7 @@ def root(endpoint: Endpoint) -> str:
 
 
 def http_wire(origin: Origin) -> Wire:
-    return HttpWire(origin, f"{root(origin.endpoint)}/api/chat", bearer(origin.endpoint), NdjsonReader)
+    return HttpWire(origin, f"{origin.endpoint.base_url}/api/chat", bearer(origin.endpoint), NdjsonReader)
 
 
 def body(request: Request, facts: ModelFacts, window: int) -> Json:
@@ -277,7 +278,7 @@ def make_client(origin: Origin) -> "ollama.AsyncClient":
         return request
 
     return ollama.AsyncClient(
-        host=root(endpoint),
+        host=endpoint.base_url,
         auth=authorize,
         follow_redirects=False,
         timeout=httpx.Timeout(endpoint.timeout, connect=endpoint.connect_timeout),

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from textual.events import Paste
 from textual.screen import Screen
 
 from agent.errors import AuthFailed
@@ -404,3 +405,44 @@ async def test_a_call_that_runs_shows_the_end_of_its_output() -> None:
         await t.type("go")
         await t.shows("○ bash  make")
         assert isinstance(t.app.talk.view.blocks[-1], Call)
+
+
+@pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light", "solarized-light"])
+async def test_other_themes_can_draw_everything(theme: str) -> None:
+    turn: list[Event | Hold] = [
+        TextDelta(
+            "# Title\n\n`code` and [link](http://example.org)\n\n```python\nx = 1  # note\n```\n\n> quote\n\n---\n"
+        ),
+        QUESTION,
+        DONE,
+    ]
+    async with terminal(FakeSession([turn])) as t:
+        t.app.theme = theme
+        await t.type("go")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        assert "Title" in t.transcript.visible_text()
+        await t.pilot.press("n")
+        await t.rests()
+
+
+async def test_a_storm_of_sizes_breaks_nothing() -> None:
+    async with terminal(FakeSession([[TextDelta("日本語 " * 40), QUESTION, DONE]], history=conversation(30))) as t:
+        await t.type("go")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        for size in ((10, 4), (1, 1), (200, 60), (3, 50), (80, 2), (80, 24)):
+            await t.pilot.resize_terminal(*size)
+            await t.pilot.pause()
+        await t.pilot.press("y")
+        await t.rests()
+        for size in ((10, 4), (1, 1), (200, 60), (80, 24)):
+            await t.pilot.resize_terminal(*size)
+            await t.pilot.press("pageup", "slash", "f1", "escape", "backspace")
+        assert "日本語" in t.transcript.visible_text() or not t.transcript.following
+
+
+async def test_what_is_pasted_hides_nothing() -> None:
+    session = FakeSession()
+    async with terminal(session) as t:
+        t.app.post_message(Paste("one\r\ntwo\x1b[2J\u202e"))
+        await t.until(lambda: t.prompt.text)
+        assert t.prompt.text == "one\ntwo␛[2J�"

@@ -68,7 +68,11 @@ class Prompt(TextArea):
         """Pasted text arrives as it will be sent: nothing in it hides from the user."""
         event.prevent_default()
         event.stop()
-        self.replace(visible(event.text.replace("\r", "\n")), *self.selection, maintain_selection_offset=False)
+        self.replace(
+            visible(event.text.replace("\r\n", "\n").replace("\r", "\n")),
+            *self.selection,
+            maintain_selection_offset=False,
+        )
 
     async def _on_key(self, event: events.Key) -> None:
         if self._handles(event.key):
