@@ -7,6 +7,7 @@ import os
 import select
 import stat
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(arguments)
     except AgentError as error:
+        if "--debug" in arguments:
+            traceback.print_exc()
         print(f"ebb: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
@@ -73,9 +76,13 @@ def _terminal(options: argparse.Namespace) -> int:
     async def run() -> str | None:
         try:
             resume, word = await _resumed(options, sessions)
-            first = " ".join([word, *options.words] if word else options.words)
+            first = " ".join([word, *options.words] if word else options.words) or None
+            choose = options.pick == ""
+            # Opened before the screen is: what cannot be opened is one sentence and an exit code.
+            session = None if choose else await sessions.open(resume)
             history = config.folders.data / "history"
-            return await EbbApp(sessions, history_file=history, resume=resume, first_message=first or None).run_async()
+            app = EbbApp(sessions, history_file=history, session=session, choose=choose, first_message=first)
+            return await app.run_async()
         finally:
             await sessions.close()
 

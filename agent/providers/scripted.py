@@ -21,7 +21,7 @@ taken as the JSON that the model wrote, and need not parse.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -43,6 +43,7 @@ from agent.errors import (
 )
 from agent.messages import Assistant, AssistantPart, Reasoning, StopReason, Text, ToolCall, Usage, User
 from agent.providers.base import CallChunk, Chunk, ModelFacts, Prices, ReasoningChunk, Reply, Request, TextChunk
+from agent.providers.decoding import make_reply
 
 _ERRORS: dict[str, type[ProviderError]] = {
     kind.code: kind
@@ -200,13 +201,11 @@ class Scripted:
             parts.append(Reasoning(reply.reasoning, {"type": "reasoning", "text": reply.reasoning}))
         if reply.text:
             parts.append(Text(reply.text))
-        message = Assistant((*parts, *calls), self.facts.id)
+        whole = make_reply([*parts, *calls], self.facts.id, Usage(), reply.stop or "end")
         if reply.usage is not None:
-            usage = Usage(**reply.usage)
-        else:
-            prompt = estimate_text(request.system) + estimate_tools(request.tools) + estimate_messages(request.messages)
-            usage = Usage(input=prompt, output=estimate_messages([message]))
-        return Reply(message, usage, reply.stop or ("calls" if calls else "end"))
+            return replace(whole, usage=Usage(**reply.usage))
+        prompt = estimate_text(request.system) + estimate_tools(request.tools) + estimate_messages(request.messages)
+        return replace(whole, usage=Usage(input=prompt, output=estimate_messages([whole.message])))
 
 
 def _parsed(source: str) -> tuple[Mapping[str, object], str]:

@@ -32,7 +32,7 @@ from agent.providers.scripted import Scripted
 from agent.recorder import Recorder, StoreThread
 from agent.session import Parts, Session
 from store.sessions import SessionRow, SessionStore
-from tools.base import Arguments, Result, Workspace
+from tools.base import Arguments, Effect, Result, Workspace
 from tools.catalog import builtin_tools
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/script", "ask", 1.0, 1.0)
@@ -74,8 +74,10 @@ class Home:
 class Broken:
     """A tool with a bug."""
 
-    name, description, effect = "broken", "Fails.", "none"
+    name = "broken"
+    description = "Fails."
     schema: Mapping[str, object] = {"type": "object"}
+    effect: Effect = "none"
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()
@@ -136,6 +138,14 @@ async def test_reads_run_side_by_side_and_answers_keep_the_order_of_the_calls(ho
     assert order[:2] == [(ToolStarted, "read")] * 2
     assert [o.call_id.split("-")[1] for o in outputs_of(session)] == ["1", "2", "3", "4"]
     assert [o.status for o in outputs_of(session)] == ["done"] * 4
+    await session.close()
+
+
+async def test_calls_with_the_same_id_are_told_apart(home: Home) -> None:
+    twice = [{**call("todo", items=[]), "id": "c"}, {**call("nope"), "id": "c"}]
+    session = await home.open(Scripted.of({"calls": twice}, {"text": "ok"}))
+    await events_of(session)
+    assert [(o.call_id, o.status) for o in outputs_of(session)] == [("c", "done"), ("c-2", "failed")]
     await session.close()
 
 
