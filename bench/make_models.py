@@ -1,7 +1,7 @@
 """Makes agent/providers/models.json from LiteLLM's table of models. Run by hand when models or prices change:
 
-pip download litellm --no-deps -d /tmp/litellm && unzip -o /tmp/litellm/*.whl -d /tmp/litellm
-python -m bench.make_models /tmp/litellm/litellm/model_prices_and_context_window_backup.json 1.109.1
+pip download litellm --no-deps -d build && unzip -o build/litellm-*.whl -d build
+python -m bench.make_models build/litellm/model_prices_and_context_window_backup.json 1.109.1
 """
 
 import json

@@ -389,25 +389,6 @@ class EbbApp(App[str]):
             self.push_screen(words, answered)
 
 
-async def run_terminal(
-    sessions: Sessions,
-    *,
-    resume: str | None = None,
-    choose: bool = False,
-    first_message: str | None = None,
-    history_file: Path | None = None,
-) -> int:
-    """Runs the terminal until the user leaves it, closes `sessions`, and returns the exit code."""
-    app = EbbApp(sessions, resume=resume, choose=choose, first_message=first_message, history_file=history_file)
-    try:
-        left = await app.run_async()
-    finally:
-        await sessions.close()
-    if left is not None:
-        print(f"Go on with this session: ebb -r {left}")
-    return app.return_code or 0
-
-
 def _candidates(text: str) -> tuple[Candidate, ...]:
     return tuple(
         Candidate(f"/{command.name} " if command.hint else f"/{command.name}", command.usage, command.help, True)

@@ -124,7 +124,10 @@ Asked: TypeAlias = PermissionAsked | QuestionAsked
 
 @dataclass(frozen=True, slots=True)
 class View:
-    blocks: tuple[Block, ...] = ()
+    past: tuple[Block, ...] = ()
+    """What the turns before this one left. It is never touched again."""
+    turn: tuple[Block, ...] = ()
+    """The current turn, or the last one, with what was noticed since."""
     busy: bool = False
     activity: str = ""
     """What the session is doing, in one or two words, while it is busy."""
@@ -137,13 +140,15 @@ class View:
     window: int = 0
     cost: float | None = 0.0
     """US dollars, or None when the price of something in it is not known."""
-    turn_start: int = 0
-    """Where the blocks of the current turn begin."""
     step_start: int = 0
-    """Where the blocks of the current step begin."""
+    """Where in the turn the current step begins."""
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return self.past + self.turn
 
     def plus(self, *blocks: Block) -> "View":
-        return replace(self, blocks=self.blocks + blocks)
+        return replace(self, turn=self.turn + blocks)
 
 
 def advance(view: View, event: Event) -> View:
@@ -153,7 +158,7 @@ def advance(view: View, event: Event) -> View:
             return _turn_started(view, model, text)
         case StepStarted():
             settled = _settle_texts(view)
-            return replace(settled, busy=True, activity="thinking", step_start=len(settled.blocks))
+            return replace(settled, busy=True, activity="thinking", step_start=len(settled.turn))
         case ContextMeasured(used=used, window=window):
             return replace(view, used=used, window=window)
         case TextDelta(text=text):
@@ -197,10 +202,7 @@ def advance(view: View, event: Event) -> View:
 
 def view_of(conversation: Conversation) -> View:
     """What a resumed session shows. Calls that never got an output are shown as interrupted."""
-    view = View()
-    if conversation.summary:
-        view = view.plus(Summary(conversation.summary))
-    blocks: list[Block] = list(view.blocks)
+    blocks: list[Block] = [Summary(conversation.summary)] if conversation.summary else []
     calls: dict[str, int] = {}
     for message in conversation.messages:
         match message:
@@ -212,8 +214,7 @@ def view_of(conversation: Conversation) -> View:
                     if isinstance(block, Call):
                         calls[block.call_id] = len(blocks)
                     blocks.append(block)
-    count = len(blocks)
-    return replace(view, blocks=tuple(blocks), turn_start=count, step_start=count)
+    return View(past=tuple(blocks))
 
 
 def _user_blocks(message: User) -> tuple[Block, ...]:
@@ -254,45 +255,42 @@ def _assistant_blocks(message: Assistant) -> tuple[Block, ...]:
 
 def _turn_started(view: View, model: str, text: str) -> View:
     rested = _at_rest(view)
-    start = len(rested.blocks)
-    begun = replace(rested, busy=True, activity="thinking", model=model, turn_start=start, step_start=start + 1)
-    return begun.plus(UserText(text))
+    said = (UserText(text),)
+    return replace(rested, past=rested.blocks, turn=said, step_start=1, busy=True, activity="thinking", model=model)
 
 
 def _add_answer(view: View, text: str) -> View:
-    match view.blocks:
+    match view.turn:
         case (*_, AnswerText(text=before, streaming=True)):
-            return replace(view, blocks=(*view.blocks[:-1], AnswerText(before + text, streaming=True)))
+            return replace(view, turn=(*view.turn[:-1], AnswerText(before + text, streaming=True)))
         case _:
             return _settle_texts(view).plus(AnswerText(text, streaming=True))
 
 
 def _add_thought(view: View, text: str) -> View:
-    match view.blocks:
+    match view.turn:
         case (*_, Thought(text=before, streaming=True)):
-            return replace(view, blocks=(*view.blocks[:-1], Thought(before + text, streaming=True)))
+            return replace(view, turn=(*view.turn[:-1], Thought(before + text, streaming=True)))
         case _:
             return _settle_texts(view).plus(Thought(text, streaming=True))
 
 
 def _settle_texts(view: View) -> View:
-    """The view with nothing streaming any more. Only the current turn can have something that streams."""
-    turn = view.blocks[view.turn_start :]
-    if not any(isinstance(block, AnswerText | Thought) and block.streaming for block in turn):
+    """The view with nothing streaming any more."""
+    if not any(isinstance(block, AnswerText | Thought) and block.streaming for block in view.turn):
         return view
     settled = tuple(
         replace(block, streaming=False) if isinstance(block, AnswerText | Thought) and block.streaming else block
-        for block in turn
+        for block in view.turn
     )
-    return replace(view, blocks=view.blocks[: view.turn_start] + settled)
+    return replace(view, turn=settled)
 
 
 def _retry_scheduled(view: View, event: RetryScheduled) -> View:
-    kept = tuple(
-        block for block in view.blocks[view.step_start :] if not isinstance(block, AnswerText | Thought | Retry)
-    )
+    before, step = view.turn[: view.step_start], view.turn[view.step_start :]
+    kept = tuple(block for block in step if not isinstance(block, AnswerText | Thought | Retry))
     note = Retry(event.attempt, event.attempts, event.delay, event.reason)
-    return replace(view, blocks=(*view.blocks[: view.step_start], *kept, note), activity="waiting to try again")
+    return replace(view, turn=(*before, *kept, note), activity="waiting to try again")
 
 
 def _reply_finished(view: View, event: ReplyFinished) -> View:
@@ -307,10 +305,10 @@ def _change_call(
 ) -> View:
     """The view with this turn's last call of that id and one of these statuses changed, or added when there is none."""
     view = _settle_texts(view)
-    for index in range(len(view.blocks) - 1, view.turn_start - 1, -1):
-        block = view.blocks[index]
+    for index in range(len(view.turn) - 1, -1, -1):
+        block = view.turn[index]
         if isinstance(block, Call) and block.call_id == new.call_id and block.status in statuses:
-            return replace(view, blocks=(*view.blocks[:index], change(block), *view.blocks[index + 1 :]))
+            return replace(view, turn=(*view.turn[:index], change(block), *view.turn[index + 1 :]))
     return view.plus(change(new))
 
 
@@ -365,8 +363,7 @@ def _compacted(view: View, event: ContextCompacted) -> View:
 
 
 def _turn_finished(view: View, end: TurnEnd, text: str) -> View:
-    turn = view.blocks[view.turn_start :]
-    if text and not any(isinstance(block, AnswerText) for block in turn):
+    if text and not any(isinstance(block, AnswerText) for block in view.turn):
         view = view.plus(AnswerText(text))
     rested = _at_rest(view)
     match end:
@@ -387,7 +384,6 @@ def _at_rest(view: View) -> View:
         replace(block, status="interrupted")
         if isinstance(block, Call) and block.status in ("asking", "running")
         else block
-        for block in settled.blocks[settled.turn_start :]
+        for block in settled.turn
     )
-    blocks = settled.blocks[: settled.turn_start] + turn
-    return replace(settled, blocks=blocks, busy=False, activity="", asked=())
+    return replace(settled, turn=turn, busy=False, activity="", asked=())

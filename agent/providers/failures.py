@@ -23,6 +23,8 @@ from agent.errors import (
 )
 
 LONGEST_MESSAGE = 500
+SHORTEST_KEY = 8
+"""A shorter one is a stand-in such as `none`, which is no secret and may be part of any word."""
 
 KINDS: dict[str, type[ProviderError]] = {
     "authentication_error": AuthFailed,
@@ -263,7 +265,7 @@ MESSAGE_FIELDS = ("message", "error", "detail", "msg", "raw", "error_description
 
 def tidy(text: str, key: str | None = None, longest: int = LONGEST_MESSAGE) -> str:
     """A server's text on one line, without control characters and keys, and not long."""
-    if key:
+    if key and len(key) >= SHORTEST_KEY:
         text = text.replace(key, "***")
     line = " ".join(_UNSEEN.sub(" ", _SECRET.sub("***", text)).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"

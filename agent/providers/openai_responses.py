@@ -197,9 +197,9 @@ class Decoder:
     finished: bool = False
     _items: dict[int, Json] = field(default_factory=dict)
     """Whole items by place in the output."""
-    _calls: dict[int, str] = field(default_factory=dict)
-    """Names of the calls that have begun, by place in the output."""
-    _sizes: dict[int, int] = field(default_factory=dict)
+    _calls: dict[int | str, str] = field(default_factory=dict)
+    """Names of the calls that have begun, by place in the output, or by id where the server names no place."""
+    _sizes: dict[int | str, int] = field(default_factory=dict)
     _response: Json = field(default_factory=dict)
 
     @property
@@ -215,12 +215,15 @@ class Decoder:
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
                 yield ReasoningChunk("\n\n")
             case "response.output_item.added" if event["item"]["type"] == "function_call":
-                self._calls[event["output_index"]] = event["item"]["name"]
-                yield self._call_chunk(event["output_index"], "")
-            case "response.function_call_arguments.delta" if event["output_index"] in self._calls:
-                yield self._call_chunk(event["output_index"], event["delta"])
+                place = event.get("output_index", event["item"].get("id"))
+                self._calls[place] = event["item"]["name"]
+                yield self._call_chunk(place, "")
+            case "response.function_call_arguments.delta":
+                place = event.get("output_index", event.get("item_id"))
+                if place in self._calls:
+                    yield self._call_chunk(place, event["delta"])
             case "response.output_item.done":
-                self._items[event["output_index"]] = event["item"]
+                self._items[event.get("output_index", len(self._items))] = event["item"]
             case "response.completed" | "response.incomplete":
                 self._response = event["response"]
                 self.finished = True
@@ -234,9 +237,9 @@ class Decoder:
         usage = self._response.get("usage") or {}
         return make_reply([_part(item) for item in items], self.origin.model, read_usage(usage), self._stop(items))
 
-    def _call_chunk(self, index: int, piece: str) -> CallChunk:
-        self._sizes[index] = self._sizes.get(index, 0) + len(piece)
-        return CallChunk(list(self._calls).index(index), clean(self._calls[index]), self._sizes[index])
+    def _call_chunk(self, place: int | str, piece: str) -> CallChunk:
+        self._sizes[place] = self._sizes.get(place, 0) + len(piece)
+        return CallChunk(list(self._calls).index(place), clean(self._calls[place]), self._sizes[place])
 
     def _stop(self, items: Sequence[Json]) -> StopReason:
         details = self._response.get("incomplete_details") or {}

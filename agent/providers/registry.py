@@ -72,6 +72,8 @@ def with_live(
     The window is what the user set, or the usual one of a local model, but never more than the model has.
     """
     sources = dict(facts.sources)
+    if set_window is None and sources.get("context_window") == "config":
+        set_window = facts.context_window
     if longest is not None and longest > 0:
         facts = replace(facts, context_window=min(longest, set_window or OLLAMA_WINDOW), known=True)
         sources["context_window"] = "live" if set_window is None or longest < set_window else "config"

@@ -18,8 +18,9 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
-from tests.tui.doubles import FakeSession, Hold, Info, conversation, measured
-from tests.tui.piloting import terminal
+from tests.tui.doubles import FakeSession, FakeSessions, Hold, Info, conversation, measured
+from tests.tui.piloting import Terminal, terminal
+from tui.app import EbbApp
 from tui.screens.help import HelpScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.picker import Picker
@@ -131,6 +132,37 @@ async def test_denial_with_a_word() -> None:
         await t.pilot.press("d", "n", "o", "y", "enter")
         await t.rests()
         assert session.answers == {"q": Decision("deny", note="noy")}
+
+
+async def test_a_word_that_was_not_meant_is_taken_back() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.pilot.press("d", "n", "o", "escape", "y")
+        await t.rests()
+        assert session.answers == {"q": Decision("allow")}
+
+
+async def test_quitting_works_while_a_question_is_open() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.pilot.press("ctrl+c", "ctrl+c")
+        await t.until(lambda: session.closed)
+        assert session.answers == {}
+
+
+async def test_a_session_is_picked_before_the_first_message() -> None:
+    sessions = FakeSessions([FakeSession(id="old1", history=conversation(1))], (Info("old1", "parser work"),))
+    app = EbbApp(sessions, choose=True, guard=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = Terminal(app, pilot, sessions)
+        await t.until(lambda: isinstance(app.screen, Picker))
+        await pilot.press("enter")
+        await t.shows("Answer 0.")
+        assert sessions.opened == [("old1", None)]
 
 
 async def test_esc_denies() -> None:

@@ -45,7 +45,7 @@ from tui.transcript import (
 )
 
 BEGIN = (TurnStarted("s", "m", "go"), StepStarted(1))
-BUSY = View((UserText("go"),), busy=True, activity="thinking", model="m", turn_start=0, step_start=1)
+BUSY = View(turn=(UserText("go"),), busy=True, activity="thinking", model="m", step_start=1)
 
 
 def after(*events: Event) -> View:
@@ -60,10 +60,16 @@ def test_a_turn_begins_with_what_the_user_said() -> None:
     assert after() == BUSY
 
 
+def test_another_turn_leaves_the_past_alone() -> None:
+    first = after(TextDelta("hello"), TurnFinished("answered", "hello"))
+    second = advance(first, TurnStarted("s", "m", "more"))
+    assert (second.past, second.turn) == (first.blocks, (UserText("more"),))
+
+
 def test_a_streamed_answer_grows_in_one_block_and_settles() -> None:
     assert blocks_after(TextDelta("he"), TextDelta("llo")) == (AnswerText("hello", streaming=True),)
     assert after(TextDelta("he"), TextDelta("llo"), TurnFinished("answered", "hello")) == View(
-        (UserText("go"), AnswerText("hello")), model="m", step_start=1
+        turn=(UserText("go"), AnswerText("hello")), model="m", step_start=1
     )
 
 
@@ -145,7 +151,7 @@ def test_a_question_waits_until_it_is_answered() -> None:
 def test_an_interrupted_turn_leaves_nothing_running() -> None:
     view = after(QUESTION, ToolStarted("2", "bash", {}), TextDelta("so"), TurnFinished("interrupted", "so"))
     assert view == View(
-        (
+        turn=(
             UserText("go"),
             Call("1", "edit", {"path": "a"}, "interrupted", preview="-a\n+b"),
             Call("2", "bash", {}, "interrupted"),
@@ -201,8 +207,6 @@ def test_a_resumed_conversation_is_shown_whole() -> None:
             Call("1", "read", {"path": "a"}, "failed", text="text"),
             Call("2", "bash", {}, "interrupted"),
         ),
-        turn_start=6,
-        step_start=6,
     )
 
 
@@ -236,7 +240,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 @given(st.lists(EVENTS, max_size=30))
 def test_any_events_in_any_order_give_a_view(events: list[Event]) -> None:
     view = reduce(advance, events, View())
-    assert view.step_start <= len(view.blocks)
+    assert view.step_start <= max(1, len(view.turn))
     streaming = [block for block in view.blocks if isinstance(block, AnswerText | Thought) and block.streaming]
     assert streaming in ([], [view.blocks[-1]] if view.blocks else [])
     if not view.busy and events and isinstance(events[-1], TurnFinished | TurnFailed):

@@ -86,6 +86,10 @@ def test_a_long_and_hostile_message_is_tidied() -> None:
     assert len(str(error)) < 650
 
 
+def test_a_stand_in_for_a_key_is_no_secret() -> None:
+    assert "unknown parameter" in str(classify(400, {}, told("unknown parameter"), "p/m", key="k"))
+
+
 def test_an_error_in_a_stream_has_no_status() -> None:
     error = classify(200, {}, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "p/m")
     assert error.status is None

@@ -149,6 +149,7 @@ def test_the_table_is_small_and_whole() -> None:
 def test_a_live_window_is_never_more_than_the_model_has(longest: int, set_window: int | None, window: int) -> None:
     facts = facts_for("ollama", "qwen3", {"context_window": set_window} if set_window else {})
     assert with_live(facts, longest, ("completion",), set_window).context_window == window
+    assert with_live(facts, longest, ("completion",)).context_window == window
 
 
 async def test_a_server_says_what_its_model_can() -> None:

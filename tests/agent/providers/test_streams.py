@@ -101,6 +101,14 @@ def test_a_recorded_responses_stream(size: int) -> None:
     ]
 
 
+def test_a_responses_stream_without_places_in_the_output() -> None:
+    """As llama.cpp sends it."""
+    events = recorded("responses.sse", SseReader(), 100_000)
+    bare = [{name: value for name, value in event.items() if name != "output_index"} for event in events]
+    placed, unplaced = (list(decode(e, openai_responses.Decoder(ORIGIN), ORIGIN)) for e in (events, bare))
+    assert unplaced == placed
+
+
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 def test_a_recorded_chat_stream(size: int) -> None:
     chunks = list(decode(recorded("chat.sse", SseReader(), size), openai_chat.Decoder(ORIGIN), ORIGIN))
