@@ -11,8 +11,6 @@ from datetime import date
 from pathlib import Path
 from typing import Literal
 
-from tools.catalog import builtin_tools
-
 from agent.config import PROVIDERS, Config
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import load_instructions
@@ -28,6 +26,7 @@ from store.errors import StoreError
 from store.locks import SessionLock
 from store.sessions import SessionRow, SessionStore
 from tools.base import Workspace
+from tools.catalog import builtin_tools
 
 WireName = Literal["sdk", "http"]
 
@@ -235,6 +234,5 @@ async def _adapter(name: str, facts: ModelFacts, endpoint: Endpoint, wire: WireN
         case _:
             from agent.providers.ollama import Ollama, live_facts  # noqa: PLC0415  # deferred: one adapter a run
 
-            set_window = config.context_window or config.provider(name).context_window
-            facts = await live_facts(endpoint, facts, set_window)
+            facts = await live_facts(endpoint, facts)
             return Ollama(facts, find_window(facts, config), endpoint, wire)

@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from tools.paths import display
-
 from agent.events import CallDenied, Decision, Event, PermissionAsked, ToolFinished, ToolProgress, ToolStarted
 from agent.interrupt import Interrupt
 from agent.messages import Image, OutputStatus, ToolCall, ToolOutput
 from agent.permissions import Asked, Policy, Ruling, decide, parse_rule
 from tools.base import Previews, Result, Tool, ToolError, Workspace
+from tools.paths import display
 from tools.schema import check
 
 Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]

@@ -140,6 +140,10 @@ class Session:
         """US dollars so far; None when the price of any request was not known."""
         return self._spent.cost
 
+    async def prepare(self) -> None:
+        """Loads what the first turn needs, in the background of whatever the front end does meanwhile."""
+        await self._parts.provider.prepare()
+
     async def send(self, text: str, images: Sequence[Image] = ()) -> AsyncIterator[Event]:
         """The events of a turn, from `TurnStarted` to `TurnFinished` or `TurnFailed`. Leaving the loop early ends the
         turn as an interruption does."""

@@ -77,6 +77,9 @@ class Anthropic:
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
         return converse(self._wire, body(request, self.facts), Decoder(self._origin), self._origin)
 
+    async def prepare(self) -> None:
+        await self._wire.prepare()
+
     async def close(self) -> None:
         await self._wire.close()
 

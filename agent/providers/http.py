@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
@@ -27,6 +28,10 @@ class Wire(Protocol):
 
     def events(self, body: Json) -> AsyncGenerator[Json, None]:
         """The events of one answer. Raises only `ProviderError`."""
+        ...
+
+    async def prepare(self) -> None:
+        """Loads the libraries that the first request needs, in a thread."""
         ...
 
     async def close(self) -> None: ...
@@ -152,6 +157,9 @@ class HttpWire:
         self._headers = {"user-agent": "ebbtide", "content-type": "application/json", **headers}
         self._reader = reader
         self._client: httpx2.AsyncClient | None = None
+
+    async def prepare(self) -> None:
+        await asyncio.to_thread(import_module, "httpx2")
 
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
         with translated(self._origin):

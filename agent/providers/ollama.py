@@ -57,6 +57,9 @@ class Ollama:
         content = body(request, self.facts, self.window.size)
         return converse(self._wire, content, Decoder(self._origin), self._origin)
 
+    async def prepare(self) -> None:
+        await self._wire.prepare()
+
     async def close(self) -> None:
         await self._wire.close()
 
@@ -248,9 +251,12 @@ class SdkWire:
         self._origin = origin
         self._client: ollama.AsyncClient | None = None
 
+    async def prepare(self) -> None:
+        await asyncio.to_thread(import_module, "ollama")
+
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
         if self._client is None:
-            await asyncio.to_thread(import_module, "ollama")
+            await self.prepare()
             self._client = make_client(self._origin)
         with translated(self._origin):
             # The SDK says it gives an iterator. It is a generator, which keeps its connection until it is closed.

@@ -74,6 +74,9 @@ class OpenAIChat:
 
         return self._quirks.stream(ask)
 
+    async def prepare(self) -> None:
+        await self._wire.prepare()
+
     async def close(self) -> None:
         await self._wire.close()
 

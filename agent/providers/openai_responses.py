@@ -65,6 +65,9 @@ class OpenAIResponses:
 
         return self._quirks.stream(ask)
 
+    async def prepare(self) -> None:
+        await self._wire.prepare()
+
     async def close(self) -> None:
         await self._wire.close()
 

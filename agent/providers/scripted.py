@@ -168,6 +168,9 @@ class Scripted:
             yield CallChunk(index, call.name, len(call.source))
         yield self._whole(request, reply, calls)
 
+    async def prepare(self) -> None:
+        """Nothing needs to be loaded."""
+
     async def close(self) -> None:
         """Nothing is open."""
 

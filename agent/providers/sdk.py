@@ -47,9 +47,12 @@ class SdkWire(Generic[C]):
         self._send = send
         self._client: C | None = None
 
+    async def prepare(self) -> None:
+        await asyncio.to_thread(import_module, self._package)
+
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
         if self._client is None:
-            await asyncio.to_thread(import_module, self._package)
+            await self.prepare()
             self._client = self._make_client(self._origin)
         with translated_sdk(self._package, self._origin):
             async with self._send(self._client, body) as response:

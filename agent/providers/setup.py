@@ -1,6 +1,7 @@
 """What a provider needs to be built, from the configuration: its address, its key, the window to work in. It knows no
 adapter and makes no connection."""
 
+import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -49,8 +50,12 @@ def find_window(facts: ModelFacts, config: Config) -> Window:
     """The window that a session works in, with its reserves. In a small window the reserves shrink with it."""
     size = facts.context_window
     output = config.max_output_tokens or min(facts.max_output_tokens, OUTPUT_TOKENS, size // 4)
+    output = min(output, facts.max_output_tokens)
+    if facts.max_input_tokens is not None:
+        # Some windows are larger than what a request may put into them.
+        size = min(size, facts.max_input_tokens + output)
     buffer = min(config.context_window_buffer_tokens, size // 8)
-    return Window(size, min(output, facts.max_output_tokens), buffer, config.compact_trigger, config.hard_block)
+    return Window(size, output, buffer, config.compact_trigger, config.hard_block)
 
 
 def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:
@@ -63,7 +68,8 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
     if settings.base_url:
         url, source = settings.base_url, f"`providers.{name}.base_url`"
     if name == "ollama" and "://" not in url:
-        url = f"http://{url}"
+        # As Ollama's own programs read OLLAMA_HOST: a bare host means its usual port, not that of HTTP.
+        url = f"http://{url}" if re.search(r":\d+$", url) else f"http://{url}:11434"
     host = _host(url, source)
     key_name = settings.api_key_env or _KEYS.get(name)
     key = environment.get(key_name) if key_name else None

@@ -25,6 +25,8 @@ def configured(folder: Path, *settings: str, flags: Mapping[str, object] | None 
         ("openai-chat", {"OPENAI_BASE_URL": "http://[::1]:1/v1"}, Endpoint("http://[::1]:1/v1")),
         ("ollama", {}, Endpoint("http://127.0.0.1:11434")),
         ("ollama", {"OLLAMA_HOST": "far:1234"}, Endpoint("http://far:1234")),
+        ("ollama", {"OLLAMA_HOST": "far"}, Endpoint("http://far:11434")),
+        ("ollama", {"OLLAMA_HOST": "https://far/ollama/"}, Endpoint("https://far/ollama")),
     ],
 )
 def test_the_environment_says_where_and_with_which_key(
@@ -74,18 +76,17 @@ def test_the_flag_wins_over_the_model_s_window_and_that_over_the_provider_s(tmp_
 
 
 @pytest.mark.parametrize(
-    ("size", "most", "expected"),
+    ("facts", "expected"),
     [
-        (200_000, 64_000, (200_000, 16_384, 8192)),
-        (200_000, 4096, (200_000, 4096, 8192)),
-        (8192, 8192, (8192, 2048, 1024)),
+        (ModelFacts("p", "m", 200_000, 64_000), Window(200_000, 16_384, 8192)),
+        (ModelFacts("p", "m", 200_000, 4096), Window(200_000, 4096, 8192)),
+        (ModelFacts("p", "m", 8192, 8192), Window(8192, 2048, 1024)),
+        (ModelFacts("p", "m", 400_000, 128_000, 272_000), Window(288_384, 16_384, 8192)),
+        (ModelFacts("p", "m", 400_000, 128_000, 399_000), Window(400_000, 16_384, 8192)),
     ],
 )
-def test_the_reserves_shrink_with_the_window(
-    size: int, most: int, expected: tuple[int, int, int], tmp_path: Path
-) -> None:
-    window = find_window(ModelFacts("p", "m", size, most), configured(tmp_path))
-    assert window == Window(*expected)
+def test_the_window_and_its_reserves_follow_what_is_known(facts: ModelFacts, expected: Window, tmp_path: Path) -> None:
+    assert find_window(facts, configured(tmp_path)) == expected
 
 
 def test_a_key_chooses_the_model_of_somebody_who_has_named_none() -> None:
