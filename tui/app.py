@@ -1,7 +1,7 @@
 """The terminal: widgets around one session. The app knows who is asked for what, and does none of it itself."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic, time
 from typing import ClassVar
@@ -16,7 +16,7 @@ from textual.widgets import Static
 from textual.worker import Worker, WorkerError
 
 from agent.errors import AgentError
-from agent.events import Decision, PermissionAsked
+from tui.asking import Asking
 from tui.commands import Invocation, Unknown, completions, parse
 from tui.history import History
 from tui.keys import KEYS
@@ -26,11 +26,8 @@ from tui.sanitise import visible_line
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.screens.help import HelpScreen
 from tui.screens.models import model_picker
-from tui.screens.permission import PermissionScreen
-from tui.screens.question import QuestionScreen
 from tui.screens.sessions import session_picker
 from tui.talk import Talk
-from tui.transcript import Asked
 from tui.widgets.completions import Candidate, Completions
 from tui.widgets.prompt import Prompt
 from tui.widgets.status import Shown, StatusLine
@@ -80,11 +77,9 @@ class EbbApp(App[str]):
         self.register_theme(CALM)
         self.theme = CALM.name
         self.talk = Talk(sessions, self._talk_changed)
+        self._asking = Asking(self, self.talk.answer, guard)
         self._given, self._resume, self._choose, self._model = session, resume, choose, model
         self._history = History(history_file)
-        self._guard = guard
-        self._question: PermissionScreen | QuestionScreen | None = None
-        self._answered: set[str] = set()
         self._flushed_at = 0.0
         self._flush_timer: Timer | None = None
         self._tick_timer: Timer | None = None
@@ -314,7 +309,7 @@ class EbbApp(App[str]):
         self.query_one(Transcript).show(view.blocks)
         self._keep_time(view.busy)
         self._show_status()
-        self._show_question(view.asked)
+        self._asking.show(view.asked)
 
     def _show_session(self) -> None:
         """Starts the transcript anew, at the end of what the session holds."""
@@ -360,33 +355,6 @@ class EbbApp(App[str]):
     def _unhint(self) -> None:
         self._hint = ""
         self._show_status()
-
-    def _show_question(self, asked: Sequence[Asked]) -> None:
-        """Puts the first open question on the screen, and takes away one that is answered or has become void."""
-        open_question = next((question for question in asked if question.id not in self._answered), None)
-        shown = self._question
-        if shown is not None and shown is self.screen and shown.question != open_question:
-            self._question = None
-            shown.dismiss(None)
-        if open_question is not None and self._question is None:
-            self._ask(open_question)
-
-    def _ask(self, question: Asked) -> None:
-        def answered(answer: Decision | str | None) -> None:
-            self._question = None
-            if answer is not None:
-                self._answered.add(question.id)
-                self.talk.answer(question.id, answer)
-            self._show_question(self.talk.view.asked)
-
-        if isinstance(question, PermissionAsked):
-            permission = PermissionScreen(question, self._guard)
-            self._question = permission
-            self.push_screen(permission, answered)
-        else:
-            words = QuestionScreen(question, self._guard)
-            self._question = words
-            self.push_screen(words, answered)
 
 
 def _candidates(text: str) -> tuple[Candidate, ...]:

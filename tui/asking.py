@@ -1,0 +1,52 @@
+"""The question that is on the screen. It knows which questions are open, not what hangs on their answers."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from textual.app import App
+
+from agent.events import Decision, PermissionAsked
+from tui.screens.permission import PermissionScreen
+from tui.screens.question import QuestionScreen
+from tui.transcript import Asked
+
+
+class Asking:
+    """Shows one open question after the other, and takes away what was answered elsewhere or has become void."""
+
+    def __init__(self, app: App[Any], answer: Callable[[str, Decision | str], None], guard: float) -> None:
+        self._app = app
+        self._answer = answer
+        self._guard = guard
+        self._shown: PermissionScreen | QuestionScreen | None = None
+        self._open: tuple[Asked, ...] = ()
+        self._answered: set[str] = set()
+        """Questions whose answer is on its way: they are open until the session says otherwise."""
+
+    def show(self, asked: Sequence[Asked]) -> None:
+        self._open = tuple(asked)
+        self._answered &= {question.id for question in asked}
+        due = next((question for question in asked if question.id not in self._answered), None)
+        shown = self._shown
+        if shown is not None and shown is self._app.screen and shown.question != due:
+            self._shown = None
+            shown.dismiss(None)
+        if due is not None and self._shown is None:
+            self._ask(due)
+
+    def _ask(self, question: Asked) -> None:
+        def answered(answer: Decision | str | None) -> None:
+            self._shown = None
+            if answer is not None:
+                self._answered.add(question.id)
+                self._answer(question.id, answer)
+            self.show(self._open)
+
+        if isinstance(question, PermissionAsked):
+            permission = PermissionScreen(question, self._guard)
+            self._shown = permission
+            self._app.push_screen(permission, answered)
+        else:
+            words = QuestionScreen(question, self._guard)
+            self._shown = words
+            self._app.push_screen(words, answered)
