@@ -62,7 +62,7 @@ class FakeProvider:
         self.connections = 0
         """How many connections clients have opened."""
         self.gone = threading.Event()
-        """Set when a client went away from an answer that hangs."""
+        """Set when a client went away from an answer before its end."""
         self._script = list(script)
         self._served = 0
         self._lock = threading.Lock()
@@ -150,7 +150,9 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is part of what is tested; anything else is a bug and is printed."""
-        if not isinstance(sys.exc_info()[1], OSError):
+        if isinstance(sys.exc_info()[1], OSError):
+            self.fake.gone.set()
+        else:
             super().handle_error(request, client_address)
 
     def drop_connections(self) -> None:

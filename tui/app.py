@@ -323,6 +323,9 @@ class EbbApp(App[str]):
             )
         transcript.restart(self.talk.view.blocks)
         self._show_status()
+        if session is not None:
+            # After the paint: an SDK takes long to load, and the user sees the prompt meanwhile.
+            self.call_after_refresh(self.run_worker, session.prepare(), group="aside")
 
     def _show_queue(self) -> None:
         palette = palette_of(self.theme_variables)

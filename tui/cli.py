@@ -73,7 +73,7 @@ def _terminal(options: argparse.Namespace) -> int:
     _, config = read_settings(options)
     sessions = open_sessions(options, interactive=True)
 
-    async def run() -> str | None:
+    async def run() -> tuple[str | None, int]:
         try:
             resume, word = await _resumed(options, sessions)
             first = " ".join([word, *options.words] if word else options.words) or None
@@ -82,14 +82,14 @@ def _terminal(options: argparse.Namespace) -> int:
             session = None if choose else await sessions.open(resume)
             history = config.folders.data / "history"
             app = EbbApp(sessions, history_file=history, session=session, choose=choose, first_message=first)
-            return await app.run_async()
+            return await app.run_async(), app.return_code or 0
         finally:
             await sessions.close()
 
-    left = asyncio.run(run())
+    left, code = asyncio.run(run())
     if left and not options.ephemeral:
         print(f"Go on with this session: ebb -r {left}")
-    return 0
+    return code
 
 
 async def _resumed(options: argparse.Namespace, sessions: "Sessions") -> tuple[str | None, str]:

@@ -37,6 +37,7 @@ def advance_pieces(pieces: tuple[Piece, ...], rest: str, gap: bool) -> tuple[tup
 
     `gap` says whether a blank line comes before `rest`; it is returned for the new rest.
     """
+    rest = rest.replace("\r\n", "\n").replace("\r", "\n")  # as the parser counts lines
     tokens = [token for token in PARSER.parse(rest) if token.level == 0 and token.map is not None]
     lines = rest.split("\n")
     starts = [token.map[0] for token in tokens if token.map is not None and token.nesting >= 0]

@@ -96,6 +96,9 @@ class FakeSession:
         if question in self._waiting:
             self._waiting[question].set()
 
+    async def prepare(self) -> None:
+        """Nothing needs to be loaded."""
+
     def interrupt(self) -> None:
         self.interrupted += 1
         self._stop.set()
