@@ -27,6 +27,7 @@ from agent.events import (
 from agent.messages import Usage
 from agent.session import Session
 from tools.schema import mismatches
+from tools.truncate import plain
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
 StopReason: TypeAlias = Literal[
@@ -218,7 +219,8 @@ def _print_outcome(outcome: Outcome, form: Format, out: TextIO, err: TextIO) -> 
         _print_line(out, outcome.as_json())
         return
     if outcome.result:
-        out.write(outcome.result.rstrip("\n") + "\n")
+        answer = plain(outcome.result) if out.isatty() else outcome.result  # a terminal obeys what a pipe only carries
+        out.write(answer.rstrip("\n") + "\n")
         out.flush()
     for call in outcome.denied:
         print(f"ebb: denied {call['tool']}: {call['rule']}", file=err)
