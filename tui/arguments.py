@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.errors import UsageError
+
 if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
     from agent.compose import Sessions
     from agent.config import Config
@@ -98,7 +100,6 @@ def open_sessions(options: argparse.Namespace, *, interactive: bool) -> "Session
 def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
     """The working folder and the configuration for it. Raises `UsageError`."""
     from agent.config import load_config  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
-    from agent.errors import UsageError  # noqa: PLC0415  # deferred likewise
 
     root = Path(options.cd).expanduser()
     if not root.is_dir():

@@ -12,12 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.errors import AgentError, UsageError
 from tui.arguments import ID_LENGTH, first_word, make_parser, open_sessions, read_settings, with_resume
 
 if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
     from agent.compose import Sessions
 
 SUBCOMMANDS = ("sessions", "config", "demo")
+RESERVED = ("context", "mcp", "doctor", "acp")
+"""Words that later versions take as subcommands, so that no script comes to rely on them as prompts."""
+
 _STDIN_WAIT = 2.0
 """Seconds to wait for the first byte of a pipe that may never say anything."""
 
@@ -25,8 +29,6 @@ _STDIN_WAIT = 2.0
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `ebb` with the arguments after the program's name; the exit code. Errors are one sentence on stderr."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    from agent.errors import AgentError  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
-
     try:
         return _dispatch(arguments)
     except AgentError as error:
@@ -46,6 +48,9 @@ def _dispatch(arguments: list[str]) -> int:
     first = first_word(arguments)
     if first is not None and arguments[first] in SUBCOMMANDS:
         return _subcommand(arguments[first], arguments[:first], arguments[first + 1 :])
+    if first is not None and arguments[first] in RESERVED:
+        word = arguments[first]
+        raise UsageError(f"there is no `ebb {word}` in this version; `ebb -- {word}` makes it a prompt")
     options = make_parser().parse_args(with_resume(arguments))
     if options.prompt is not None:
         return _headless(options)
@@ -68,6 +73,8 @@ def _headless(options: argparse.Namespace) -> int:
 
 
 def _terminal(options: argparse.Namespace) -> int:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("there is no terminal to draw in; write `ebb -p PROMPT` to get an answer without one")
     from tui.app import EbbApp  # noqa: PLC0415  # deferred: headless runs start without Textual
 
     _, config = read_settings(options)
@@ -103,8 +110,6 @@ async def _resumed(options: argparse.Namespace, sessions: "Sessions") -> tuple[s
 
 def _whole_prompt(prompt: str, words: Sequence[str]) -> str:
     """The prompt with what was piped in. Raises `UsageError` when there is nothing to ask."""
-    from agent.errors import UsageError  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
-
     parts = [*words] if prompt == "-" else [prompt, *words]
     if prompt == "-" or _has_piped_input():
         parts.append(sys.stdin.buffer.read().decode("utf-8", "replace"))
@@ -128,8 +133,6 @@ def _has_piped_input() -> bool:
 
 
 def _read_schema(name: str) -> dict[str, object]:
-    from agent.errors import UsageError  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
-
     try:
         schema = json.loads(Path(name).read_bytes())
     except OSError as error:
