@@ -3,6 +3,7 @@
 import itertools
 import secrets
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent.config import PROVIDERS, Config
+from agent.debug import Debug, is_asked_for
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import load_instructions
 from agent.messages import Message
@@ -107,8 +109,14 @@ class Sessions:
             limits=Limits(config.max_turns, config.max_cost),
             tail_tokens=min(config.tail_tokens, provider.window.effective // 5),
             effort=config.reasoning_effort,
+            debug=self._debug(),
             interactive=self._interactive,
         )
+
+    def _debug(self) -> Debug:
+        if not is_asked_for(self._environment):
+            return Debug()
+        return Debug(self._config.folders.logs / "context.jsonl", None if self._interactive else sys.stderr)
 
     def _chosen_model(self, row: SessionRow | None) -> str:
         if self._config.sources["agent.model"] == "command line" and self._config.model:

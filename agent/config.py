@@ -155,6 +155,7 @@ class Folders:
 
     config: Path
     data: Path
+    logs: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +206,11 @@ def find_folders(environment: Mapping[str, str]) -> Folders:
     home = environment.get("EBB_HOME")
     if home:
         root = Path(home).expanduser().absolute()
-        return Folders(root / "config", root / "data")
+        return Folders(root / "config", root / "data", root / "logs")
     import platformdirs  # noqa: PLC0415  # deferred: not needed when EBB_HOME says it
 
     dirs = platformdirs.PlatformDirs("ebbtide", appauthor=False)
-    return Folders(Path(dirs.user_config_dir), Path(dirs.user_data_dir))
+    return Folders(Path(dirs.user_config_dir), Path(dirs.user_data_dir), Path(dirs.user_log_dir))
 
 
 def find_project(folder: Path) -> Path:

@@ -68,7 +68,14 @@ class ToolOutput:
     """Where the full output is kept, when `text` is only part of it."""
 
 
-UserPart: TypeAlias = Text | Image | ToolOutput
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Told by the program, not said by the user. It is kept with its message, so that it stays the same bytes."""
+
+    text: str
+
+
+UserPart: TypeAlias = Text | Image | ToolOutput | Note
 AssistantPart: TypeAlias = Text | Reasoning | ToolCall | Opaque
 
 

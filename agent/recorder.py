@@ -19,6 +19,7 @@ from agent.messages import (
     Conversation,
     Image,
     Message,
+    Note,
     Opaque,
     Reasoning,
     Text,
@@ -195,9 +196,10 @@ def decode_message(row: MessageRow) -> Message:
         raise StoreFailed(f"message {row.position} of the session cannot be read: {error}", "corrupt") from error
 
 
-_PARTS: dict[str, type[Text | Image | Reasoning | Opaque | ToolCall | ToolOutput]] = {
+_PARTS: dict[str, type[Text | Image | Note | Reasoning | Opaque | ToolCall | ToolOutput]] = {
     "text": Text,
     "image": Image,
+    "note": Note,
     "reasoning": Reasoning,
     "opaque": Opaque,
     "call": ToolCall,
@@ -216,7 +218,7 @@ def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     kind = _PARTS[part["type"]]
     if kind is ToolOutput:
         fields["images"] = tuple(Image(**image) for image in fields.get("images", ()))
-    if kind in (Text, Reasoning, ToolOutput):
+    if kind in (Text, Note, Reasoning, ToolOutput):
         fields.setdefault("text", "")
     return kind(**fields)
 

@@ -4,12 +4,13 @@ back in; what happens is decided elsewhere."""
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.compaction import CompactResult
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
+from agent.debug import Debug
 from agent.errors import AgentError, StoreFailed
 from agent.events import (
     Decision,
@@ -59,6 +60,7 @@ class Parts:
     limits: Limits = Limits()  # noqa: RUF009  # a frozen value
     tail_tokens: int = 8000
     effort: str | None = None
+    debug: Debug = field(default_factory=Debug)
     interactive: bool = True
     """Whether somebody is there to answer questions."""
 
@@ -103,6 +105,7 @@ class Session:
             limits=parts.limits,
             tail_tokens=parts.tail_tokens,
             effort=parts.effort,
+            debug=parts.debug,
         )
 
     @property

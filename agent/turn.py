@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from agent.compaction import Compacted, compact
@@ -10,6 +10,7 @@ from agent.context.budget import measure
 from agent.context.offload import offload
 from agent.context.prompt import Instructions, Prompt, build_prompt
 from agent.context.select import ToolSpec, select_tools
+from agent.debug import Debug
 from agent.errors import ContextExhausted
 from agent.events import ContextMeasured, Event, StepStarted, TurnEnd
 from agent.execute import Hands, run_calls
@@ -47,6 +48,7 @@ class Env:
     limits: Limits = Limits()  # a frozen value
     tail_tokens: int = 8000
     effort: str | None = None
+    debug: Debug = field(default_factory=Debug)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 
 from agent.context.select import ToolSpec
-from agent.messages import Image, Message, Opaque, Reasoning, Text, ToolCall, ToolOutput
+from agent.messages import Image, Message, Note, Opaque, Reasoning, Text, ToolCall, ToolOutput
 
 LETTER, SIGN, OTHER, MESSAGE = 0.33, 0.6, 1.5, 12
 IMAGE = 1600
@@ -41,9 +41,9 @@ def estimate_tools(specs: Sequence[ToolSpec]) -> int:
     return sum(estimate_text(json.dumps([spec.name, spec.description, spec.schema])) for spec in specs)
 
 
-def _part(part: Text | Image | ToolOutput | Reasoning | ToolCall | Opaque) -> int:
+def _part(part: Text | Note | Image | ToolOutput | Reasoning | ToolCall | Opaque) -> int:
     match part:
-        case Text(text=text):
+        case Text(text=text) | Note(text=text):
             return estimate_text(text)
         case Image():
             return IMAGE

@@ -21,10 +21,15 @@ class Instructions:
     environment: str = ""
     project: str = ""
     """AGENT.md or AGENTS.md of the project and the user."""
+    memories: str = ""
+    skills: str = ""
+    """Names and one-line descriptions of the skills that may be read."""
 
     @property
     def text(self) -> str:
-        return "\n\n".join(section for section in (self.base, self.project, self.environment) if section)
+        return "\n\n".join(
+            section for section in (self.base, self.project, self.memories, self.skills, self.environment) if section
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from agent.messages import (
     AssistantPart,
     Image,
     Message,
+    Note,
     Opaque,
     Reasoning,
     StopReason,
@@ -202,7 +203,7 @@ def _user_blocks(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
     blocks = [_output(output, facts, ids) for output in message.outputs]
     for part in message.parts:
         match part:
-            case Text(text=text):
+            case Text(text=text) | Note(text=text):
                 blocks += [_text(text)] if text.strip() else []
             case Image():
                 blocks.append(_image(part, facts))

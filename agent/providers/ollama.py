@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from agent.context.budget import Window
 from agent.errors import ProviderError
-from agent.messages import Assistant, AssistantPart, Image, Reasoning, StopReason, Text, ToolCall, Usage, User
+from agent.messages import Assistant, AssistantPart, Image, Note, Reasoning, StopReason, Text, ToolCall, Usage, User
 from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
 from agent.providers.decoding import (
     NO_IMAGE,
@@ -179,7 +179,7 @@ def _user(message: User, facts: ModelFacts, names: Mapping[str, str]) -> list[Js
     ]
     images = [image for output in message.outputs for image in output.images]
     texts = [TOOL_IMAGES] if images else []
-    texts += [part.text for part in message.parts if isinstance(part, Text)]
+    texts += [part.text for part in message.parts if isinstance(part, Text | Note)]
     images += [part for part in message.parts if isinstance(part, Image)]
     if not takes_images(facts):
         texts += [NO_IMAGE] * len(images)

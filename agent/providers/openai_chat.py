@@ -12,6 +12,7 @@ from agent.messages import (
     AssistantPart,
     Image,
     Message,
+    Note,
     Reasoning,
     StopReason,
     Text,
@@ -141,7 +142,7 @@ def _user(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
     of_tools = [image for output in message.outputs for image in output.images]
     parts = [_text(TOOL_IMAGES)] if of_tools else []
     parts += [_image(image, facts) for image in of_tools]
-    parts += [_text(part.text) for part in message.parts if isinstance(part, Text) and part.text]
+    parts += [_text(part.text) for part in message.parts if isinstance(part, Text | Note) and part.text]
     parts += [_image(part, facts) for part in message.parts if isinstance(part, Image)]
     if all(part["type"] == "text" for part in parts):
         text = "\n".join(part["text"] for part in parts)  # what servers without images understand

@@ -12,6 +12,7 @@ from agent.messages import (
     AssistantPart,
     Image,
     Message,
+    Note,
     Opaque,
     Reasoning,
     StopReason,
@@ -141,7 +142,7 @@ def _user_items(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
     content: list[Json] = []
     for part in message.parts:
         match part:
-            case Text(text=text):
+            case Text(text=text) | Note(text=text):
                 content += [{"type": "input_text", "text": clean(text)}] if text else []
             case Image():
                 content.append(_image(part, facts))

@@ -8,6 +8,7 @@ from agent.messages import (
     Conversation,
     Image,
     Message,
+    Note,
     Opaque,
     OutputStatus,
     Reasoning,
@@ -27,6 +28,7 @@ values = st.recursive(
 )
 arguments = st.dictionaries(texts, values, max_size=3)
 natives = st.dictionaries(filled, values, min_size=1, max_size=3)
+notes = st.lists(st.builds(Note, filled), max_size=1)
 statuses: st.SearchStrategy[OutputStatus] = st.sampled_from(["done", "failed", "denied", "cancelled", "interrupted"])
 
 
@@ -60,6 +62,7 @@ def steps(draw: st.DrawFn, number: int, *, answered: bool = True) -> list[Messag
                     )
                     for index in range(count)
                 )
+                + tuple(draw(notes))
             )
         )
     return step
@@ -72,5 +75,5 @@ def conversations(draw: st.DrawFn, max_steps: int = 6) -> Conversation:
     for number in range(draw(st.integers(0, max_steps))):
         messages += draw(steps(number))
         if draw(st.booleans()):
-            messages.append(User((Text(draw(filled)),)))
+            messages.append(User((Text(draw(filled)), *draw(notes))))
     return Conversation(tuple(messages), draw(st.sampled_from(["", "what was before"])))

@@ -1,0 +1,129 @@
+"""What the context engine decides, as JSON lines, where `CONTEXT_DEBUG=true` asks for them.
+
+Each line has `topic`, `at` (UTC) and the fields of `TOPICS`. The file is the log folder's `context.jsonl`; a run
+without a terminal prints the same lines on standard error.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, TextIO, TypeAlias
+
+MAX_BYTES = 10_000_000
+"""At which the file becomes `context.jsonl.1`, and a new one is begun."""
+
+Topic: TypeAlias = Literal[
+    "context-guard/init-counters",
+    "context-guard/loop-init",
+    "context-guard/schema-estimate",
+    "context-guard/evaluate",
+    "context-guard/evaluate-target",
+    "context-guard/provider-eval",
+    "context-guard/build-metrics",
+    "context-guard/enforce",
+    "context/ingest",
+    "context/rent",
+    "context/mask",
+    "context/compact",
+    "context/emergency",
+    "context/prefix-drift",
+    "context/cache-break",
+    "context/estimate",
+    "context/resume",
+    "context/recall",
+    "context/final-turn",
+]
+
+_COUNTERS = ("currentCtxTokens", "pendingCtxTokens", "newCtxTokens", "schemaCtxTokens")
+
+TOPICS: Mapping[Topic, tuple[str, ...]] = {
+    "context-guard/init-counters": _COUNTERS,
+    "context-guard/loop-init": ("seedTokens", *_COUNTERS),
+    "context-guard/schema-estimate": ("scale", *_COUNTERS),
+    "context-guard/evaluate": ("projectedTokens", *_COUNTERS, "extraTokens", "currentReasoningTokens"),
+    "context-guard/evaluate-target": (
+        "provider", "model", "contextWindow", "bufferTokens", "maxOutputTokens", "limit",
+    ),
+    "context-guard/provider-eval": ("provider", "model", "status", "blocked"),
+    "context-guard/build-metrics": _COUNTERS,
+    "context-guard/enforce": ("reason", "blocked"),
+    "context/ingest": ("ref", "tool", "bytes", "lines", "form"),
+    "context/rent": ("action", "rents", "prices", "removed", "behind"),
+    "context/mask": ("reason", "outputs", "removedTokens", "price"),
+    "context/compact": (
+        "reason", "strategies", "beforeTokens", "afterTokens", "beforeMessages", "afterMessages", "price",
+    ),
+    "context/emergency": ("reason", "rung", "beforeTokens", "afterTokens"),
+    "context/prefix-drift": ("where", "model"),
+    "context/cache-break": ("cause", "expectedTokens", "readTokens", "model"),
+    "context/estimate": ("model", "estimated", "counted", "error", "scale", "samples"),
+    "context/resume": ("session", "snapshot", "messages", "milliseconds"),
+    "context/recall": ("ref", "query", "scope", "found", "tokens"),
+    "context/final-turn": ("reason", "projectedTokens", "limit"),
+}  # fmt: skip
+"""The fields of each topic. A line may leave out those that do not apply."""
+
+
+def is_asked_for(environment: Mapping[str, str]) -> bool:
+    """Whether the user wants these lines."""
+    return environment.get("CONTEXT_DEBUG", "").strip().lower() in ("true", "1")
+
+
+class Debug:
+    """Says what happens in the context, or nothing: `Debug()` is off and costs a comparison."""
+
+    def __init__(
+        self, path: Path | None = None, echo: TextIO | None = None, now: Callable[[], float] = time.time
+    ) -> None:
+        self._path = path
+        self._echo = echo
+        self._now = now
+
+    @property
+    def on(self) -> bool:
+        """Whether anybody listens: for fields that cost something to make."""
+        return self._path is not None or self._echo is not None
+
+    def say(self, topic: Topic, **fields: object) -> None:
+        """Writes one line. It never fails: when nothing can be written, it is off from then on."""
+        if not self.on:
+            return
+        at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"topic": topic, "at": at, **fields}, default=_plain) + "\n"
+        try:
+            if self._path is not None:
+                _append(self._path, line)
+        except OSError:
+            self._path = None
+        try:
+            if self._echo is not None:
+                self._echo.write(line)
+                self._echo.flush()
+        except (OSError, ValueError):  # a stream that has been closed
+            self._echo = None
+
+
+def _plain(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return list(value) if isinstance(value, set | frozenset) else str(value)
+
+
+def _append(path: Path, line: str) -> None:
+    """Adds a line to a file that only its owner may read, and makes room first when it has grown too large."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = _open(path)
+    if os.fstat(descriptor).st_size + len(line) > MAX_BYTES:
+        os.close(descriptor)
+        path.replace(path.with_name(f"{path.name}.1"))
+        descriptor = _open(path)
+    with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+        file.write(line)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)

@@ -1,0 +1,70 @@
+"""What is said for those who debug the context: real files, and every `say` in the program."""
+
+import ast
+import io
+import json
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from agent import debug
+from agent.debug import TOPICS, Debug, Topic, is_asked_for
+
+ROOT = Path(__file__).parents[2]
+EPOCH = "1970-01-01T00:00:01.500+00:00"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: int
+
+
+def clock() -> float:
+    return 1.5
+
+
+def test_a_line_has_its_topic_its_time_and_its_fields(tmp_path: Path) -> None:
+    path, echo = tmp_path / "logs" / "context.jsonl", io.StringIO()
+    Debug(path, echo, clock).say("context/prefix-drift", where="tools", model=Point(1))
+    line = {"topic": "context/prefix-drift", "at": EPOCH, "where": "tools", "model": {"x": 1}}
+    assert json.loads(path.read_text()) == json.loads(echo.getvalue()) == line
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_it_is_silent_unless_asked(tmp_path: Path) -> None:
+    Debug().say("context/mask", outputs=3)
+    assert list(tmp_path.iterdir()) == []
+    asked = [value for value in ("true", "TRUE", "1", "false", "0", "") if is_asked_for({"CONTEXT_DEBUG": value})]
+    assert asked == ["true", "TRUE", "1"]
+    assert not is_asked_for({})
+
+
+def test_a_full_file_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debug, "MAX_BYTES", 200)
+    path = tmp_path / "context.jsonl"
+    for number in range(6):
+        Debug(path, now=clock).say("context/mask", outputs=number)
+    assert [json.loads(line)["outputs"] for line in path.read_text().splitlines()] == [4, 5]
+    assert [json.loads(line)["outputs"] for line in (tmp_path / "context.jsonl.1").read_text().splitlines()] == [2, 3]
+
+
+def test_what_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    closed = io.StringIO()
+    closed.close()
+    broken = Debug(tmp_path / "file" / "context.jsonl", closed)
+    broken.say("context/mask")
+    assert not broken.on
+
+
+def test_every_line_the_program_may_say_is_in_the_table() -> None:
+    assert set(TOPICS) == set(get_args(Topic))
+    for path in (ROOT / "agent").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "say":
+                topic = ast.literal_eval(node.args[0])
+                fields = {keyword.arg for keyword in node.keywords if keyword.arg}
+                assert fields <= set(TOPICS[topic]), (path, node.lineno, topic)
