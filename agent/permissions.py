@@ -193,9 +193,10 @@ def _offers(asked: Asked, root: str) -> tuple[str, ...]:
     if asked.effect == "run":
         offers = []
         for words in (words for command in asked.subjects for words in simple_commands(command)):
-            if any(re.search(r"[()\s]", word) for word in words):
+            if not all(words) or any(re.search(r"[()\s]", word) for word in words):
                 return ()
-            short = words if words[0] in _RUNS_ANYTHING else words[: 2 if len(words) > 1 and words[1][0] != "-" else 1]
+            has_verb = len(words) > 1 and not words[1].startswith("-")
+            short = words if words[0] in _RUNS_ANYTHING else words[: 2 if has_verb else 1]
             offers.append(str(Rule(asked.tool, " ".join(short))))
         return tuple(dict.fromkeys(offers)) if len(set(offers)) == 1 else ()
     folders = dict.fromkeys(posixpath.dirname(path) for path in asked.subjects)

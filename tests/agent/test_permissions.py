@@ -151,6 +151,12 @@ def test_a_question_offers_a_rule_that_would_answer_it() -> None:
     assert decide(shell("ls > x"), policy()).offers == ()
 
 
+@pytest.mark.parametrize("command", ['grep "" a.txt', "python ''", "'' x"])
+def test_a_command_with_an_empty_word_is_asked_about_and_has_no_rule_to_offer(command: str) -> None:
+    ruling = decide(shell(command), policy())
+    assert (ruling.verdict, ruling.offers) == ("ask", ())
+
+
 def test_shell_can_be_ruled_out_altogether() -> None:
     ruling = decide(shell("ls"), Policy(ROOT, "auto", no_shell="no sandbox"))
     assert (ruling.verdict, ruling.rule) == ("deny", "no sandbox")
