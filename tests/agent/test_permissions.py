@@ -57,6 +57,21 @@ def test_files_that_make_other_programs_run_commands_are_always_asked_about(mode
 
 def test_a_rule_that_names_such_a_file_allows_it() -> None:
     assert decide(edit(f"{ROOT}/.envrc"), policy(allow=("edit(.envrc)",))).verdict == "allow"
+    assert decide(edit(f"{ROOT}/.git/hooks/x"), policy(allow=("edit(.git/hooks)",))).verdict == "allow"
+
+
+@pytest.mark.parametrize("rule", ["edit(.)", "edit(src)", "edit(/)"])
+def test_a_rule_for_a_folder_does_not_cover_such_files_in_it(rule: str) -> None:
+    rules = policy(allow=(rule,))
+    assert decide(edit(f"{ROOT}/src/a.py"), rules).verdict == "allow"
+    assert decide(edit(f"{ROOT}/src/.vscode/tasks.json"), rules).verdict == "ask"
+
+
+def test_a_question_about_such_a_file_offers_a_rule_for_that_file_alone() -> None:
+    for path in (f"{ROOT}/.envrc", f"{ROOT}/.git/hooks/x", "/home/u/.bashrc"):
+        (offer,) = decide(edit(path), policy("auto")).offers
+        assert decide(edit(path), policy(allow=(offer,))).verdict == "allow"
+        assert decide(edit(f"{path}.py"), policy(allow=(offer,))).verdict == "ask"
 
 
 @pytest.mark.parametrize(
