@@ -1,11 +1,12 @@
 """The composition root: a configuration made into sessions. It alone names adapters and opens the store."""
 
 import itertools
+import os
 import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import date
 from pathlib import Path
@@ -15,7 +16,7 @@ from agent.config import PROVIDERS, Config
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import load_instructions
 from agent.messages import Message
-from agent.permissions import Policy, parse_rule
+from agent.permissions import Policy, Rule, parse_rule
 from agent.providers.base import Endpoint, ModelFacts, Provider
 from agent.providers.registry import facts_for
 from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_window, first_choice, overrides
@@ -93,7 +94,7 @@ class Sessions:
             root=str(self._root),
             mode=config.permission_mode,
             allow=tuple(parse_rule(rule) for rule in config.allow),
-            deny=tuple(parse_rule(rule) for rule in config.deny),
+            deny=deny_rules(config.deny, self._root),
             readable=(str(outputs),),
             no_shell=NO_SANDBOX if config.sandbox == "require" else "",
         )
@@ -195,6 +196,17 @@ class Sessions:
 
 
 NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
+
+
+def deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
+    """The rules, and each once more for where a symbolic link in its path leads: policy sees only resolved paths. An
+    allow rule does not follow links, since a repository could then choose what it covers."""
+    rules = tuple(parse_rule(text) for text in texts)
+    paths = [
+        (rule.tool, os.path.normpath(root / rule.prefix)) for rule in rules if rule.prefix and "\0" not in rule.prefix
+    ]
+    real = [(tool, path, os.path.realpath(path)) for tool, path in paths]
+    return (*rules, *(Rule(tool, resolved) for tool, path, resolved in real if resolved != path))
 
 
 def _info(row: SessionRow) -> SessionInfo:

@@ -224,6 +224,15 @@ def test_a_deny_rule_and_plan_mode_win_over_an_allow_rule(user: User, flags: tup
     assert not (user.project / "a").exists()
 
 
+def test_a_deny_rule_holds_for_what_its_path_links_to(user: User) -> None:
+    (user.home / "secret").mkdir(parents=True)
+    (user.home / "secret" / "key").write_text("hush")
+    (user.project / "link").symlink_to(user.home / "secret")
+    call = {"name": "read", "arguments": {"path": "link/key"}}
+    run = user.ask({"calls": [call]}, {"text": "No."}, flags=("--deny", "read(link)", "--permission-mode", "auto"))
+    assert ended(run) == (5, "denied", None)
+
+
 def test_calls_that_fail_do_not_count_as_denied(user: User) -> None:
     run = user.ask({"calls": [{"name": "read", "arguments": {"path": "none"}}]}, {"text": "It is not there."})
     assert ended(run) == (0, "answered", None)
