@@ -47,6 +47,7 @@ class Sessions:
         """`root` is the working folder. `interactive`: somebody is there to answer. `ephemeral`: nothing is kept."""
         self._config = config
         self._root = root.resolve()
+        self._project = str(config.project).encode("utf-8", "backslashreplace").decode("utf-8")
         self._environment = environment
         self._interactive = interactive
         self._ephemeral = ephemeral
@@ -85,8 +86,7 @@ class Sessions:
 
     def _new_row(self, model: str) -> SessionRow:
         now = time.time()
-        project, mode = str(self._config.project), self._config.permission_mode
-        return SessionRow(secrets.token_hex(6), project, "", model, mode, now, now)
+        return SessionRow(secrets.token_hex(6), self._project, "", model, self._config.permission_mode, now, now)
 
     def _parts(self, provider: Provider, recorder: Recorder, outputs: Path) -> Parts:
         config = self._config
@@ -136,7 +136,7 @@ class Sessions:
         """The one session whose id starts so. An empty prefix is the newest session of the project."""
         thread, store = await self._store()
         if not prefix:
-            newest = await thread.run(store.recent, str(self._config.project), 1)
+            newest = await thread.run(store.recent, self._project, 1)
             if not newest:
                 raise UsageError("there is no earlier session in this project; start one with a prompt")
             return newest[0]
@@ -151,7 +151,7 @@ class Sessions:
     async def recent(self, *, everywhere: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
         """The sessions of this project, or of all, newest first."""
         thread, store = await self._store()
-        rows = await thread.run(store.recent, None if everywhere else str(self._config.project), limit)
+        rows = await thread.run(store.recent, None if everywhere else self._project, limit)
         return tuple(_info(row) for row in rows)
 
     async def find(self, prefix: str) -> SessionInfo:
@@ -216,7 +216,7 @@ def _info(row: SessionRow) -> SessionInfo:
 async def build_provider(config: Config, model: str, environment: Mapping[str, str], *, headless: bool) -> Provider:
     """The model that `PROVIDER/NAME` stands for, ready to be asked. Raises `UsageError` and `AuthFailed`."""
     name, slash, model_name = model.partition("/")
-    if not slash or not model_name or name not in PROVIDERS:
+    if not slash or not model_name or name not in PROVIDERS or not model.isprintable():
         raise UsageError(f"`{model}` is not a model; write PROVIDER/NAME with a provider of {', '.join(PROVIDERS)}")
     if name == "scripted":
         from agent.providers.scripted import Scripted, read_script  # noqa: PLC0415  # deferred: one adapter a run

@@ -191,7 +191,7 @@ def event_json(event: Event) -> dict[str, object]:
 
 def _printer(form: Format, out: TextIO, err: TextIO) -> Callable[[Event], None]:
     if form == "stream-json":
-        return lambda event: _print_line(out, event_json(event))
+        return lambda event: print_json(out, event_json(event))
     watched = err.isatty()
 
     def show(event: Event) -> None:
@@ -208,14 +208,20 @@ def _printer(form: Format, out: TextIO, err: TextIO) -> Callable[[Event], None]:
     return show
 
 
-def _print_line(out: TextIO, value: Mapping[str, object]) -> None:
-    out.write(json.dumps(value, ensure_ascii=False) + "\n")
+def print_json(out: TextIO, value: Mapping[str, object]) -> None:
+    """Prints an object on one line, in escapes when the output's encoding lacks one of its characters."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode(out.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    out.write(text + "\n")
     out.flush()
 
 
 def _print_outcome(outcome: Outcome, form: Format, out: TextIO, err: TextIO) -> None:
     if form != "text":
-        _print_line(out, outcome.as_json())
+        print_json(out, outcome.as_json())
         return
     if outcome.result:
         out.write(outcome.result.rstrip("\n") + "\n")

@@ -1,6 +1,7 @@
 """`ebb -p` as scripts see it: what it prints, and how it exits."""
 
 import json
+import os
 import signal
 import socket
 import sqlite3
@@ -268,6 +269,29 @@ def test_an_answer_must_meet_the_schema(user: User) -> None:
     bad = user.ask({"text": "{}"}, {"text": "[]"}, flags=flags)
     assert ended(bad) == (8, "schema", "schema")
     assert bad.result["result"] == "[]"
+
+
+def test_half_a_character_in_prompt_folder_or_answer_loses_nothing(user: User) -> None:
+    user.project = Path(os.fsdecode(os.fsencode(user.project) + b"\xff"))
+    user.project.mkdir()
+    model = user.script({"text": "half \ud800", "calls": [{"name": "bash", "arguments": '{"command": "\ud800"}'}]})
+    run = user.run("-p", "caf\udce9", "-m", model, "--output-format", "json", "--max-turns", "1")
+    assert ended(run) == (6, "step_limit", "step_limit")
+    again = user.run("-p", "go", "-c", "-m", user.script({"text": "ok"}), "--output-format", "json")
+    assert (ended(again), again.result["session"]) == ((0, "answered", None), run.result["session"])
+    shown = user.run("sessions", "show", run.result["session"], "--json")
+    assert shown.lines[0]["parts"] == [{"type": "text", "text": "caf\udce9"}]
+
+
+def test_an_answer_that_the_locale_cannot_write_is_written_in_escapes(user: User) -> None:
+    ascii_only = {"PYTHONIOENCODING": "ascii"}
+    model = user.script({"text": "é 😀"})
+    text = user.run("-p", "go", "-m", model, env=ascii_only)
+    assert (text.code, text.out) == (0, "\\xe9 \\U0001f600\n")
+    as_json = user.run("-p", "go", "-m", model, "--output-format", "json", env=ascii_only)
+    assert (as_json.code, as_json.result["result"]) == (0, "é 😀")
+    listed = user.run("sessions", "show", as_json.result["session"], "--json", env=ascii_only)
+    assert listed.lines[1]["parts"] == [{"type": "text", "text": "é 😀"}]
 
 
 def test_a_model_that_says_nothing_twice_exits_with_1(user: User) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import io
 import json
 import os
 import select
@@ -27,6 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     from agent.errors import AgentError  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what a locale cannot write must not end a run
     try:
         return _dispatch(arguments)
     except AgentError as error:
