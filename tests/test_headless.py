@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import socket
 import sqlite3
@@ -32,6 +33,13 @@ class User:
 
     def run(self, *arguments: str, stdin: str | None = None, env: dict[str, str] | None = None) -> Run:
         return ebb("-C", str(self.project), *arguments, home=self.home, stdin=stdin, env=env)
+
+    def shell(self, line: str) -> subprocess.CompletedProcess[str]:
+        """What a line of shell does in the project's folder."""
+        env = environment(self.home)
+        return subprocess.run(
+            ("/bin/sh", "-c", line), cwd=self.project, env=env, capture_output=True, text=True, check=False, timeout=60
+        )
 
     def ask(self, *replies: dict[str, Any], flags: tuple[str, ...] = (), form: str = "json") -> Run:
         return self.run("-p", "go", "-m", self.script(*replies), "--output-format", form, *flags)
@@ -137,6 +145,33 @@ def test_a_folder_that_is_missing_exits_with_2(user: User) -> None:
     run = ebb("-p", "go", "-C", str(user.project / "none"), home=user.home)
     assert (run.code, run.out) == (2, "")
     assert "there is no folder" in run.err
+
+
+@pytest.mark.parametrize("folder", ["~nobody-of-this-name/x", "a" * 300])
+def test_a_folder_that_cannot_be_looked_up_exits_with_2(user: User, folder: str) -> None:
+    run = ebb("-p", "go", "-C", folder, home=user.home)
+    assert (run.code, run.out, run.err.count("\n")) == (2, "", 1)
+
+
+def test_a_working_folder_that_is_gone_exits_with_2(user: User) -> None:
+    gone = shlex.join(command("-p", "go", "-m", user.script({"text": "hi"})))
+    run = user.shell(f"rmdir {user.project} && {gone}")
+    assert (run.returncode, run.stdout, run.stderr.splitlines()[-1][:21]) == (2, "", "ebb: cannot work in `")
+
+
+def test_closed_and_full_streams_end_no_run_with_a_traceback(user: User) -> None:
+    model = user.script({"text": "hi"})
+    answer, ask = (shlex.join(command("-p", prompt, "-m", model)) for prompt in ("go", "-"))
+    assert user.shell(f"{answer} <&-").stdout == "hi\n"
+    assert user.shell(f"{answer} >&-").returncode == 0
+    no_prompt = user.shell(f"{ask} <&-")
+    assert (no_prompt.returncode, "there is no prompt" in no_prompt.stderr) == (2, True)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_an_answer_that_cannot_be_written_exits_with_1(user: User) -> None:
+    run = user.shell(shlex.join(command("-p", "go", "-m", user.script({"text": "hi"}))) + " </dev/null >/dev/full")
+    assert (run.returncode, run.stderr) == (1, "ebb: the answer could not be written: No space left on device\n")
 
 
 def test_a_configuration_that_cannot_be_read_exits_with_2(user: User) -> None:

@@ -100,8 +100,12 @@ def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
     from agent.config import load_config  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
     from agent.errors import UsageError  # noqa: PLC0415  # deferred likewise
 
-    root = Path(options.cd).expanduser()
-    if not root.is_dir():
+    try:
+        root = Path(options.cd).expanduser()
+        is_folder = root.is_dir() and root.resolve(strict=True).is_dir()
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"cannot work in `{options.cd}`: {error}; give another folder with -C") from error
+    if not is_folder:
         raise UsageError(f"there is no folder `{options.cd}`; give one that exists with -C")
     flags = {
         key: value
