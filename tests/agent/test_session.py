@@ -10,6 +10,7 @@ from agent.context.prompt import Instructions
 from agent.errors import AgentError
 from agent.events import (
     CallDenied,
+    CompactionStarted,
     ContextCompacted,
     Decision,
     Event,
@@ -345,6 +346,26 @@ async def test_what_cannot_fit_ends_the_turn_with_exit_code_7(home: Home) -> Non
     failed = (await events_of(session, "word " * 10_000))[-1]
     assert isinstance(failed, TurnFailed)
     assert (failed.code, failed.exit_code) == ("context", 7)
+    await session.close()
+
+
+async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home) -> None:
+    provider = Scripted.of(
+        {"text": "x" * 20_000},
+        {"when": "context window is nearly full", "text": "<summary>x</summary>", "pause": 60},
+        context_window=8000,
+    )
+    session = await home.open(provider)
+    await events_of(session, "tell me about x")
+    before = session.history
+    events = []
+    async for event in session.send("and now?"):
+        events.append(event)
+        if isinstance(event, CompactionStarted):
+            session.interrupt()
+    assert events[-1] == TurnFinished("interrupted", "")
+    assert session.history == before.plus(User((Text("and now?"),)))
+    assert len(provider.requests) == 2
     await session.close()
 
 
