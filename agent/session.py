@@ -77,7 +77,7 @@ class Session:
         self._parts = parts
         self._conversation = conversation or Conversation()
         self._spent = spent or Spent()
-        self._spent_before = self._spent.cost or 0.0
+        self._spent_here = Spent()
         self._on_close = on_close
         self._interrupt = Interrupt()
         self._events: asyncio.Queue[Event | None] | None = None
@@ -99,7 +99,7 @@ class Session:
             recorder=parts.recorder,
             interrupt=self._interrupt,
             emit=self._emit,
-            spent=lambda: (self._spent.cost or 0.0) - self._spent_before,
+            spent=lambda: self._spent_here.cost or 0.0,
             limits=parts.limits,
             tail_tokens=parts.tail_tokens,
             effort=parts.effort,
@@ -211,6 +211,7 @@ class Session:
     def _emit(self, event: Event) -> None:
         if isinstance(event, ReplyFinished):
             self._spent = self._spent.plus(event.usage, event.cost)
+            self._spent_here = self._spent_here.plus(event.usage, event.cost)
             self._parts.recorder.note(event)
         if self._events is not None:
             self._events.put_nowait(event)

@@ -296,6 +296,14 @@ def test_the_limit_of_cost_stops_before_the_next_request(user: User) -> None:
     assert len(server.requests) == 1
 
 
+def test_the_limit_of_cost_holds_in_a_session_with_unknown_prices_before(user: User) -> None:
+    works = Turn(calls=(Call("todo", {"items": []}),), usage=Usage(input=1_000_000))
+    with FakeProvider([Turn(text="hi"), works, works, works]) as server:
+        assert user.ask_server(server, model="anthropic/nobody-knows-it").result["usage"]["cost"] is None
+        run = user.ask_server(server, "-c", "--max-cost", "0.01", "--max-turns", "3")
+    assert ended(run) == (6, "cost_limit", "cost_limit")
+
+
 def test_an_answer_must_meet_the_schema(user: User) -> None:
     (user.project / "schema.json").write_text('{"type": "object", "required": ["ok"]}')
     flags = ("--output-schema", str(user.project / "schema.json"))
