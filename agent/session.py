@@ -4,6 +4,7 @@ back in; what happens is decided elsewhere."""
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -170,7 +171,8 @@ class Session:
             self._is_behind = False
         except AgentError as error:
             if not isinstance(error, StoreFailed):
-                await self._parts.recorder.end_turn(self.model, self.mode)
+                with suppress(StoreFailed):  # the first failure is the one to tell; what is unwritten comes next time
+                    await self._parts.recorder.end_turn(self.model, self.mode)
             self._emit(TurnFailed(error.code, str(error), error.exit_code))
         else:
             self._emit(TurnFinished(end, answer))

@@ -32,6 +32,7 @@ from agent.permissions import Policy, parse_rule
 from agent.providers.scripted import Scripted
 from agent.recorder import Recorder, StoreThread
 from agent.session import Parts, Session
+from store.errors import StoreError
 from store.sessions import SessionRow, SessionStore
 from tools.base import Arguments, Effect, Result, Workspace
 from tools.catalog import builtin_tools
@@ -274,6 +275,22 @@ async def test_an_error_of_the_provider_ends_the_turn_and_loses_nothing(home: Ho
         "first",
         "second",
     ]
+    await session.close()
+
+
+async def test_an_error_of_the_provider_is_told_also_when_the_database_fails_after_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(store: SessionStore, session: str) -> None:
+        raise StoreError("full", "the disk is full")
+
+    session = await home.open(Scripted.of({"error": "auth"}, {"text": "back again"}))
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionStore, "end_turn", full)
+        failed = (await events_of(session))[-1]
+    assert isinstance(failed, TurnFailed)
+    assert failed.code == "auth"
+    assert (await events_of(session))[-1] == TurnFinished("answered", "back again")
     await session.close()
 
 
