@@ -85,6 +85,7 @@ class Session:
         self._waiting: dict[str, asyncio.Future[Decision | str]] = {}
         self._questions = itertools.count(1)
         self._is_behind = False
+        self._busy = asyncio.Lock()
         self._env = self._make_env()
 
     def _make_env(self) -> Env:
@@ -162,6 +163,10 @@ class Session:
             self._events = None
 
     async def _turn(self, said: User) -> None:
+        async with self._busy:
+            await self._run_turn(said)
+
+    async def _run_turn(self, said: User) -> None:
         self._emit(TurnStarted(self.id, self.model, said.text))
         try:
             await self._catch_up()
@@ -184,13 +189,16 @@ class Session:
             self._is_behind = False
 
     async def compact(self, focus: str | None = None) -> CompactResult:
-        """Summarises the older part of the conversation now. Raises `AgentError`."""
+        """Summarises the older part of the conversation now; a turn that is sent meanwhile begins afterwards. Raises
+        `AgentError`."""
         if self._events is not None:
             raise AgentError("the conversation cannot be compacted while a turn is running; interrupt it first")
         self._interrupt.reset()
-        await self._catch_up()
-        compacted = await compact_now(self._conversation, self._env, focus)
-        self._conversation = compacted.conversation
+        async with self._busy:
+            await self._catch_up()
+            compacted = await compact_now(self._conversation, self._env, focus)
+            self._conversation = compacted.conversation
+            await self._parts.recorder.end_turn(self.model, self.mode)
         return compacted.result
 
     def answer(self, question: str, answer: Decision | str) -> None:

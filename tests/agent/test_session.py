@@ -1,5 +1,6 @@
 """Sessions made of real parts: real tools, a real database, a scripted model."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -398,6 +399,38 @@ async def test_compacting_by_hand_returns_what_it_did(home: Home) -> None:
     assert (result.before_messages, result.after_messages) == (4, 2)
     assert result.after_tokens < result.before_tokens
     assert (await session.compact()).strategies in ((), ("plain",))
+    await session.close()
+
+
+async def test_a_turn_that_is_sent_during_a_compaction_is_not_lost(home: Home) -> None:
+    provider = Scripted.of(
+        {"text": "z" * 3000},
+        {"text": "short"},
+        {"when": "context window is nearly full", "text": "<summary>all about z</summary>", "pause": 0.5},
+        {"text": "third"},
+    )
+    session = await home.open(provider)
+    await events_of(session, "one")
+    await events_of(session, "two")
+    compaction = asyncio.create_task(session.compact())
+    await asyncio.sleep(0.05)
+    assert len(provider.requests) == 3, "the summary has been asked for"
+    assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "third")
+    assert (await compaction).strategies == ("summary",)
+    assert [m.text for m in session.history.messages] == ["two", "short", "three", "third"]
+    await session.close()
+    again = await home.open(Scripted.of(), resume=True)
+    assert again.history == session.history
+
+
+async def test_what_a_compaction_by_hand_took_is_on_disk_when_it_returns(home: Home) -> None:
+    session = await home.open(
+        Scripted.of({"calls": [call("todo", items=[])]}, {"text": "short"}, {"text": "no summary"})
+    )
+    await events_of(session, "z" * 3000)
+    assert (await session.compact()).strategies == ()
+    again = await home.open(Scripted.of(), resume=True)
+    assert again.spent == session.spent
     await session.close()
 
 
