@@ -31,6 +31,9 @@ from tools.catalog import builtin_tools
 
 WireName = Literal["sdk", "http"]
 
+ID_BYTES = 6
+"""Of a session's id, which is twice as many characters."""
+
 
 class Sessions:
     """Opens the sessions of one project. Holds the store until it is closed."""
@@ -86,7 +89,7 @@ class Sessions:
 
     def _new_row(self, model: str) -> SessionRow:
         now = time.time()
-        return SessionRow(secrets.token_hex(6), self._project, "", model, self._config.permission_mode, now, now)
+        return SessionRow(secrets.token_hex(ID_BYTES), self._project, "", model, self._config.permission_mode, now, now)
 
     def _parts(self, provider: Provider, recorder: Recorder, outputs: Path) -> Parts:
         config = self._config
@@ -158,10 +161,12 @@ class Sessions:
         """The one session whose id starts so. Raises `UsageError`."""
         return _info(await self._find(prefix))
 
-    async def knows(self, prefix: str) -> bool:
-        """Whether some session's id starts so."""
+    async def knows(self, word: str) -> bool:
+        """Whether a word is meant as a session's id: it is as long as one, or some session's id starts so."""
+        if len(word) == 2 * ID_BYTES:
+            return True
         thread, store = await self._store()
-        return bool(await thread.run(store.matching, prefix))
+        return bool(await thread.run(store.matching, word))
 
     async def log(self, prefix: str) -> tuple[Message, ...]:
         """Every message of a session, also those that compaction has taken out of the model's sight."""

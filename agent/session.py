@@ -3,7 +3,7 @@ back in; what happens is decided elsewhere."""
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -146,7 +146,7 @@ class Session:
         """Loads what the first turn needs, in the background of whatever the front end does meanwhile."""
         await self._parts.provider.prepare()
 
-    async def send(self, text: str, images: Sequence[Image] = ()) -> AsyncIterator[Event]:
+    async def send(self, text: str, images: Sequence[Image] = ()) -> AsyncGenerator[Event, None]:
         """The events of a turn, from `TurnStarted` to `TurnFinished` or `TurnFailed`. Leaving the loop early ends the
         turn as an interruption does."""
         self._interrupt.reset()

@@ -7,6 +7,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +364,11 @@ def test_a_database_that_cannot_be_used_exits_with_1(user: User) -> None:
     assert "newer version" in newer.result["error"]["message"]
 
 
+def test_a_database_that_cannot_be_used_is_a_result_also_when_a_session_is_looked_for(user: User) -> None:
+    (user.home / "data" / "sessions.db").mkdir(parents=True)
+    assert ended(user.ask({"text": "hi"}, flags=("-r", "abcdef"))) == (1, "failed", "store")
+
+
 def test_an_ephemeral_run_keeps_nothing(user: User) -> None:
     assert user.ask({"text": "hi"}, flags=("--ephemeral",)).code == 0
     assert not (user.home / "data").exists()
@@ -428,3 +434,53 @@ def test_an_interrupted_run_ends_in_order_with_130(user: User, number: signal.Si
     result = json.loads(rest.splitlines()[-1])
     assert (process.returncode, result["stop_reason"]) == (130, "interrupted")
     assert result["result"] != ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_interrupted_while_it_opens_its_session_ends_in_order(user: User, number: signal.Signals) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        env = environment(user.home, {"OLLAMA_HOST": f"http://127.0.0.1:{silent.getsockname()[1]}"})
+        process = subprocess.Popen(
+            command("-p", "go", "-C", str(user.project), "-m", "ollama/x", "--output-format", "json"),
+            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env,
+        )  # fmt: skip
+        connection, _ = silent.accept()
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+        connection.close()
+    result = json.loads(out)
+    assert (process.returncode, result["stop_reason"], result["session"]) == (130, "interrupted", None)
+
+
+def test_an_answer_is_printed_also_when_the_signal_comes_while_jobs_are_ended(user: User) -> None:
+    job = {
+        "name": "bash",
+        "arguments": {"command": "trap '' TERM; echo; while :; do sleep 1; done", "background": True},
+    }
+    look = {"name": "bash_output", "arguments": {"job": "job-1", "wait": 10}}
+    model = user.script({"calls": [job]}, {"calls": [look]}, {"text": "ok"})
+    flags = ("--output-format", "stream-json", "--permission-mode", "auto")
+    process = subprocess.Popen(
+        command("-p", "go", "-C", str(user.project), "-m", model, *flags),
+        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environment(user.home),
+    )  # fmt: skip
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line)["type"] == "turn_finished":
+            break
+    time.sleep(0.3)  # the job is asked to end, and does not
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, json.loads(out)["result"]) == (0, "ok")
+
+
+def test_a_reader_that_goes_away_ends_the_turn_and_what_it_runs(user: User) -> None:
+    work = {"name": "bash", "arguments": {"command": "echo $$ > pid; while :; do echo; sleep 0.1; done"}}
+    flags = ("--output-format", "stream-json", "--permission-mode", "auto")
+    run = command("-p", "go", "-m", user.script({"calls": [work]}), *flags)
+    done = user.shell(f"{shlex.join(run)} </dev/null | grep -m 1 tool_progress")
+    assert done.stderr == ""
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((user.project / "pid").read_text()), 0)
+    shown = user.run("sessions", "show", user.run("sessions", "--json").result["id"], "--json")
+    assert [part["status"] for part in shown.lines[-1]["parts"]] == ["interrupted"]

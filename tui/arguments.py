@@ -13,8 +13,6 @@ if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
     from agent.config import Config
 
 VERSION = "0.1.0"
-ID_LENGTH = 12
-"""Characters of a whole session id."""
 
 _TAKES_VALUE = {
     "-p", "--prompt", "--output-format", "--output-schema", "--max-turns", "--max-cost", "--permission-mode", "--allow",

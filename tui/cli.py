@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.arguments import ID_LENGTH, first_word, make_parser, open_sessions, read_settings, with_resume
+from tui.arguments import first_word, make_parser, open_sessions, read_settings, with_resume
 
 if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
     from agent.compose import Sessions
@@ -78,12 +78,9 @@ def _headless(options: argparse.Namespace) -> int:
     schema = _read_schema(options.output_schema) if options.output_schema else None
     sessions = open_sessions(options, interactive=False)
 
-    async def run() -> int:
-        resume, word = await _resumed(options, sessions)
-        job = headless.Job(f"{word}\n{prompt}" if word else prompt, options.output_format, schema, resume)
-        return await headless.run(sessions, job)
-
-    return asyncio.run(run())
+    resume = options.resume if options.pick is None else ""
+    job = headless.Job(prompt, options.output_format, schema, resume, options.pick or "")
+    return asyncio.run(headless.run(sessions, job))
 
 
 def _terminal(options: argparse.Namespace) -> int:
@@ -115,7 +112,7 @@ async def _resumed(options: argparse.Namespace, sessions: "Sessions") -> tuple[s
     """The session to go on with, and a word after `-r` that turned out to belong to the prompt."""
     if not options.pick:
         return (options.resume if options.pick is None else ""), ""
-    if len(options.pick) == ID_LENGTH or await sessions.knows(options.pick):
+    if await sessions.knows(options.pick):
         return options.pick, ""
     return "", options.pick
 

@@ -259,7 +259,7 @@ async def test_leaving_the_loop_early_ends_the_turn(home: Home) -> None:
     async for event in events:
         if isinstance(event, ToolStarted):
             break
-    await events.aclose()  # type: ignore[attr-defined]  # an async generator, which its declared type does not say
+    await events.aclose()
     assert [o.status for o in outputs_of(session)] == ["interrupted"]
     assert (await events_of(session))[-1] == TurnFinished("answered", "ok")
     await session.close()
