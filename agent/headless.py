@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, TextIO, TypeAlias
+from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
 from agent.compose import Sessions
 from agent.errors import AgentError, SchemaNotMet, UsageError
@@ -201,13 +201,17 @@ def _answer_problems(outcome: Outcome, schema: Mapping[str, object]) -> list[str
     fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n```\s*", outcome.result, re.DOTALL)
     text = (fenced[1] if fenced else outcome.result).strip()
     try:
-        value: Any = json.loads(text)
-    except ValueError as error:
+        value: Any = json.loads(text, parse_constant=_refuse)
+        problems = mismatches(value, schema)
+    except (ValueError, RecursionError) as error:
         return [f"it is not JSON ({error})"]
-    problems = mismatches(value, schema)
     if not problems:
         outcome.result = text
     return problems
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON value")
 
 
 def event_json(event: Event) -> dict[str, object]:

@@ -315,6 +315,23 @@ def test_an_answer_must_meet_the_schema(user: User) -> None:
     assert bad.result["result"] == "[]"
 
 
+@pytest.mark.parametrize(
+    "schema", ['{"type": "nonsense"}', '{"$ref": "#/none"}', '{"pattern": "("}'], ids=("type", "ref", "pattern")
+)
+def test_a_schema_that_is_none_exits_with_2_before_the_model_is_asked(user: User, schema: str) -> None:
+    (user.project / "schema.json").write_text(schema)
+    run = user.ask({"text": "1"}, flags=("--output-schema", str(user.project / "schema.json")))
+    assert (run.code, run.out, "schema.json` cannot be used" in run.err) == (2, "", True)
+    assert "Traceback" not in run.err
+
+
+@pytest.mark.parametrize("answer", ["[" * 20_000, "[NaN]"], ids=("cut", "no-number"))
+def test_an_answer_that_is_hardly_json_does_not_meet_the_schema(user: User, answer: str) -> None:
+    (user.project / "schema.json").write_text('{"type": "array"}')
+    flags = ("--output-schema", str(user.project / "schema.json"))
+    assert ended(user.ask({"text": answer}, {"text": answer}, flags=flags)) == (8, "schema", "schema")
+
+
 def test_half_a_character_in_prompt_folder_or_answer_loses_nothing(user: User) -> None:
     user.project = Path(os.fsdecode(os.fsencode(user.project) + b"\xff"))
     user.project.mkdir()

@@ -145,15 +145,20 @@ def _has_piped_input() -> bool:
 
 def _read_schema(name: str) -> dict[str, object]:
     from agent.errors import UsageError  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+    from tools.schema import mismatches  # noqa: PLC0415  # deferred likewise
 
     try:
         schema = json.loads(Path(name).read_bytes())
     except OSError as error:
         raise UsageError(f"cannot read the schema `{name}`: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"the schema `{name}` is not JSON: {error}") from error
     if not isinstance(schema, dict):
         raise UsageError(f"the schema `{name}` must be a JSON object")
+    try:
+        mismatches(None, schema)  # asked before the model is: a schema that is none would cost a whole run
+    except ValueError as error:
+        raise UsageError(f"the schema `{name}` cannot be used: {str(error).splitlines()[0]}") from error
     return schema
 
 
