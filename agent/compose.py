@@ -1,12 +1,13 @@
 """The composition root: a configuration made into sessions. It alone names adapters and opens the store."""
 
 import itertools
+import os
 import secrets
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import date
 from pathlib import Path
@@ -17,7 +18,7 @@ from agent.debug import Debug, is_asked_for
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import load_instructions
 from agent.messages import Message
-from agent.permissions import Policy, parse_rule
+from agent.permissions import Policy, Rule, parse_rule
 from agent.providers.base import Endpoint, ModelFacts, Provider
 from agent.providers.registry import facts_for
 from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_window, first_choice, overrides
@@ -31,6 +32,9 @@ from tools.base import Workspace
 from tools.catalog import builtin_tools
 
 WireName = Literal["sdk", "http"]
+
+ID_BYTES = 6
+"""Of a session's id, which is twice as many characters."""
 
 
 class Sessions:
@@ -48,6 +52,7 @@ class Sessions:
         """`root` is the working folder. `interactive`: somebody is there to answer. `ephemeral`: nothing is kept."""
         self._config = config
         self._root = root.resolve()
+        self._project = str(config.project).encode("utf-8", "backslashreplace").decode("utf-8")
         self._environment = environment
         self._interactive = interactive
         self._ephemeral = ephemeral
@@ -86,8 +91,7 @@ class Sessions:
 
     def _new_row(self, model: str) -> SessionRow:
         now = time.time()
-        project, mode = str(self._config.project), self._config.permission_mode
-        return SessionRow(secrets.token_hex(6), project, "", model, mode, now, now)
+        return SessionRow(secrets.token_hex(ID_BYTES), self._project, "", model, self._config.permission_mode, now, now)
 
     def _parts(self, provider: Provider, recorder: Recorder, outputs: Path) -> Parts:
         config = self._config
@@ -95,7 +99,7 @@ class Sessions:
             root=str(self._root),
             mode=config.permission_mode,
             allow=tuple(parse_rule(rule) for rule in config.allow),
-            deny=tuple(parse_rule(rule) for rule in config.deny),
+            deny=deny_rules(config.deny, self._root),
             readable=(str(outputs),),
             no_shell=NO_SANDBOX if config.sandbox == "require" else "",
         )
@@ -143,7 +147,7 @@ class Sessions:
         """The one session whose id starts so. An empty prefix is the newest session of the project."""
         thread, store = await self._store()
         if not prefix:
-            newest = await thread.run(store.recent, str(self._config.project), 1)
+            newest = await thread.run(store.recent, self._project, 1)
             if not newest:
                 raise UsageError("there is no earlier session in this project; start one with a prompt")
             return newest[0]
@@ -158,17 +162,19 @@ class Sessions:
     async def recent(self, *, everywhere: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
         """The sessions of this project, or of all, newest first."""
         thread, store = await self._store()
-        rows = await thread.run(store.recent, None if everywhere else str(self._config.project), limit)
+        rows = await thread.run(store.recent, None if everywhere else self._project, limit)
         return tuple(_info(row) for row in rows)
 
     async def find(self, prefix: str) -> SessionInfo:
         """The one session whose id starts so. Raises `UsageError`."""
         return _info(await self._find(prefix))
 
-    async def knows(self, prefix: str) -> bool:
-        """Whether some session's id starts so."""
+    async def knows(self, word: str) -> bool:
+        """Whether a word is meant as a session's id: it is as long as one, or some session's id starts so."""
+        if len(word) == 2 * ID_BYTES:
+            return True
         thread, store = await self._store()
-        return bool(await thread.run(store.matching, prefix))
+        return bool(await thread.run(store.matching, word))
 
     async def log(self, prefix: str) -> tuple[Message, ...]:
         """Every message of a session, also those that compaction has taken out of the model's sight."""
@@ -205,6 +211,17 @@ class Sessions:
 NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
 
 
+def deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
+    """The rules, and each once more for where a symbolic link in its path leads: policy sees only resolved paths. An
+    allow rule does not follow links, since a repository could then choose what it covers."""
+    rules = tuple(parse_rule(text) for text in texts)
+    paths = [
+        (rule.tool, os.path.normpath(root / rule.prefix)) for rule in rules if rule.prefix and "\0" not in rule.prefix
+    ]
+    real = [(tool, path, os.path.realpath(path)) for tool, path in paths]
+    return (*rules, *(Rule(tool, resolved) for tool, path, resolved in real if resolved != path))
+
+
 def _info(row: SessionRow) -> SessionInfo:
     return SessionInfo(row.id, row.title, row.model, row.updated, row.messages, row.project)
 
@@ -212,7 +229,7 @@ def _info(row: SessionRow) -> SessionInfo:
 async def build_provider(config: Config, model: str, environment: Mapping[str, str], *, headless: bool) -> Provider:
     """The model that `PROVIDER/NAME` stands for, ready to be asked. Raises `UsageError` and `AuthFailed`."""
     name, slash, model_name = model.partition("/")
-    if not slash or not model_name or name not in PROVIDERS:
+    if not slash or not model_name or name not in PROVIDERS or not model.isprintable():
         raise UsageError(f"`{model}` is not a model; write PROVIDER/NAME with a provider of {', '.join(PROVIDERS)}")
     if name == "scripted":
         from agent.providers.scripted import Scripted, read_script  # noqa: PLC0415  # deferred: one adapter a run

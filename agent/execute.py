@@ -48,8 +48,19 @@ async def run_calls(calls: Sequence[ToolCall], hands: Hands) -> tuple[ToolOutput
     read run side by side; any other runs alone."""
     outputs: list[ToolOutput] = []
     for group in _groups(calls, hands.tools):
-        outputs.extend(await asyncio.gather(*(_run_call(call, hands) for call in group)))
+        outputs.extend(await _run_side_by_side(group, hands))
     return tuple(outputs)
+
+
+async def _run_side_by_side(group: Sequence[ToolCall], hands: Hands) -> list[ToolOutput]:
+    """An output per call. When one of them raises, which is a bug, the others have ended before that goes on."""
+    running = [asyncio.create_task(_run_call(call, hands)) for call in group]
+    try:
+        return await asyncio.gather(*running)
+    finally:
+        for call in running:
+            call.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 def _groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[list[ToolCall]]:

@@ -6,9 +6,9 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TextIO, TypeAlias
+from contextlib import aclosing, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
 from agent.compose import Sessions
 from agent.errors import AgentError, SchemaNotMet, UsageError
@@ -24,6 +24,7 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
+from agent.interrupt import Interrupt
 from agent.messages import Usage
 from agent.session import Session
 from tools.schema import mismatches
@@ -55,6 +56,8 @@ class Job:
     """JSON Schema that the answer must meet."""
     resume: str | None = None
     """The beginning of the id of a session to go on with; empty for the newest of the project."""
+    word: str = ""
+    """What stood after `-r`: such a beginning when there is such a session, otherwise the first line of the prompt."""
 
 
 @dataclass(slots=True)
@@ -95,7 +98,7 @@ class Outcome:
     def _end(self, end: str) -> None:
         match end:
             case "interrupted":
-                self.stop_reason, self.exit_code = "interrupted", 130
+                self.interrupted()
             case "step_limit" | "cost_limit":
                 self.stop_reason, self.exit_code = ("step_limit" if end == "step_limit" else "cost_limit"), 6
                 self.error = {"code": end, "message": _LIMITS[end]}
@@ -103,6 +106,9 @@ class Outcome:
                 self.stop_reason, self.exit_code = "denied", 5
             case _:
                 self.stop_reason, self.exit_code = "answered", 0
+
+    def interrupted(self) -> None:
+        self.stop_reason, self.exit_code = "interrupted", 130
 
     def fail(self, code: str, message: str, exit_code: int) -> None:
         self.stop_reason, self.exit_code = _STOPS.get(code, "provider"), exit_code
@@ -126,24 +132,44 @@ async def run(sessions: Sessions, job: Job, out: TextIO | None = None, err: Text
     """Does the job and prints it; the exit code. Raises `UsageError` before anything is printed, when the command line
     asks for what cannot be."""
     out, err = out or sys.stdout, err or sys.stderr
-    outcome = Outcome()
+    outcome, stop = Outcome(), _Stop()
     show = _printer(job.format, out, err)
-    try:
-        session = await sessions.open(job.resume)
-        outcome.session = session.id
+    with _interrupted_by_signals(stop):
         try:
-            with _interrupted_by_signals(session):
-                await _converse(session, job, outcome, show)
+            await _work(sessions, job, outcome, show, stop)
+        except UsageError:
+            raise
+        except AgentError as error:
+            outcome.fail(error.code, str(error), error.exit_code)
         finally:
-            await session.close()
-    except UsageError:
-        raise
-    except AgentError as error:
-        outcome.fail(error.code, str(error), error.exit_code)
-    finally:
-        await sessions.close()
-    _print_outcome(outcome, job.format, out, err)
+            await sessions.close()
+        _print_outcome(outcome, job.format, out, err)
     return outcome.exit_code
+
+
+async def _work(sessions: Sessions, job: Job, outcome: Outcome, show: Callable[[Event], None], stop: "_Stop") -> None:
+    opened = await stop.opening.race(_open(sessions, job))
+    if opened is None:
+        outcome.interrupted()
+        return
+    session, prompt = opened
+    outcome.session, stop.session = session.id, session
+    try:
+        if stop.opening.requested():
+            outcome.interrupted()
+        else:
+            await _converse(session, replace(job, prompt=prompt), outcome, show)
+    finally:
+        await session.close()
+
+
+async def _open(sessions: Sessions, job: Job) -> tuple[Session, str]:
+    """The session, and the whole prompt."""
+    if not job.word:
+        return await sessions.open(job.resume), job.prompt
+    if await sessions.knows(job.word):
+        return await sessions.open(job.word), job.prompt
+    return await sessions.open(""), f"{job.word}\n{job.prompt}"
 
 
 async def _converse(session: Session, job: Job, outcome: Outcome, show: Callable[[Event], None]) -> None:
@@ -160,9 +186,10 @@ async def _converse(session: Session, job: Job, outcome: Outcome, show: Callable
 
 
 async def _turn(session: Session, prompt: str, outcome: Outcome, show: Callable[[Event], None]) -> None:
-    async for event in session.send(prompt):
-        outcome.take(event)
-        show(event)
+    async with aclosing(session.send(prompt)) as events:
+        async for event in events:
+            outcome.take(event)
+            show(event)
 
 
 def _schema_request(schema: Mapping[str, object]) -> str:
@@ -175,13 +202,17 @@ def _answer_problems(outcome: Outcome, schema: Mapping[str, object]) -> list[str
     fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n```\s*", outcome.result, re.DOTALL)
     text = (fenced[1] if fenced else outcome.result).strip()
     try:
-        value: Any = json.loads(text)
-    except ValueError as error:
+        value: Any = json.loads(text, parse_constant=_refuse)
+        problems = mismatches(value, schema)
+    except (ValueError, RecursionError) as error:
         return [f"it is not JSON ({error})"]
-    problems = mismatches(value, schema)
     if not problems:
         outcome.result = text
     return problems
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON value")
 
 
 def event_json(event: Event) -> dict[str, object]:
@@ -192,7 +223,7 @@ def event_json(event: Event) -> dict[str, object]:
 
 def _printer(form: Format, out: TextIO, err: TextIO) -> Callable[[Event], None]:
     if form == "stream-json":
-        return lambda event: _print_line(out, event_json(event))
+        return lambda event: print_json(out, event_json(event))
     watched = err.isatty()
 
     def show(event: Event) -> None:
@@ -209,14 +240,20 @@ def _printer(form: Format, out: TextIO, err: TextIO) -> Callable[[Event], None]:
     return show
 
 
-def _print_line(out: TextIO, value: Mapping[str, object]) -> None:
-    out.write(json.dumps(value, ensure_ascii=False) + "\n")
+def print_json(out: TextIO, value: Mapping[str, object]) -> None:
+    """Prints an object on one line, in escapes when the output's encoding lacks one of its characters."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode(out.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    out.write(text + "\n")
     out.flush()
 
 
 def _print_outcome(outcome: Outcome, form: Format, out: TextIO, err: TextIO) -> None:
     if form != "text":
-        _print_line(out, outcome.as_json())
+        print_json(out, outcome.as_json())
         return
     if outcome.result:
         answer = plain(outcome.result) if out.isatty() else outcome.result  # a terminal obeys what a pipe only carries
@@ -230,13 +267,26 @@ def _print_outcome(outcome: Outcome, form: Format, out: TextIO, err: TextIO) -> 
         print(f"ebb: {outcome.error['message']}", file=err)
 
 
+@dataclass(slots=True)
+class _Stop:
+    """The wish to end the run, from its beginning on: it reaches the opening of the session, then the session."""
+
+    opening: Interrupt = field(default_factory=Interrupt)
+    session: Session | None = None
+
+    def request(self) -> None:
+        self.opening.request()
+        if self.session is not None:
+            self.session.interrupt()
+
+
 @contextmanager
-def _interrupted_by_signals(session: Session) -> Iterator[None]:
-    """Ctrl-C and a request to terminate interrupt the turn, so that it ends in order; a second one ends the process."""
+def _interrupted_by_signals(stop: _Stop) -> Iterator[None]:
+    """Ctrl-C and a request to terminate interrupt the run, so that it ends in order; a second one ends the process."""
     loop = asyncio.get_running_loop()
 
     def interrupt(number: signal.Signals) -> None:
-        session.interrupt()
+        stop.request()
         loop.remove_signal_handler(number)
 
     handled = (signal.SIGINT, signal.SIGTERM)

@@ -102,7 +102,8 @@ def _by_mode(asked: Asked, policy: Policy) -> Ruling:
     if asked.effect == "write":
         later = next((path for path in asked.subjects if _runs_later(path, policy.root)), None)
         if later is not None:
-            return Ruling("ask", f"`{later}` can make other programs run commands", offers)
+            only = (_rule_for(asked.tool, later, policy.root),) if len(asked.subjects) == 1 else ()
+            return Ruling("ask", f"`{later}` can make other programs run commands", only)
     if asked.effect == "none":
         return Ruling("allow", "it stays inside the session")
     if policy.mode == "auto":
@@ -145,14 +146,21 @@ def _denies(rule: Rule, asked: Asked, root: str) -> bool:
 
 
 def _allows(rule: Rule, asked: Asked, policy: Policy) -> bool:
-    if not rule.prefix:
-        return asked.effect != "write" or not any(_runs_later(path, policy.root) for path in asked.subjects)
-    if asked.effect != "run":
-        place = posixpath.normpath(posixpath.join(policy.root, rule.prefix))
-        return bool(asked.subjects) and all(_is_within(path, (place,)) for path in asked.subjects)
-    rules = [other for other in policy.allow if _names(other, asked)]
+    if asked.effect == "run":
+        return not rule.prefix or _covers_command(asked, policy)
+    place = posixpath.normpath(posixpath.join(policy.root, rule.prefix))
+    runs_later = asked.effect == "write" and any(_runs_later(path, policy.root) for path in asked.subjects)
+    # A rule for a folder is no rule for such a file in it: it takes one that names the file or its kind of folder.
+    if runs_later and not (rule.prefix and _runs_later(place, policy.root)):
+        return False
+    return not rule.prefix or (bool(asked.subjects) and all(_is_within(path, (place,)) for path in asked.subjects))
+
+
+def _covers_command(asked: Asked, policy: Policy) -> bool:
+    """Whether the allow rules together cover every command of the line."""
+    rules = [rule for rule in policy.allow if _names(rule, asked)]
     return all(
-        bool(parts) and all(any(_begins(part, other) for other in rules) for part in parts)
+        bool(parts) and all(any(_begins(part, rule) for rule in rules) for part in parts)
         for parts in (simple_commands(command) for command in asked.subjects)
     )
 
@@ -193,16 +201,20 @@ def _offers(asked: Asked, root: str) -> tuple[str, ...]:
     if asked.effect == "run":
         offers = []
         for words in (words for command in asked.subjects for words in simple_commands(command)):
-            if any(re.search(r"[()\s]", word) for word in words):
+            if not all(words) or any(re.search(r"[()\s]", word) for word in words):
                 return ()
-            short = words if words[0] in _RUNS_ANYTHING else words[: 2 if len(words) > 1 and words[1][0] != "-" else 1]
+            has_verb = len(words) > 1 and not words[1].startswith("-")
+            short = words if words[0] in _RUNS_ANYTHING else words[: 2 if has_verb else 1]
             offers.append(str(Rule(asked.tool, " ".join(short))))
         return tuple(dict.fromkeys(offers)) if len(set(offers)) == 1 else ()
     folders = dict.fromkeys(posixpath.dirname(path) for path in asked.subjects)
     if len(folders) != 1:
         return ()
-    folder = next(iter(folders))
-    return (str(Rule(asked.tool, posixpath.relpath(folder, root) if _is_within(folder, (root,)) else folder)),)
+    return (_rule_for(asked.tool, next(iter(folders)), root),)
+
+
+def _rule_for(tool: str, path: str, root: str) -> str:
+    return str(Rule(tool, posixpath.relpath(path, root) if _is_within(path, (root,)) else path))
 
 
 def _is_within(path: str, folders: Sequence[str]) -> bool:

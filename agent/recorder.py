@@ -172,6 +172,7 @@ class Recorder:
 
 def title_of(text: str) -> str:
     """The first line of what the user said, as the session's name: at most 80 characters."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return first if len(first) <= 80 else first[:79] + "…"
 
@@ -181,7 +182,7 @@ def encode_message(message: Message, position: int) -> MessageRow:
     if isinstance(message, Assistant):
         body["model"] = message.model
     role = "user" if isinstance(message, User) else "assistant"
-    return MessageRow(position, role, json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+    return MessageRow(position, role, _as_json(body))
 
 
 def decode_message(row: MessageRow) -> Message:
@@ -231,7 +232,17 @@ def encode_snapshot(conversation: Conversation, position: int) -> str:
         "anchor": asdict(conversation.anchor) if conversation.anchor else None,
         "anchored": conversation.anchored,
     }
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return _as_json(body)
+
+
+def _as_json(body: Mapping[str, object]) -> str:
+    """JSON that a database takes: half a surrogate pair, as in an undecodable file name, is written as an escape."""
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(body, separators=(",", ":"))
+    return text
 
 
 def decode_snapshot(text: str) -> tuple[int, Conversation]:

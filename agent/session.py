@@ -3,7 +3,8 @@ back in; what happens is decided elsewhere."""
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -79,13 +80,14 @@ class Session:
         self._parts = parts
         self._conversation = conversation or Conversation()
         self._spent = spent or Spent()
-        self._spent_before = self._spent.cost or 0.0
+        self._spent_here = Spent()
         self._on_close = on_close
         self._interrupt = Interrupt()
         self._events: asyncio.Queue[Event | None] | None = None
         self._waiting: dict[str, asyncio.Future[Decision | str]] = {}
         self._questions = itertools.count(1)
         self._is_behind = False
+        self._busy = asyncio.Lock()
         self._env = self._make_env()
 
     def _make_env(self) -> Env:
@@ -101,7 +103,7 @@ class Session:
             recorder=parts.recorder,
             interrupt=self._interrupt,
             emit=self._emit,
-            spent=lambda: (self._spent.cost or 0.0) - self._spent_before,
+            spent=lambda: self._spent_here.cost or 0.0,
             limits=parts.limits,
             tail_tokens=parts.tail_tokens,
             effort=parts.effort,
@@ -147,7 +149,7 @@ class Session:
         """Loads what the first turn needs, in the background of whatever the front end does meanwhile."""
         await self._parts.provider.prepare()
 
-    async def send(self, text: str, images: Sequence[Image] = ()) -> AsyncIterator[Event]:
+    async def send(self, text: str, images: Sequence[Image] = ()) -> AsyncGenerator[Event, None]:
         """The events of a turn, from `TurnStarted` to `TurnFinished` or `TurnFailed`. Leaving the loop early ends the
         turn as an interruption does."""
         self._interrupt.reset()
@@ -164,6 +166,10 @@ class Session:
             self._events = None
 
     async def _turn(self, said: User) -> None:
+        async with self._busy:
+            await self._run_turn(said)
+
+    async def _run_turn(self, said: User) -> None:
         self._emit(TurnStarted(self.id, self.model, said.text))
         try:
             await self._catch_up()
@@ -173,7 +179,8 @@ class Session:
             self._is_behind = False
         except AgentError as error:
             if not isinstance(error, StoreFailed):
-                await self._parts.recorder.end_turn(self.model, self.mode)
+                with suppress(StoreFailed):  # the first failure is the one to tell; what is unwritten comes next time
+                    await self._parts.recorder.end_turn(self.model, self.mode)
             self._emit(TurnFailed(error.code, str(error), error.exit_code))
         else:
             self._emit(TurnFinished(end, answer))
@@ -185,13 +192,16 @@ class Session:
             self._is_behind = False
 
     async def compact(self, focus: str | None = None) -> CompactResult:
-        """Summarises the older part of the conversation now. Raises `AgentError`."""
+        """Summarises the older part of the conversation now; a turn that is sent meanwhile begins afterwards. Raises
+        `AgentError`."""
         if self._events is not None:
             raise AgentError("the conversation cannot be compacted while a turn is running; interrupt it first")
         self._interrupt.reset()
-        await self._catch_up()
-        compacted = await compact_now(self._conversation, self._env, focus)
-        self._conversation = compacted.conversation
+        async with self._busy:
+            await self._catch_up()
+            compacted = await compact_now(self._conversation, self._env, focus)
+            self._conversation = compacted.conversation
+            await self._parts.recorder.end_turn(self.model, self.mode)
         return compacted.result
 
     def answer(self, question: str, answer: Decision | str) -> None:
@@ -214,6 +224,7 @@ class Session:
     def _emit(self, event: Event) -> None:
         if isinstance(event, ReplyFinished):
             self._spent = self._spent.plus(event.usage, event.cost)
+            self._spent_here = self._spent_here.plus(event.usage, event.cost)
             self._parts.recorder.note(event)
         if self._events is not None:
             self._events.put_nowait(event)

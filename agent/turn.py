@@ -69,7 +69,7 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
         prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
         budget = measure(prompt, conversation, tools, env.provider.window)
     env.emit(ContextMeasured(budget.used, env.provider.window.size, env.provider.window.effective))
-    if budget.verdict == "block":
+    if budget.verdict == "block" and not env.interrupt.requested():
         raise ContextExhausted(too_big(budget.used, env))
 
     reply = await stream_reply(env.provider, to_request(prompt, tools, env), env.interrupt, env.emit)

@@ -43,7 +43,7 @@ def ebb(*arguments: str, home: Path, env: Mapping[str, str] | None = None, stdin
     """Runs `ebb` to its end. Without `stdin` there is none to read."""
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
     done = subprocess.run(
-        command(*arguments), env=environment(home, env), capture_output=True, text=True, timeout=120, check=False,
-        **given,
+        command(*arguments), env=environment(home, env), capture_output=True, text=True, encoding="utf-8", timeout=120,
+        check=False, **given,
     )  # fmt: skip
     return Run(done.returncode, done.stdout, done.stderr)

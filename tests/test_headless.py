@@ -1,10 +1,13 @@
 """`ebb -p` as scripts see it: what it prints, and how it exits."""
 
 import json
+import os
+import shlex
 import signal
 import socket
 import sqlite3
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,13 @@ class User:
 
     def run(self, *arguments: str, stdin: str | None = None, env: dict[str, str] | None = None) -> Run:
         return ebb("-C", str(self.project), *arguments, home=self.home, stdin=stdin, env=env)
+
+    def shell(self, line: str) -> subprocess.CompletedProcess[str]:
+        """What a line of shell does in the project's folder."""
+        env = environment(self.home)
+        return subprocess.run(
+            ("/bin/sh", "-c", line), cwd=self.project, env=env, capture_output=True, text=True, check=False, timeout=60
+        )
 
     def ask(self, *replies: dict[str, Any], flags: tuple[str, ...] = (), form: str = "json") -> Run:
         return self.run("-p", "go", "-m", self.script(*replies), "--output-format", form, *flags)
@@ -140,6 +150,33 @@ def test_a_folder_that_is_missing_exits_with_2(user: User) -> None:
     assert "there is no folder" in run.err
 
 
+@pytest.mark.parametrize("folder", ["~nobody-of-this-name/x", "a" * 300])
+def test_a_folder_that_cannot_be_looked_up_exits_with_2(user: User, folder: str) -> None:
+    run = ebb("-p", "go", "-C", folder, home=user.home)
+    assert (run.code, run.out, run.err.count("\n")) == (2, "", 1)
+
+
+def test_a_working_folder_that_is_gone_exits_with_2(user: User) -> None:
+    gone = shlex.join(command("-p", "go", "-m", user.script({"text": "hi"})))
+    run = user.shell(f"rmdir {user.project} && {gone}")
+    assert (run.returncode, run.stdout, run.stderr.splitlines()[-1][:21]) == (2, "", "ebb: cannot work in `")
+
+
+def test_closed_and_full_streams_end_no_run_with_a_traceback(user: User) -> None:
+    model = user.script({"text": "hi"})
+    answer, ask = (shlex.join(command("-p", prompt, "-m", model)) for prompt in ("go", "-"))
+    assert user.shell(f"{answer} <&-").stdout == "hi\n"
+    assert user.shell(f"{answer} >&-").returncode == 0
+    no_prompt = user.shell(f"{ask} <&-")
+    assert (no_prompt.returncode, "there is no prompt" in no_prompt.stderr) == (2, True)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_an_answer_that_cannot_be_written_exits_with_1(user: User) -> None:
+    run = user.shell(shlex.join(command("-p", "go", "-m", user.script({"text": "hi"}))) + " </dev/null >/dev/full")
+    assert (run.returncode, run.stderr) == (1, "ebb: the answer could not be written: No space left on device\n")
+
+
 def test_a_configuration_that_cannot_be_read_exits_with_2(user: User) -> None:
     (user.home / "config").mkdir(parents=True)
     (user.home / "config" / "config.toml").write_text("[agent")
@@ -226,6 +263,15 @@ def test_a_deny_rule_and_plan_mode_win_over_an_allow_rule(user: User, flags: tup
     assert not (user.project / "a").exists()
 
 
+def test_a_deny_rule_holds_for_what_its_path_links_to(user: User) -> None:
+    (user.home / "secret").mkdir(parents=True)
+    (user.home / "secret" / "key").write_text("hush")
+    (user.project / "link").symlink_to(user.home / "secret")
+    call = {"name": "read", "arguments": {"path": "link/key"}}
+    run = user.ask({"calls": [call]}, {"text": "No."}, flags=("--deny", "read(link)", "--permission-mode", "auto"))
+    assert ended(run) == (5, "denied", None)
+
+
 def test_calls_that_fail_do_not_count_as_denied(user: User) -> None:
     run = user.ask({"calls": [{"name": "read", "arguments": {"path": "none"}}]}, {"text": "It is not there."})
     assert ended(run) == (0, "answered", None)
@@ -253,6 +299,14 @@ def test_the_limit_of_cost_stops_before_the_next_request(user: User) -> None:
     assert len(server.requests) == 1
 
 
+def test_the_limit_of_cost_holds_in_a_session_with_unknown_prices_before(user: User) -> None:
+    works = Turn(calls=(Call("todo", {"items": []}),), usage=Usage(input=1_000_000))
+    with FakeProvider([Turn(text="hi"), works, works, works]) as server:
+        assert user.ask_server(server, model="anthropic/nobody-knows-it").result["usage"]["cost"] is None
+        run = user.ask_server(server, "-c", "--max-cost", "0.01", "--max-turns", "3")
+    assert ended(run) == (6, "cost_limit", "cost_limit")
+
+
 def test_an_answer_must_meet_the_schema(user: User) -> None:
     (user.project / "schema.json").write_text('{"type": "object", "required": ["ok"]}')
     flags = ("--output-schema", str(user.project / "schema.json"))
@@ -261,6 +315,46 @@ def test_an_answer_must_meet_the_schema(user: User) -> None:
     bad = user.ask({"text": "{}"}, {"text": "[]"}, flags=flags)
     assert ended(bad) == (8, "schema", "schema")
     assert bad.result["result"] == "[]"
+
+
+@pytest.mark.parametrize(
+    "schema", ['{"type": "nonsense"}', '{"$ref": "#/none"}', '{"pattern": "("}'], ids=("type", "ref", "pattern")
+)
+def test_a_schema_that_is_none_exits_with_2_before_the_model_is_asked(user: User, schema: str) -> None:
+    (user.project / "schema.json").write_text(schema)
+    run = user.ask({"text": "1"}, flags=("--output-schema", str(user.project / "schema.json")))
+    assert (run.code, run.out, "schema.json` cannot be used" in run.err) == (2, "", True)
+    assert "Traceback" not in run.err
+
+
+@pytest.mark.parametrize("answer", ["[" * 20_000, "[NaN]"], ids=("cut", "no-number"))
+def test_an_answer_that_is_hardly_json_does_not_meet_the_schema(user: User, answer: str) -> None:
+    (user.project / "schema.json").write_text('{"type": "array"}')
+    flags = ("--output-schema", str(user.project / "schema.json"))
+    assert ended(user.ask({"text": answer}, {"text": answer}, flags=flags)) == (8, "schema", "schema")
+
+
+def test_half_a_character_in_prompt_folder_or_answer_loses_nothing(user: User) -> None:
+    user.project = Path(os.fsdecode(os.fsencode(user.project) + b"\xff"))
+    user.project.mkdir()
+    model = user.script({"text": "half \ud800", "calls": [{"name": "bash", "arguments": '{"command": "\ud800"}'}]})
+    run = user.run("-p", "caf\udce9", "-m", model, "--output-format", "json", "--max-turns", "1")
+    assert ended(run) == (6, "step_limit", "step_limit")
+    again = user.run("-p", "go", "-c", "-m", user.script({"text": "ok"}), "--output-format", "json")
+    assert (ended(again), again.result["session"]) == ((0, "answered", None), run.result["session"])
+    shown = user.run("sessions", "show", run.result["session"], "--json")
+    assert shown.lines[0]["parts"] == [{"type": "text", "text": "caf\udce9"}]
+
+
+def test_an_answer_that_the_locale_cannot_write_is_written_in_escapes(user: User) -> None:
+    ascii_only = {"PYTHONIOENCODING": "ascii"}
+    model = user.script({"text": "é 😀"})
+    text = user.run("-p", "go", "-m", model, env=ascii_only)
+    assert (text.code, text.out) == (0, "\\xe9 \\U0001f600\n")
+    as_json = user.run("-p", "go", "-m", model, "--output-format", "json", env=ascii_only)
+    assert (as_json.code, as_json.result["result"]) == (0, "é 😀")
+    listed = user.run("sessions", "show", as_json.result["session"], "--json", env=ascii_only)
+    assert listed.lines[1]["parts"] == [{"type": "text", "text": "é 😀"}]
 
 
 def test_a_model_that_says_nothing_twice_exits_with_1(user: User) -> None:
@@ -287,6 +381,11 @@ def test_a_database_that_cannot_be_used_exits_with_1(user: User) -> None:
     newer = user.ask({"text": "hi"})
     assert ended(newer) == (1, "failed", "store")
     assert "newer version" in newer.result["error"]["message"]
+
+
+def test_a_database_that_cannot_be_used_is_a_result_also_when_a_session_is_looked_for(user: User) -> None:
+    (user.home / "data" / "sessions.db").mkdir(parents=True)
+    assert ended(user.ask({"text": "hi"}, flags=("-r", "abcdef"))) == (1, "failed", "store")
 
 
 def test_an_ephemeral_run_keeps_nothing(user: User) -> None:
@@ -354,3 +453,53 @@ def test_an_interrupted_run_ends_in_order_with_130(user: User, number: signal.Si
     result = json.loads(rest.splitlines()[-1])
     assert (process.returncode, result["stop_reason"]) == (130, "interrupted")
     assert result["result"] != ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_interrupted_while_it_opens_its_session_ends_in_order(user: User, number: signal.Signals) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        env = environment(user.home, {"OLLAMA_HOST": f"http://127.0.0.1:{silent.getsockname()[1]}"})
+        process = subprocess.Popen(
+            command("-p", "go", "-C", str(user.project), "-m", "ollama/x", "--output-format", "json"),
+            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env,
+        )  # fmt: skip
+        connection, _ = silent.accept()
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+        connection.close()
+    result = json.loads(out)
+    assert (process.returncode, result["stop_reason"], result["session"]) == (130, "interrupted", None)
+
+
+def test_an_answer_is_printed_also_when_the_signal_comes_while_jobs_are_ended(user: User) -> None:
+    job = {
+        "name": "bash",
+        "arguments": {"command": "trap '' TERM; echo; while :; do sleep 1; done", "background": True},
+    }
+    look = {"name": "bash_output", "arguments": {"job": "job-1", "wait": 10}}
+    model = user.script({"calls": [job]}, {"calls": [look]}, {"text": "ok"})
+    flags = ("--output-format", "stream-json", "--permission-mode", "auto")
+    process = subprocess.Popen(
+        command("-p", "go", "-C", str(user.project), "-m", model, *flags),
+        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environment(user.home),
+    )  # fmt: skip
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line)["type"] == "turn_finished":
+            break
+    time.sleep(0.3)  # the job is asked to end, and does not
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, json.loads(out)["result"]) == (0, "ok")
+
+
+def test_a_reader_that_goes_away_ends_the_turn_and_what_it_runs(user: User) -> None:
+    work = {"name": "bash", "arguments": {"command": "echo $$ > pid; while :; do echo; sleep 0.1; done"}}
+    flags = ("--output-format", "stream-json", "--permission-mode", "auto")
+    run = command("-p", "go", "-m", user.script({"calls": [work]}), *flags)
+    done = user.shell(f"{shlex.join(run)} </dev/null | grep -m 1 tool_progress")
+    assert done.stderr == ""
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((user.project / "pid").read_text()), 0)
+    shown = user.run("sessions", "show", user.run("sessions", "--json").result["id"], "--json")
+    assert [part["status"] for part in shown.lines[-1]["parts"]] == ["interrupted"]

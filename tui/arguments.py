@@ -15,8 +15,6 @@ if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
     from agent.config import Config
 
 VERSION = "0.1.0"
-ID_LENGTH = 12
-"""Characters of a whole session id."""
 
 _TAKES_VALUE = {
     "-p", "--prompt", "--output-format", "--output-schema", "--max-turns", "--max-cost", "--permission-mode", "--allow",
@@ -101,8 +99,12 @@ def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
     """The working folder and the configuration for it. Raises `UsageError`."""
     from agent.config import load_config  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
-    root = Path(options.cd).expanduser()
-    if not root.is_dir():
+    try:
+        root = Path(options.cd).expanduser()
+        is_folder = root.is_dir() and root.resolve(strict=True).is_dir()
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"cannot work in `{options.cd}`: {error}; give another folder with -C") from error
+    if not is_folder:
         raise UsageError(f"there is no folder `{options.cd}`; give one that exists with -C")
     flags = {
         key: value

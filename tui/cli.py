@@ -2,6 +2,8 @@
 
 import argparse
 import asyncio
+import errno
+import io
 import json
 import os
 import select
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import AgentError, UsageError
-from tui.arguments import ID_LENGTH, first_word, make_parser, open_sessions, read_settings, with_resume
+from tui.arguments import first_word, make_parser, open_sessions, read_settings, with_resume
 
 if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
     from agent.compose import Sessions
@@ -29,6 +31,7 @@ _STDIN_WAIT = 2.0
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `ebb` with the arguments after the program's name; the exit code. Errors are one sentence on stderr."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _prepare_streams()
     try:
         return _dispatch(arguments)
     except AgentError as error:
@@ -42,6 +45,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone; the interpreter must not complain about it when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"ebb: the answer could not be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _prepare_streams() -> None:
+    """Lets no closed stream and no character that a locale cannot write end a run."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # to the end of the process
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -64,12 +83,9 @@ def _headless(options: argparse.Namespace) -> int:
     schema = _read_schema(options.output_schema) if options.output_schema else None
     sessions = open_sessions(options, interactive=False)
 
-    async def run() -> int:
-        resume, word = await _resumed(options, sessions)
-        job = headless.Job(f"{word}\n{prompt}" if word else prompt, options.output_format, schema, resume)
-        return await headless.run(sessions, job)
-
-    return asyncio.run(run())
+    resume = options.resume if options.pick is None else ""
+    job = headless.Job(prompt, options.output_format, schema, resume, options.pick or "")
+    return asyncio.run(headless.run(sessions, job))
 
 
 def _terminal(options: argparse.Namespace) -> int:
@@ -103,7 +119,7 @@ async def _resumed(options: argparse.Namespace, sessions: "Sessions") -> tuple[s
     """The session to go on with, and a word after `-r` that turned out to belong to the prompt."""
     if not options.pick:
         return (options.resume if options.pick is None else ""), ""
-    if len(options.pick) == ID_LENGTH or await sessions.knows(options.pick):
+    if await sessions.knows(options.pick):
         return options.pick, ""
     return "", options.pick
 
@@ -133,14 +149,20 @@ def _has_piped_input() -> bool:
 
 
 def _read_schema(name: str) -> dict[str, object]:
+    from tools.schema import mismatches  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
     try:
         schema = json.loads(Path(name).read_bytes())
     except OSError as error:
         raise UsageError(f"cannot read the schema `{name}`: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"the schema `{name}` is not JSON: {error}") from error
     if not isinstance(schema, dict):
         raise UsageError(f"the schema `{name}` must be a JSON object")
+    try:
+        mismatches(None, schema)  # asked before the model is: a schema that is none would cost a whole run
+    except ValueError as error:
+        raise UsageError(f"the schema `{name}` cannot be used: {str(error).splitlines()[0]}") from error
     return schema
 
 

@@ -3,10 +3,12 @@
 import argparse
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 
 from agent.config import OPTIONS
+from agent.headless import print_json
 from agent.messages import Assistant, Message, User
 from agent.recorder import encode_message
 from agent.session import SessionInfo
@@ -52,7 +54,7 @@ def _list(found: Sequence[SessionInfo], *, as_json: bool) -> None:
     for info in found:
         if as_json:
             fields = ("id", "title", "model", "updated_at", "messages", "project")
-            print(json.dumps({field: getattr(info, field) for field in fields}, ensure_ascii=False))
+            print_json(sys.stdout, {field: getattr(info, field) for field in fields})
         else:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
             print(f"{info.id}  {when}  {info.messages:>4}  {info.model}  {visible(info.title)}")
@@ -64,7 +66,7 @@ def _show(messages: Sequence[Message], *, as_json: bool) -> None:
     for position, message in enumerate(messages):
         if as_json:
             row = encode_message(message, position)
-            print(json.dumps({"role": row.role, **json.loads(row.body)}, ensure_ascii=False))
+            print_json(sys.stdout, {"role": row.role, **json.loads(row.body)})
             continue
         match message:
             case User() as user:

@@ -23,7 +23,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from agent.context.budget import Window
 from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
@@ -43,7 +43,7 @@ from agent.errors import (
 )
 from agent.messages import Assistant, AssistantPart, Reasoning, StopReason, Text, ToolCall, Usage, User
 from agent.providers.base import CallChunk, Chunk, ModelFacts, Prices, ReasoningChunk, Reply, Request, TextChunk
-from agent.providers.decoding import make_reply
+from agent.providers.decoding import clean, make_call, make_reply
 
 _ERRORS: dict[str, type[ProviderError]] = {
     kind.code: kind
@@ -113,7 +113,8 @@ def _reply(number: int, table: Mapping[str, Any]) -> ScriptedReply:
     calls = table.get("calls", [])
     if not isinstance(calls, list) or not all(isinstance(call, dict) and call.get("name") for call in calls):
         raise ValueError(f"reply {number}: each of its `calls` needs a name")
-    return ScriptedReply(**{**table, "calls": tuple(calls)})
+    texts = {name: clean(value) for name, value in table.items() if isinstance(value, str)}
+    return ScriptedReply(**{**table, **texts, "calls": tuple(calls)})
 
 
 @dataclass(slots=True)
@@ -193,9 +194,8 @@ class Scripted:
             earlier = sum(len(message.calls) for message in request.messages if isinstance(message, Assistant))
             name, written = str(call["name"]), call.get("arguments", {})
             source = written if isinstance(written, str) else json.dumps(written)
-            arguments, problem = _parsed(source)
             call_id = str(call.get("id") or f"call-{earlier + len(calls) + 1}-{self._calls_made}")
-            calls.append(ToolCall(call_id, name, arguments, source, problem))
+            calls.append(make_call(call_id, name, source))
         return tuple(calls)
 
     def _whole(self, request: Request, reply: ScriptedReply, calls: Sequence[ToolCall]) -> Reply:
@@ -209,16 +209,6 @@ class Scripted:
             return replace(whole, usage=Usage(**reply.usage))
         prompt = estimate_text(request.system) + estimate_tools(request.tools) + estimate_messages(request.messages)
         return replace(whole, usage=Usage(input=prompt, output=estimate_messages([whole.message])))
-
-
-def _parsed(source: str) -> tuple[Mapping[str, object], str]:
-    try:
-        arguments = json.loads(source)
-    except ValueError as error:
-        return {}, f"its arguments are not valid JSON ({error})"
-    if not isinstance(arguments, dict):
-        return {}, "its arguments are not a JSON object"
-    return cast(Mapping[str, object], arguments), ""
 
 
 def _words(text: str) -> list[str]:

@@ -57,6 +57,21 @@ def test_files_that_make_other_programs_run_commands_are_always_asked_about(mode
 
 def test_a_rule_that_names_such_a_file_allows_it() -> None:
     assert decide(edit(f"{ROOT}/.envrc"), policy(allow=("edit(.envrc)",))).verdict == "allow"
+    assert decide(edit(f"{ROOT}/.git/hooks/x"), policy(allow=("edit(.git/hooks)",))).verdict == "allow"
+
+
+@pytest.mark.parametrize("rule", ["edit(.)", "edit(src)", "edit(/)"])
+def test_a_rule_for_a_folder_does_not_cover_such_files_in_it(rule: str) -> None:
+    rules = policy(allow=(rule,))
+    assert decide(edit(f"{ROOT}/src/a.py"), rules).verdict == "allow"
+    assert decide(edit(f"{ROOT}/src/.vscode/tasks.json"), rules).verdict == "ask"
+
+
+def test_a_question_about_such_a_file_offers_a_rule_for_that_file_alone() -> None:
+    for path in (f"{ROOT}/.envrc", f"{ROOT}/.git/hooks/x", "/home/u/.bashrc"):
+        (offer,) = decide(edit(path), policy("auto")).offers
+        assert decide(edit(path), policy(allow=(offer,))).verdict == "allow"
+        assert decide(edit(f"{path}.py"), policy(allow=(offer,))).verdict == "ask"
 
 
 @pytest.mark.parametrize(
@@ -149,6 +164,12 @@ def test_a_question_offers_a_rule_that_would_answer_it() -> None:
     assert decide(shell("git log -3"), policy()).offers == ("bash(git log)",)
     assert decide(shell("rm -rf build"), policy()).offers == ("bash(rm -rf build)",)
     assert decide(shell("ls > x"), policy()).offers == ()
+
+
+@pytest.mark.parametrize("command", ['grep "" a.txt', "python ''", "'' x"])
+def test_a_command_with_an_empty_word_is_asked_about_and_has_no_rule_to_offer(command: str) -> None:
+    ruling = decide(shell(command), policy())
+    assert (ruling.verdict, ruling.offers) == ("ask", ())
 
 
 def test_shell_can_be_ruled_out_altogether() -> None:

@@ -1,5 +1,6 @@
 """Sessions made of real parts: real tools, a real database, a scripted model."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from agent.context.prompt import Instructions
 from agent.errors import AgentError
 from agent.events import (
     CallDenied,
+    CompactionStarted,
     ContextCompacted,
     Decision,
     Event,
@@ -31,6 +33,7 @@ from agent.permissions import Policy, parse_rule
 from agent.providers.scripted import Scripted
 from agent.recorder import Recorder, StoreThread
 from agent.session import Parts, Session
+from store.errors import StoreError
 from store.sessions import SessionRow, SessionStore
 from tools.base import Arguments, Effect, Result, Workspace
 from tools.catalog import builtin_tools
@@ -256,7 +259,7 @@ async def test_leaving_the_loop_early_ends_the_turn(home: Home) -> None:
     async for event in events:
         if isinstance(event, ToolStarted):
             break
-    await events.aclose()  # type: ignore[attr-defined]  # an async generator, which its declared type does not say
+    await events.aclose()
     assert [o.status for o in outputs_of(session)] == ["interrupted"]
     assert (await events_of(session))[-1] == TurnFinished("answered", "ok")
     await session.close()
@@ -273,6 +276,22 @@ async def test_an_error_of_the_provider_ends_the_turn_and_loses_nothing(home: Ho
         "first",
         "second",
     ]
+    await session.close()
+
+
+async def test_an_error_of_the_provider_is_told_also_when_the_database_fails_after_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(store: SessionStore, session: str) -> None:
+        raise StoreError("full", "the disk is full")
+
+    session = await home.open(Scripted.of({"error": "auth"}, {"text": "back again"}))
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionStore, "end_turn", full)
+        failed = (await events_of(session))[-1]
+    assert isinstance(failed, TurnFailed)
+    assert failed.code == "auth"
+    assert (await events_of(session))[-1] == TurnFinished("answered", "back again")
     await session.close()
 
 
@@ -348,6 +367,26 @@ async def test_what_cannot_fit_ends_the_turn_with_exit_code_7(home: Home) -> Non
     await session.close()
 
 
+async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home) -> None:
+    provider = Scripted.of(
+        {"text": "x" * 20_000},
+        {"when": "context window is nearly full", "text": "<summary>x</summary>", "pause": 60},
+        context_window=8000,
+    )
+    session = await home.open(provider)
+    await events_of(session, "tell me about x")
+    before = session.history
+    events = []
+    async for event in session.send("and now?"):
+        events.append(event)
+        if isinstance(event, CompactionStarted):
+            session.interrupt()
+    assert events[-1] == TurnFinished("interrupted", "")
+    assert session.history == before.plus(User((Text("and now?"),)))
+    assert len(provider.requests) == 2
+    await session.close()
+
+
 async def test_compacting_by_hand_returns_what_it_did(home: Home) -> None:
     provider = Scripted.of(
         {"text": "z" * 3000}, {"text": "short"}, {"when": "the parser", "text": "<summary>all about z</summary>"}
@@ -360,6 +399,38 @@ async def test_compacting_by_hand_returns_what_it_did(home: Home) -> None:
     assert (result.before_messages, result.after_messages) == (4, 2)
     assert result.after_tokens < result.before_tokens
     assert (await session.compact()).strategies in ((), ("plain",))
+    await session.close()
+
+
+async def test_a_turn_that_is_sent_during_a_compaction_is_not_lost(home: Home) -> None:
+    provider = Scripted.of(
+        {"text": "z" * 3000},
+        {"text": "short"},
+        {"when": "context window is nearly full", "text": "<summary>all about z</summary>", "pause": 0.5},
+        {"text": "third"},
+    )
+    session = await home.open(provider)
+    await events_of(session, "one")
+    await events_of(session, "two")
+    compaction = asyncio.create_task(session.compact())
+    await asyncio.sleep(0.05)
+    assert len(provider.requests) == 3, "the summary has been asked for"
+    assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "third")
+    assert (await compaction).strategies == ("summary",)
+    assert [m.text for m in session.history.messages] == ["two", "short", "three", "third"]
+    await session.close()
+    again = await home.open(Scripted.of(), resume=True)
+    assert again.history == session.history
+
+
+async def test_what_a_compaction_by_hand_took_is_on_disk_when_it_returns(home: Home) -> None:
+    session = await home.open(
+        Scripted.of({"calls": [call("todo", items=[])]}, {"text": "short"}, {"text": "no summary"})
+    )
+    await events_of(session, "z" * 3000)
+    assert (await session.compact()).strategies == ()
+    again = await home.open(Scripted.of(), resume=True)
+    assert again.spent == session.spent
     await session.close()
 
 

@@ -1,0 +1,51 @@
+"""Calls run with tools made for the test."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agent.events import Event
+from agent.execute import Gate, Hands, run_calls
+from agent.interrupt import Interrupt
+from agent.messages import ToolCall
+from agent.permissions import Policy
+from tools.base import Arguments, Effect, Result, Workspace
+
+
+@dataclass(slots=True)
+class Endless:
+    """A tool that only reads, for ever, unless it is told to fail."""
+
+    ended: list[str] = field(default_factory=list)
+    name: str = "endless"
+    description: str = ""
+    effect: Effect = "read"
+    schema: Mapping[str, object] = field(default_factory=lambda: {"type": "object"})
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        if arguments:
+            raise ZeroDivisionError("a bug")
+        try:
+            await asyncio.sleep(600)
+        finally:
+            self.ended.append("endless")
+        return Result("")
+
+
+def hands(tool: Endless, root: Path, events: list[Event]) -> Hands:
+    policy = Policy(str(root), "auto")
+    return Hands({tool.name: tool}, Workspace(root, root), Gate(policy), Interrupt(), events.append)
+
+
+async def test_no_call_runs_on_when_one_beside_it_fails_with_a_bug(tmp_path: Path) -> None:
+    tool = Endless()
+    calls = (ToolCall("c1", "endless", {}), ToolCall("c2", "endless", {"fail": True}))
+    with pytest.raises(ZeroDivisionError):
+        await run_calls(calls, hands(tool, tmp_path, []))
+    assert tool.ended == ["endless"]
