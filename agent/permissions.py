@@ -2,32 +2,43 @@
 
 A rule is `TOOL` or `TOOL(PREFIX)`. TOOL may hold `*`. For a tool that works on files, PREFIX is a file or folder,
 relative to the working folder. For shell, it is the beginning of a command, in whole words: `bash(git status)`.
-Deny rules come first, then what always asks, then allow rules, then the mode.
+Deny rules come first, then what always asks, then allow rules, then the mode. A rule that allows covers only what can
+be read in the call; one that denies, all that may be meant by it.
 """
 
 import posixpath
 import re
-import shlex
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from agent.config import Mode
 from agent.errors import ConfigError
 from tools.base import Effect
+from tools.beyond import reaches_beyond
+from tools.commandline import Word, hides_a_command, readings, simple_commands
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
-_RUNS_LATER = (
-    ".git", ".ebb", ".vscode", ".idea", ".husky", ".envrc", ".bashrc", ".bash_profile", ".profile", ".zshrc",
-    ".zprofile", ".zshenv", ".npmrc", ".mcp.json", ".pre-commit-config.yaml",
-)  # fmt: skip
+_RUNS_LATER = {
+    ".git", ".gitmodules", ".gitconfig", ".ebb", ".vscode", ".idea", ".devcontainer", ".husky", ".envrc", ".direnv",
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zprofile",
+    ".zshenv", ".zlogin", ".zlogout", ".kshrc", ".inputrc", ".vimrc", ".exrc", ".nvimrc", ".emacs", ".gdbinit",
+    ".lldbinit", ".pythonrc.py", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".ssh", ".mcp.json", ".ripgreprc",
+    ".pre-commit-config.yaml", ".mise.toml", ".tool-versions", "autostart", "launchagents",
+}  # fmt: skip
+_RUNS_LATER_IN_CONFIG = {"git", "ebbtide", "fish", "systemd", "nvim", "direnv", "mise"}
+"""Folders of `~/.config`."""
 _RUNS_ANYTHING = {
     "bash", "sh", "zsh", "env", "sudo", "doas", "xargs", "eval", "exec", "python", "python3", "node", "perl", "ruby",
     "npx", "uvx", "find", "rm", "dd", "curl", "wget", "ssh", "docker", "nohup", "time", "timeout", "watch", "make",
 }  # fmt: skip
+_MOST_OPTIONS = 40
+"""Words between a program and its command that are looked at: `git -c a=b -C x push`."""
 _WORD_BREAK = re.compile(r"[\s;&|()`<>{}\"'$=,]+")
 
 
@@ -85,12 +96,15 @@ class Ruling:
 def decide(asked: Asked, policy: Policy) -> Ruling:
     """Whether the call may run, and what decided it."""
     for rule in policy.deny:
-        if _names(rule, asked) and _denies(rule, asked, policy.root):
+        if _denies(rule, asked, policy.root):
             return Ruling("deny", f"deny rule {rule}")
     if asked.effect == "run" and policy.no_shell:
         return Ruling("deny", policy.no_shell)
     if policy.mode == "plan" and asked.effect in ("write", "run"):
         return Ruling("deny", "plan mode changes nothing")
+    unclear = next((rule for rule in policy.deny if _may_deny(rule, asked, policy.root)), None)
+    if unclear is not None:
+        return Ruling("ask", f"whether deny rule {unclear} forbids this cannot be told from the call")
     for rule in policy.allow:
         if _names(rule, asked) and _allows(rule, asked, policy):
             return Ruling("allow", f"allow rule {rule}")
@@ -102,8 +116,7 @@ def _by_mode(asked: Asked, policy: Policy) -> Ruling:
     if asked.effect == "write":
         later = next((path for path in asked.subjects if _runs_later(path, policy.root)), None)
         if later is not None:
-            only = (_rule_for(asked.tool, later, policy.root),) if len(asked.subjects) == 1 else ()
-            return Ruling("ask", f"`{later}` can make other programs run commands", only)
+            return Ruling("ask", f"`{later}` can make other programs run commands", offers)
     if asked.effect == "none":
         return Ruling("allow", "it stays inside the session")
     if policy.mode == "auto":
@@ -128,99 +141,161 @@ def _names(rule: Rule, asked: Asked) -> bool:
 
 def _denies(rule: Rule, asked: Asked, root: str) -> bool:
     """A deny rule looks at every word of a command, however it is wrapped; it would rather refuse too much."""
+    if not _names(rule, asked) and not (_hides_content(rule, asked) and asked.subjects):
+        return False
     if not rule.prefix:
         return True
     if asked.effect != "run":
-        place = posixpath.normpath(posixpath.join(root, rule.prefix))
-        return any(_is_within(path, (place,)) or _is_within(place, (path,)) for path in asked.subjects)
-    wanted = rule.prefix.split()
-    for command in asked.subjects:
-        words = [word for word in _WORD_BREAK.split(command.replace("\\", "")) if word]
-        names = [posixpath.basename(word) for word in words]
-        for start in range(len(words)):
-            if [names[start], *words[start + 1 : start + len(wanted)]] == wanted:
-                return True
-            if words[start : start + len(wanted)] == wanted:
+        place = _place(rule, root)
+        covers = any(_is_same_or_within(path, place) for path in asked.subjects)
+        return covers or (_names(rule, asked) and any(_is_same_or_within(place, path) for path in asked.subjects))
+    wanted = rule.prefix.casefold().split()
+    return any(_holds(words, wanted) for command in asked.subjects for words in _all_readings(command))
+
+
+def _may_deny(rule: Rule, asked: Asked, root: str) -> bool:
+    """Whether the rule may well mean this call, although that cannot be seen."""
+    if not rule.prefix:
+        return False
+    if asked.effect == "run":
+        return _names(rule, asked) and any(map(hides_a_command, asked.subjects))
+    return _hides_content(rule, asked) and any(_is_same_or_within(_place(rule, root), path) for path in asked.subjects)
+
+
+def _hides_content(rule: Rule, asked: Asked) -> bool:
+    """Whether the rule keeps a file from being read and the call would show lines of files."""
+    return rule.tool == "read" and asked.tool == "grep"
+
+
+def _all_readings(command: str) -> Iterator[Sequence[str]]:
+    """The words of a command: as they are written, with every sign a break; and as a shell would read them."""
+    yield [word for word in _WORD_BREAK.split(command.casefold().replace("\\\n", "").replace("\\", "")) if word]
+    for words in readings(command):
+        yield [word.casefold() for word in words]
+
+
+def _holds(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether a program and what it is told stand in the words, options of the program in between or not."""
+    for start, word in enumerate(words):
+        if word == wanted[0] or posixpath.basename(word) == wanted[0]:
+            at = start + 1
+            for each in wanted[1:]:
+                at = _after(words, at, each)
+            if at <= len(words):
                 return True
     return False
 
 
+def _after(words: Sequence[str], at: int, wanted: str) -> int:
+    """The place after the wanted word, past options and a value of each; beyond the end when it is not there."""
+    last = at + _MOST_OPTIONS
+    while at < len(words) and words[at] != wanted:
+        if words[at][:1] != "-" or at > last:
+            return len(words) + 1
+        value = words[at + 1] if at + 1 < len(words) else wanted
+        at += 1 if value == wanted or value[:1] == "-" else 2
+    return at + 1
+
+
 def _allows(rule: Rule, asked: Asked, policy: Policy) -> bool:
-    if asked.effect == "run":
-        return not rule.prefix or _covers_command(asked, policy)
-    place = posixpath.normpath(posixpath.join(policy.root, rule.prefix))
-    runs_later = asked.effect == "write" and any(_runs_later(path, policy.root) for path in asked.subjects)
-    # A rule for a folder is no rule for such a file in it: it takes one that names the file or its kind of folder.
-    if runs_later and not (rule.prefix and _runs_later(place, policy.root)):
-        return False
-    return not rule.prefix or (bool(asked.subjects) and all(_is_within(path, (place,)) for path in asked.subjects))
-
-
-def _covers_command(asked: Asked, policy: Policy) -> bool:
-    """Whether the allow rules together cover every command of the line."""
-    rules = [rule for rule in policy.allow if _names(rule, asked)]
+    if asked.effect != "run":
+        place = _place(rule, policy.root)
+        if rule.prefix and not (asked.subjects and all(_is_within(path, (place,)) for path in asked.subjects)):
+            return False
+        is_about_such = bool(rule.prefix) and _runs_later(place, policy.root)
+        return asked.effect != "write" or is_about_such or not _any_runs_later(asked, policy.root)
+    if not rule.prefix:
+        return True
+    rules = [other for other in policy.allow if _names(other, asked)]
     return all(
-        bool(parts) and all(any(_begins(part, rule) for rule in rules) for part in parts)
-        for parts in (simple_commands(command) for command in asked.subjects)
+        bool(commands)
+        and all(any(_covers(other, words) for other in rules) for words in commands)
+        and _stays(commands, policy.root)
+        for commands in (simple_commands(command) for command in asked.subjects)
     )
 
 
-def _begins(words: Sequence[str], rule: Rule) -> bool:
+def _place(rule: Rule, root: str) -> str:
+    return posixpath.normpath(posixpath.join(root, rule.prefix))
+
+
+def _covers(rule: Rule, words: Sequence[Word]) -> bool:
+    """Whether the rule is the beginning of the command, up to where the command does more than its name says."""
     wanted = rule.prefix.split()
-    return list(words[: len(wanted)]) == wanted
+    beyond = reaches_beyond(words)
+    if [word.text for word in words[: len(wanted)]] != wanted or any(word.globs for word in words[: len(wanted)]):
+        return False
+    return beyond is None or beyond < len(wanted)
 
 
-def simple_commands(command: str) -> tuple[tuple[str, ...], ...]:
-    """The words of each command in a line joined by `;`, `&&`, `||` or `|`; nothing when it is more than that.
-
-    Expansions, redirections, sub-shells, background jobs and several lines are more than that: what they run cannot be
-    told from the text, so no allow rule covers them.
-    """
-    if any(sign in command for sign in "$`\n\\{}<>"):
-        return ()
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    parts: list[list[str]] = [[]]
-    try:
-        for token in lexer:
-            if token in (";", "&&", "||", "|"):
-                parts.append([])
-            elif token and set(token) <= set("();<>|&"):
-                return ()
-            else:
-                parts[-1].append(token)
-    except ValueError:
-        return ()
-    if not parts[-1] and len(parts) > 1:
-        parts.pop()
-    return tuple(tuple(part) for part in parts) if all(parts) else ()
+def _stays(commands: Sequence[Sequence[Word]], root: str) -> bool:
+    """Whether the commands stay in the working folder, as far as the text tells. A folder below it may be somebody
+    else's repository, whose settings make git run programs."""
+    at = root
+    for words in commands:
+        if words[0].text in ("cd", "pushd"):
+            given = [word for word in words[1:] if word.text not in ("--", "-P", "-L")]
+            if len(given) != 1 or not given[0].is_plain or given[0].text[:1] in "-~+":
+                return False
+            if ".." in given[0].text.split("/"):
+                return False  # it leads elsewhere when the folder before it was not entered
+            at = posixpath.normpath(posixpath.join(at, given[0].text))
+        if words[0].text == "popd" or not _is_within(at, (root,)):
+            return False
+        if at != root and any(word.text == "git" for word in words):
+            return False
+    return True
 
 
 def _offers(asked: Asked, root: str) -> tuple[str, ...]:
     if asked.effect == "run":
-        offers = []
-        for words in (words for command in asked.subjects for words in simple_commands(command)):
-            if not all(words) or any(re.search(r"[()\s]", word) for word in words):
-                return ()
-            has_verb = len(words) > 1 and not words[1].startswith("-")
-            short = words if words[0] in _RUNS_ANYTHING else words[: 2 if has_verb else 1]
-            offers.append(str(Rule(asked.tool, " ".join(short))))
-        return tuple(dict.fromkeys(offers)) if len(set(offers)) == 1 else ()
-    folders = dict.fromkeys(posixpath.dirname(path) for path in asked.subjects)
-    if len(folders) != 1:
+        commands = [words for command in asked.subjects for words in simple_commands(command)]
+        offers = tuple(dict.fromkeys(str(Rule(asked.tool, " ".join(_beginning(words)))) for words in commands))
+        # A rule is words between blanks: one that is empty or holds a blank cannot be said in it.
+        single = (
+            len(offers) == 1
+            and all(word.split() == [word] for words in commands for word in _beginning(words))
+            and all(_covers(parse_rule(offers[0]), words) for words in commands)
+        )
+        return offers if single and _stays(commands, root) else ()
+    if _any_runs_later(asked, root):
+        places = tuple(dict.fromkeys(asked.subjects))
+    else:
+        places = tuple(dict.fromkeys(posixpath.dirname(path) for path in asked.subjects))
+    if len(places) != 1:
         return ()
-    return (_rule_for(asked.tool, next(iter(folders)), root),)
+    place = posixpath.relpath(places[0], root) if _is_within(places[0], (root,)) else places[0]
+    return (str(Rule(asked.tool, place)),)
 
 
-def _rule_for(tool: str, path: str, root: str) -> str:
-    return str(Rule(tool, posixpath.relpath(path, root) if _is_within(path, (root,)) else path))
+def _beginning(words: Sequence[Word]) -> list[str]:
+    """As much of a command as makes a rule for its like."""
+    texts = [word.text for word in words]
+    if texts[0] in _RUNS_ANYTHING or reaches_beyond(words) is not None:
+        return texts
+    return texts[: 2 if len(texts) > 1 and texts[1][:1] != "-" else 1]
 
 
 def _is_within(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
+def _is_same_or_within(path: str, folder: str) -> bool:
+    """As `_is_within`, but names that some file system holds for the same are the same: for rules that forbid."""
+    return _is_within(_folded(path), (_folded(folder),))
+
+
+def _folded(path: str) -> str:
+    visible = "".join(sign for sign in path if unicodedata.category(sign) != "Cf")
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", visible).casefold())
+
+
+def _any_runs_later(asked: Asked, root: str) -> bool:
+    return any(_runs_later(path, root) for path in asked.subjects)
+
+
 def _runs_later(path: str, root: str) -> bool:
     inside = posixpath.relpath(path, root) if _is_within(path, (root,)) else path
-    return any(part in _RUNS_LATER for part in inside.split("/"))
+    parts = _folded(inside).split("/")
+    in_config = any(pair[0] == ".config" and pair[1] in _RUNS_LATER_IN_CONFIG for pair in pairwise(parts))
+    return in_config or any(part in _RUNS_LATER or part.endswith(".git") for part in parts)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from agent.config import MODES, Mode
 from agent.errors import ConfigError
-from agent.permissions import Asked, Policy, Rule, decide, parse_rule, simple_commands
+from agent.permissions import Asked, Policy, Rule, decide, parse_rule
+from tools.commandline import simple_commands
 
 ROOT = "/home/u/project"
 
@@ -95,7 +96,7 @@ def test_a_question_about_such_a_file_offers_a_rule_for_that_file_alone() -> Non
         ("bash(git status)", "git status 'unclosed", "ask"),
         ("bash(git status)", "git 'status'", "allow"),
         ("bash(git status)", "GIT_PAGER=x git status", "ask"),
-        ("bash(git status)", "git status ';' rm", "ask"),
+        ("bash(git status)", "git status ';' rm", "allow"),
         ("write", "git status", "ask"),
     ],
 )
@@ -172,6 +173,125 @@ def test_a_command_with_an_empty_word_is_asked_about_and_has_no_rule_to_offer(co
     assert (ruling.verdict, ruling.offers) == ("ask", ())
 
 
+@pytest.mark.parametrize(
+    ("rule", "command", "verdict"),
+    [
+        ("bash(find)", "find . -name x", "allow"),
+        ("bash(find)", "find . -delete", "ask"),
+        ("bash(find . -delete)", "find . -delete", "allow"),
+        ("bash(find . -exec grep)", "find . -name x -exec ls", "ask"),
+        ("bash(git)", "git status", "allow"),
+        ("bash(git)", "git -c a.b=c status", "ask"),
+        ("bash(git diff)", "git diff --output=x", "ask"),
+        ("bash(sed)", "sed -n 1,9p x", "allow"),
+        ("bash(sed)", "sed -i s/a/b/ x", "ask"),
+        ("bash(sed -i)", "sed -i 's/a/b/w x' y", "ask"),
+    ],
+)
+def test_a_rule_for_a_program_that_looks_covers_looking_only(rule: str, command: str, verdict: str) -> None:
+    assert decide(shell(command), policy(allow=(rule,))).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [
+        (f"cd {ROOT} && git status", "allow"),
+        (f"cd {ROOT}/src && ls", "allow"),
+        ("cd src && ls", "allow"),
+        ("cd src && git status", "ask"),
+        ("cd / && ls", "ask"),
+        ("cd .. && ls", "ask"),
+        ("cd src/../.. && ls", "ask"),
+        (f"cd {ROOT}2 && ls", "ask"),
+        ("cd && ls", "ask"),
+        ("cd - && ls", "ask"),
+        ("cd ~ && ls", "ask"),
+        ("cd sr* && ls", "ask"),
+        ("popd && ls", "ask"),
+    ],
+)
+def test_allowed_commands_stay_in_the_working_folder(command: str, verdict: str) -> None:
+    rules = policy(allow=("bash(cd)", "bash(popd)", "bash(ls)", "bash(git status)"))
+    assert decide(shell(command), rules).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "r''m x",
+        'r"m" x',
+        "r\\\nm x",
+        "$'r\\x6d' x",
+        "$'\\U00000072m' x",
+        '$"rm" x',
+        "rm${IFS}x",
+        "RM x",
+        "busybox rm x",
+        "bash -c \"r'm' x\"",
+        "bash -c 'eval \"r\\\\m x\"'",
+        "echo \"`r''m x`\"",
+        "cat <(r''m x)",
+        "f() { r''m x; }; f",
+        "case a in a) r''m x;; esac",
+        "nice -n 5 'r'm x",
+        "{rm,x}",
+    ],
+)
+def test_a_deny_rule_reads_a_command_as_the_shell_does(command: str) -> None:
+    assert decide(shell(command), policy("auto", deny=("bash(rm)",))).verdict == "deny"
+
+
+@pytest.mark.parametrize("command", ["git -C x push", "git -c a=b --no-pager push", "git 'pu'sh", "env git push"])
+def test_a_deny_rule_of_several_words_sees_past_options(command: str) -> None:
+    assert decide(shell(command), policy("auto", deny=("bash(git push)",))).verdict == "deny"
+    assert decide(shell("git stash push"), policy("auto", deny=("bash(git push)",))).verdict == "allow"
+
+
+@pytest.mark.parametrize("command", ["$x a", "/bin/r? a", "echo cm0= | base64 -d | sh", 'eval "$x"', "ls 'open"])
+def test_where_there_is_a_deny_rule_a_command_that_cannot_be_read_is_asked_about(command: str) -> None:
+    assert decide(shell(command), policy("auto", allow=("bash",), deny=("bash(rm)",))).verdict == "ask"
+    assert decide(shell(command), policy("auto", deny=("bash(rm)",))).offers == ()
+    assert decide(shell(command), policy("auto", deny=("read(x)",))).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".GIT/hooks/pre-commit",
+        "a/.Git/config",
+        ".g\u200cit/config",
+        "sub.git/hooks/update",
+        ".gitmodules",
+        ".ssh/authorized_keys",
+        ".config/fish/config.fish",
+        ".VSCode/tasks.json",
+    ],
+)
+@pytest.mark.parametrize("rule", ["edit", "edit(.)", "edit(/home)", "*"])
+def test_no_broad_rule_covers_what_makes_other_programs_run_commands(name: str, rule: str) -> None:
+    asked = edit(f"{ROOT}/{name}")
+    ruling = decide(asked, policy("auto", allow=(rule,)))
+    assert ruling.verdict == "ask"
+    assert decide(asked, policy(allow=ruling.offers)).verdict == "allow"
+
+
+@pytest.mark.parametrize("name", ["Secret/key", "secret", "SECRET/a/b", "s\u200decret/key"])
+def test_a_deny_rule_holds_for_every_name_a_file_system_takes_for_the_same(name: str) -> None:
+    assert decide(read(f"{ROOT}/{name}"), policy("auto", deny=("read(secret)",))).verdict == "deny"
+    composed, decomposed = f"{ROOT}/caf\u00e9", f"{ROOT}/cafe\u0301"
+    for rule, path in ((composed, decomposed), (decomposed, composed)):
+        assert decide(read(path), policy("auto", deny=(f"read({rule})",))).verdict == "deny"
+
+
+def test_a_file_that_may_not_be_read_is_not_searched_either() -> None:
+    rules = policy("auto", deny=("read(secret)",))
+    verdicts = [
+        decide(Asked("grep", "read", (f"{ROOT}{place}",)), rules).verdict
+        for place in ("/secret", "/secret/a", "", "/src")
+    ]
+    assert verdicts == ["deny", "deny", "ask", "allow"]
+
+
 def test_shell_can_be_ruled_out_altogether() -> None:
     ruling = decide(shell("ls"), Policy(ROOT, "auto", no_shell="no sandbox"))
     assert (ruling.verdict, ruling.rule) == ("deny", "no sandbox")
@@ -192,7 +312,8 @@ def test_a_rule_reads_back_from_its_text(tool: str, prefix: str) -> None:
 def test_no_text_around_an_allowed_command_smuggles_in_another(noise: str, mode: Mode) -> None:
     command = f"git status{noise} rm x"
     if decide(shell(command), policy(mode, allow=("bash(git status)",))).verdict == "allow":
-        assert all(words[:2] == ("git", "status") for words in simple_commands(command))
+        for words in simple_commands(command):
+            assert [word.text for word in words[:2]] == ["git", "status"]
 
 
 @given(st.text(max_size=40))
