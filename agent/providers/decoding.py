@@ -20,6 +20,9 @@ NO_IMAGE = "[an image was left out: this model takes none]"
 TOOL_IMAGES = "Images from the outputs above:"
 """Goes before the images of outputs, on wires where an output is text alone."""
 
+DEEPEST = 100
+"""Levels that arguments may be nested."""
+
 
 class Decoder(Protocol):
     """Raw events of one answer in, chunks out."""
@@ -151,9 +154,17 @@ def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
         return {}, f"the arguments are not valid JSON ({error}): send them again, whole"
     if not isinstance(arguments, dict):
         return {}, "the arguments are not a JSON object: send an object with the tool's parameters"
+    if _is_nested(arguments, DEEPEST):
+        return {}, f"the arguments nest deeper than {DEEPEST} levels: send them flatter"
     if "\\u" in source and not _is_text(json.dumps(arguments, ensure_ascii=False)):
         return {}, "the arguments hold half of a surrogate pair: send the character whole"
     return arguments, ""
+
+
+def _is_nested(value: object, levels: int) -> bool:
+    """Whether the value is nested deeper than this, which neither a schema nor a copy of it can follow."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(levels == 0 or _is_nested(item, levels - 1) for item in inner)
 
 
 def _refuse(constant: str) -> NoReturn:

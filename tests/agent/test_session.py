@@ -144,6 +144,15 @@ async def test_reads_run_side_by_side_and_answers_keep_the_order_of_the_calls(ho
     await session.close()
 
 
+@pytest.mark.parametrize("depth", [300, 900])
+async def test_arguments_that_nest_too_deep_are_answered_and_not_run(home: Home, depth: int) -> None:
+    deep = {"name": "todo", "arguments": '{"items": ' + "[" * depth + "]" * depth + "}"}
+    session = await home.open(Scripted.of({"calls": [deep]}, {"text": "ok"}))
+    assert (await events_of(session))[-1] == TurnFinished("answered", "ok")
+    assert [o.status for o in outputs_of(session)] == ["failed"]
+    await session.close()
+
+
 async def test_calls_with_the_same_id_are_told_apart(home: Home) -> None:
     twice = [{**call("todo", items=[]), "id": "c"}, {**call("nope"), "id": "c"}]
     session = await home.open(Scripted.of({"calls": twice}, {"text": "ok"}))
