@@ -178,15 +178,19 @@ async def _converse(session: Session, job: Job, outcome: Outcome, show: Callable
     if job.schema is None or outcome.stop_reason not in ("answered", "denied"):
         return
     problems = _answer_problems(outcome, job.schema)
-    if problems:
+    steps_left = session.limits.steps and session.limits.steps - outcome.steps
+    if problems and steps_left != 0:
         again = f"Your answer does not match the JSON Schema: {'; '.join(problems)}. Answer again, with the JSON alone."
-        await _turn(session, again, outcome, show)
-        if outcome.stop_reason in ("answered", "denied") and (problems := _answer_problems(outcome, job.schema)):
-            raise SchemaNotMet(f"the answer does not match the schema: {'; '.join(problems)}")
+        await _turn(session, again, outcome, show, steps_left)
+        problems = _answer_problems(outcome, job.schema) if outcome.stop_reason in ("answered", "denied") else []
+    if problems:
+        raise SchemaNotMet(f"the answer does not match the schema: {'; '.join(problems)}")
 
 
-async def _turn(session: Session, prompt: str, outcome: Outcome, show: Callable[[Event], None]) -> None:
-    async with aclosing(session.send(prompt)) as events:
+async def _turn(
+    session: Session, prompt: str, outcome: Outcome, show: Callable[[Event], None], steps: int | None = None
+) -> None:
+    async with aclosing(session.send(prompt, steps=steps)) as events:
         async for event in events:
             outcome.take(event)
             show(event)

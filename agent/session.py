@@ -132,6 +132,10 @@ class Session:
         return self._parts.workspace.root
 
     @property
+    def limits(self) -> Limits:
+        return self._parts.limits
+
+    @property
     def history(self) -> Conversation:
         """The conversation so far, as the model is shown it."""
         return self._conversation
@@ -149,12 +153,14 @@ class Session:
         """Loads what the first turn needs, in the background of whatever the front end does meanwhile."""
         await self._parts.provider.prepare()
 
-    async def send(self, text: str, images: Sequence[Image] = ()) -> AsyncGenerator[Event, None]:
+    async def send(
+        self, text: str, images: Sequence[Image] = (), steps: int | None = None
+    ) -> AsyncGenerator[Event, None]:
         """The events of a turn, from `TurnStarted` to `TurnFinished` or `TurnFailed`. Leaving the loop early ends the
-        turn as an interruption does."""
+        turn as an interruption does. `steps`: requests that it may make, in place of the configured limit."""
         self._interrupt.reset()
         events = self._events = asyncio.Queue()
-        turn = asyncio.create_task(self._turn(User((Text(text), *images))))
+        turn = asyncio.create_task(self._turn(User((Text(text), *images)), steps))
         turn.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -165,16 +171,17 @@ class Session:
             await asyncio.gather(turn, return_exceptions=True)
             self._events = None
 
-    async def _turn(self, said: User) -> None:
+    async def _turn(self, said: User, steps: int | None) -> None:
+        env = self._env if steps is None else replace(self._env, limits=replace(self._env.limits, steps=steps))
         async with self._busy:
-            await self._run_turn(said)
+            await self._run_turn(said, env)
 
-    async def _run_turn(self, said: User) -> None:
+    async def _run_turn(self, said: User, env: Env) -> None:
         self._emit(TurnStarted(self.id, self.model, said.text))
         try:
             await self._catch_up()
             self._is_behind = True
-            self._conversation, end, answer = await run_turn(said, self._conversation, self._env)
+            self._conversation, end, answer = await run_turn(said, self._conversation, env)
             await self._parts.recorder.end_turn(self.model, self.mode)
             self._is_behind = False
         except AgentError as error:

@@ -357,6 +357,17 @@ def test_an_answer_that_the_locale_cannot_write_is_written_in_escapes(user: User
     assert listed.lines[1]["parts"] == [{"type": "text", "text": "é 😀"}]
 
 
+def test_asking_again_for_the_schema_keeps_to_the_limit_of_steps(user: User) -> None:
+    (user.project / "schema.json").write_text('{"type": "object"}')
+    flags = ("--output-schema", str(user.project / "schema.json"), "--max-turns")
+    call = {"name": "todo", "arguments": {"items": []}}
+    once = user.ask({"text": "no"}, {"text": "{}"}, flags=(*flags, "1"))
+    assert (ended(once), once.result["steps"]) == ((8, "schema", "schema"), 1)
+    twice = user.ask({"text": "no"}, {"calls": [call]}, {"text": "{}"}, flags=(*flags, "2"))
+    assert (ended(twice), twice.result["steps"]) == ((6, "step_limit", "step_limit"), 2)
+    assert ended(user.ask({"text": "no"}, {"text": "{}"}, flags=(*flags, "2"))) == (0, "answered", None)
+
+
 def test_a_model_that_says_nothing_twice_exits_with_1(user: User) -> None:
     assert ended(user.ask({"text": ""}, {"text": " "})) == (1, "failed", "empty_answer")
     assert ended(user.ask({"text": ""}, {"text": "here"})) == (0, "answered", None)
