@@ -2,8 +2,9 @@
 `agent.context.compact`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from agent.context.budget import Window, measure
 from agent.context.compact import (
     CompactionPlan,
     apply_summary,
@@ -14,8 +15,9 @@ from agent.context.compact import (
     summary_request,
 )
 from agent.context.estimate import estimate_messages, estimate_text
+from agent.context.prompt import Prompt
 from agent.errors import EmptyAnswer, ProviderError
-from agent.events import CompactionStarted, ContextCompacted, Event, Noticed, ReplyFinished
+from agent.events import CompactionStarted, ContextCompacted, Event, Noticed, ReplyFinished, RetryScheduled
 from agent.interrupt import Interrupt
 from agent.messages import Conversation
 from agent.providers.base import Provider, Request
@@ -85,11 +87,17 @@ async def _ask_for_summary(
 
     def quietly(event: Event) -> None:
         if isinstance(event, ReplyFinished):
-            emit(ReplyFinished(event.model, event.stop_reason, event.usage, event.cost, "summary"))
+            emit(replace(event, purpose="summary"))
+        elif isinstance(event, RetryScheduled):
+            emit(event)
 
     asked = conversation.plus(summary_request(focus))
+    wanted = request(asked)
+    if not _fits(wanted, asked, provider.window):
+        emit(Noticed("the conversation is too long for the model to summarise, so older messages are listed instead"))
+        return None
     try:
-        reply = await stream_reply(provider, request(asked), interrupt, quietly)
+        reply = await stream_reply(provider, wanted, interrupt, quietly)
     except (ProviderError, EmptyAnswer) as error:
         emit(Noticed(f"the model could not summarise, so older messages are listed instead: {error}"))
         return None
@@ -99,6 +107,12 @@ async def _ask_for_summary(
     if summary is None and not interrupt.requested():
         emit(Noticed("the model's summary could not be used, so older messages are listed instead"))
     return summary
+
+
+def _fits(request: Request, asked: Conversation, window: Window) -> bool:
+    """Whether the request for a summary, which may use the buffer, can be sent without overflowing the window."""
+    budget = measure(Prompt(request.system, request.messages), asked, request.tools, window)
+    return budget.used <= window.effective + window.buffer
 
 
 def _size(conversation: Conversation) -> int:

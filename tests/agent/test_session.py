@@ -20,6 +20,7 @@ from agent.events import (
     PermissionAsked,
     QuestionAsked,
     ReplyFinished,
+    RetryScheduled,
     StepStarted,
     TextDelta,
     ToolFinished,
@@ -368,6 +369,34 @@ async def test_a_summary_that_cannot_be_used_is_replaced_by_a_list(home: Home, r
     await session.close()
 
 
+async def test_a_conversation_that_overflows_the_window_is_not_sent_for_its_summary(home: Home) -> None:
+    provider = Scripted.of({"text": "first"}, {"text": "not asked for"}, context_window=8000)
+    session = await home.open(provider)
+    await events_of(session, "one")
+    events = await events_of(session, "word " * 10_000)
+    assert [e.strategies for e in events if isinstance(e, ContextCompacted)] == [("plain",)]
+    assert any(isinstance(e, Noticed) and "too long for the model to summarise" in e.text for e in events)
+    assert isinstance(events[-1], TurnFailed)
+    assert len(provider.requests) == 1
+    await session.close()
+
+
+async def test_retries_of_a_summary_are_shown(home: Home) -> None:
+    provider = Scripted.of(
+        {"text": "x" * 12_000},
+        {"when": "context window is nearly full", "error": "overloaded"},
+        {"when": "context window is nearly full", "text": "<summary>they talked about x</summary>"},
+        {"text": "fine"},
+        context_window=8000,
+    )
+    session = await home.open(provider)
+    await events_of(session, "tell me about x")
+    events = await events_of(session, "and now?")
+    assert [e.attempt for e in events if isinstance(e, RetryScheduled)] == [2]
+    assert events[-1] == TurnFinished("answered", "fine")
+    await session.close()
+
+
 async def test_what_cannot_fit_ends_the_turn_with_exit_code_7(home: Home) -> None:
     session = await home.open(Scripted.of(context_window=8000))
     failed = (await events_of(session, "word " * 10_000))[-1]
@@ -378,7 +407,7 @@ async def test_what_cannot_fit_ends_the_turn_with_exit_code_7(home: Home) -> Non
 
 async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home) -> None:
     provider = Scripted.of(
-        {"text": "x" * 20_000},
+        {"text": "x" * 12_000},
         {"when": "context window is nearly full", "text": "<summary>x</summary>", "pause": 60},
         context_window=8000,
     )
