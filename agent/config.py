@@ -59,6 +59,14 @@ def _seconds(value: object) -> float:
     raise ValueError("a number of seconds above 0")
 
 
+def _dollars(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
+        return float(value)
+    raise ValueError("a number of US dollars above 0")
+
+
 def _share(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1:
         return float(value)
@@ -104,7 +112,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("agent.hard_block", 0.98, _share, "share of the usable window above which no request is sent"),
     Option("agent.tail_tokens", 8000, _count, "tokens of the newest steps that a compaction leaves as they are"),
     Option("agent.max_turns", None, _optional_count, "requests that one turn may make"),
-    Option("agent.max_cost", None, lambda v: None if v is None else _seconds(v), "US dollars one run may cost"),
+    Option("agent.max_cost", None, _dollars, "US dollars one run may cost"),
     Option("permissions.allow", (), _rules, "calls that run without a question"),
     Option("permissions.deny", (), _rules, "calls that never run", tightens=_also),
 )

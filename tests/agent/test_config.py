@@ -104,6 +104,8 @@ def test_providers_and_models_can_be_described(place: Place) -> None:
         ("[agent]\nmodell = 'x'\n", ["config.toml", "`agent.modell`", "did you mean `agent.model`"]),
         ("[agent]\npermission_mode = 'yolo'\n", ["config.toml", "`agent.permission_mode`", '"accept-edits"']),
         ("[agent]\nmax_turns = 'many'\n", ["`agent.max_turns`", "whole number above 0"]),
+        ("[agent]\nmax_cost = 0\n", ["`agent.max_cost`", "a number of US dollars above 0"]),
+        ("[agent]\nmax_cost = inf\n", ["`agent.max_cost`", "a number of US dollars above 0"]),
         ("[agent]\nmax_turns = true\n", ["`agent.max_turns`", "whole number above 0"]),
         ("[agent\n", ["config.toml", "cannot read"]),
         ("[providers.acme]\nbase_url = 'x'\n", ["no provider `acme`", "anthropic"]),
