@@ -91,13 +91,26 @@ async def _run_call(call: ToolCall, hands: Hands) -> ToolOutput:
             return _finish(call, hands, "cancelled", "not run: the user interrupted the turn before it began")
         if refusal:
             return _finish(call, hands, "denied", refusal)
-        workspace = replace(hands.workspace, progress=lambda text: hands.emit(ToolProgress(call.id, text)))
-        result = await hands.interrupt.race(tool.run(call.arguments, workspace))
+        result = await _watched(call, tool, hands)
     except ToolError as error:
         return _finish(call, hands, "failed", str(error))
     if result is None:
         return _finish(call, hands, "interrupted", "interrupted by the user while it was running; it may be half done")
     return _finish(call, hands, "failed" if result.failed else "done", result.text, result)
+
+
+async def _watched(call: ToolCall, tool: Tool, hands: Hands) -> Result | None:
+    """What the tool gives back, or None when the user was faster. What it leaves running prints for nobody to watch."""
+    is_over = False
+
+    def show(text: str) -> None:
+        if not is_over:
+            hands.emit(ToolProgress(call.id, text))
+
+    try:
+        return await hands.interrupt.race(tool.run(call.arguments, replace(hands.workspace, progress=show)))
+    finally:
+        is_over = True
 
 
 def _tool(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:

@@ -481,6 +481,15 @@ async def test_a_session_is_not_compacted_while_a_turn_runs(home: Home) -> None:
     await session.close()
 
 
+async def test_what_a_finished_call_left_running_shows_nothing_more(home: Home) -> None:
+    leaves = call("bash", command="echo now; (sleep 0.3; echo late; sleep 0.3) &")
+    session = await home.open(Scripted.of({"calls": [leaves, call("bash", command="sleep 0.6")]}, {"text": "ok"}))
+    events = await events_of(session)
+    first = next(i for i, e in enumerate(events) if isinstance(e, ToolFinished))
+    assert [e for e in events[first:] if isinstance(e, ToolProgress)] == []
+    await session.close()
+
+
 async def test_deny_rules_hold_in_every_mode(home: Home) -> None:
     session = await home.open(
         Scripted.of({"calls": [call("bash", command="ls; rm x")]}, {"text": "ok"}), deny=(parse_rule("bash(rm)"),)
