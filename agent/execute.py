@@ -115,7 +115,7 @@ async def _watched(call: ToolCall, tool: Tool, hands: Hands) -> Result | None:
 
 def _tool(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
     if call.problem:
-        raise ToolError(f"the call was not run: {call.problem}. Send it again with complete, valid JSON arguments")
+        raise ToolError(f"the call was not run: {call.problem}")
     if call.name not in tools:
         raise ToolError(f"there is no tool `{call.name}`; the tools are {', '.join(tools)}")
     return tools[call.name]
