@@ -190,12 +190,11 @@ async def test_an_unknown_job_is_an_error_that_names_the_known_ones(workspace: W
 
 def test_a_command_gets_what_development_needs() -> None:
     given = {
-        "PATH": "/bin", "HOME": "/home/u", "LC_ALL": "C", "XDG_CACHE_HOME": "/c", "VIRTUAL_ENV": "/v",
-        "PYTHONPATH": "src", "CONDA_PREFIX": "/c", "NVM_DIR": "/n", "npm_config_cache": "/n", "GOPRIVATE": "example.org",
-        "CARGO_HOME": "/c", "JAVA_HOME": "/j", "CI": "1", "CFLAGS": "-O2", "SSH_AUTH_SOCK": "/s", "GIT_AUTHOR_NAME": "A",
-        "KUBECONFIG": "/k",
-        "https_proxy": "http://proxy:3128", "NODE_EXTRA_CA_CERTS": "/c.pem", "XDG_SESSION_TYPE": "tty", "PWD": "/w",
-        "PIP_INDEX_URL": "https://example.org/simple",
+        "PATH": "/bin", "HOME": "/home/u", "LC_ALL": "C", "XDG_CACHE_HOME": "/c", "VIRTUAL_ENV": "/v", "CI": "1",
+        "PYTHONPATH": "src", "CONDA_PREFIX": "/c", "NVM_DIR": "/n", "npm_config_cache": "/n", "GOPRIVATE": "a.org",
+        "CARGO_HOME": "/c", "JAVA_HOME": "/j", "CFLAGS": "-O2", "SSH_AUTH_SOCK": "/s", "GIT_AUTHOR_NAME": "A",
+        "KUBECONFIG": "/k", "https_proxy": "http://proxy:3128", "NODE_EXTRA_CA_CERTS": "/c.pem", "PWD": "/w",
+        "XDG_SESSION_TYPE": "tty", "PIP_INDEX_URL": "https://example.org/simple",
     }  # fmt: skip
     environment = child_environment(given)
     assert {name: environment[name] for name in given} == given
