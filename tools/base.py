@@ -58,6 +58,8 @@ class Workspace:
     jobs: Jobs = field(default_factory=Jobs)
     progress: Callable[[str], None] = unwatched
     """Takes new output of a running call, for people to watch."""
+    granted: frozenset[str] | None = None
+    """The resolved paths that the running call was allowed to use; None before that is decided."""
     ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = nobody_to_ask
     """Puts a question to the user and returns the answer. Raises `ToolError` when nobody is there."""
 

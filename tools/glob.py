@@ -7,7 +7,7 @@ from tools import globs
 from tools.arguments import number, text
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
 from tools.described import description_beside
-from tools.paths import display, kind_of, resolve
+from tools.paths import display, kind_of, locate, resolve
 from tools.schema import object_of
 from tools.search import LONGEST_SEARCH, list_files
 
@@ -54,8 +54,8 @@ def _pattern(arguments: Arguments) -> globs.Glob:
 
 def _root(arguments: Arguments, workspace: Workspace, pattern: globs.Glob) -> Path:
     """Where the search begins: the given folder and what is certain of the pattern."""
-    base = resolve(text(arguments, "path", "."), workspace)
-    return Path(os.path.realpath(base / pattern.folder))
+    base = locate(text(arguments, "path", "."), workspace)
+    return resolve(str(base / pattern.folder), workspace)
 
 
 def _mtime(path: Path) -> int:

@@ -1,15 +1,31 @@
 """Paths as the model writes them, made absolute and real. It decides nothing about which of them are allowed."""
 
 import os
+import re
 from pathlib import Path
 from typing import Literal
 
 from tools.base import ToolError, Workspace
 from tools.truncate import printable
 
+_OF_A_PROCESS = re.compile(r"/proc(?:$|/(?:\d+|self|thread-self|kcore|kmem)(?:/|$))|/dev/(?:fd|mem|kmem|port)(?:/|$)")
+
 
 def resolve(written: str, workspace: Workspace) -> Path:
-    """The absolute path that is meant, every symbolic link followed; the file need not exist."""
+    """The absolute path that is meant, every symbolic link followed; the file need not exist. Raises `ToolError` also
+    for one that a running call was not allowed to use."""
+    return granted(locate(written, workspace), workspace)
+
+
+def granted(path: Path, workspace: Workspace) -> Path:
+    """The path, unless a link was put in its way after it was decided what the call may use. Raises `ToolError`."""
+    if workspace.granted is not None and str(path) not in workspace.granted:
+        raise ToolError(f"`{printable(str(path))}` is not where the path led when it was allowed: look at it again")
+    return path
+
+
+def locate(written: str, workspace: Workspace) -> Path:
+    """The absolute path that is meant, whether a call may use it or not."""
     if not written:
         raise ToolError("the path is empty: name a file or folder")
     if "\0" in written:
@@ -21,7 +37,13 @@ def resolve(written: str, workspace: Workspace) -> Path:
         raise ToolError(
             f"the path {printable(written)!r} cannot be a file name: write it in plain characters"
         ) from error
-    return Path(os.path.realpath(workspace.root / _expanded(written, workspace.root)))
+    try:
+        path = Path(os.path.realpath(workspace.root / _expanded(written, workspace.root)))
+    except OSError as error:  # a link that is replaced while it is followed
+        raise ToolError(f"`{printable(written)}` changes at this moment: try again") from error
+    if _OF_A_PROCESS.match(str(path)):
+        raise ToolError(f"`{printable(str(path))}` belongs to a running process, secrets included: leave it alone")
+    return path
 
 
 def _expanded(written: str, root: Path) -> str:

@@ -8,6 +8,7 @@ import base64
 import json
 import os
 import re
+import stat
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -78,7 +79,9 @@ def _hits(path: str, search: Callable[[str], object], context: int) -> Iterator[
 def _lines(path: str) -> Iterator[str]:
     """The lines of a text file; none of a binary one, or one that cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return
             start = file.read(3)
             codec = _UTF16.get(start[:2])
             if codec is not None:
@@ -92,6 +95,10 @@ def _lines(path: str) -> Iterator[str]:
                 yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
     except OSError:
         return
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 def _split(text: str) -> list[str]:

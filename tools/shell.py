@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
@@ -14,11 +15,54 @@ _SHELLS = (
     "/run/current-system/sw/bin/bash",
 )
 
+PASSED_ON = "EBB_PASS_ENV"
+"""The user's own list of further names for commands, separated by commas or blanks; `AWS_*` stands for all that begin
+so. What it names is passed on whatever it is."""
+
+_NAMES = frozenset(
+    """
+    PATH HOME USER LOGNAME USERNAME SHELL PWD TZ TMPDIR TMP TEMP HOSTNAME EDITOR VISUAL LANGUAGE LANG LS_COLORS
+    COLUMNS LINES MANPATH INFOPATH TERMINFO TERMINFO_DIRS DISPLAY WAYLAND_DISPLAY XAUTHORITY SSH_AUTH_SOCK
+    HTTP_PROXY HTTPS_PROXY FTP_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy ftp_proxy all_proxy no_proxy
+    SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE AWS_CA_BUNDLE GIT_SSL_CAINFO
+    GIT_SSH GIT_SSH_COMMAND GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM GIT_CEILING_DIRECTORIES
+    CI DEBUG VERBOSE LOG_LEVEL PORT HOST ENVIRONMENT APP_ENV RACK_ENV
+    VIRTUAL_ENV PERL5LIB CLASSPATH MAKEFLAGS MAKELEVEL
+    CC CXX CPP LD AR AS NM FC CFLAGS CXXFLAGS CPPFLAGS FFLAGS LDFLAGS CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH
+    LIBRARY_PATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH DYLD_FALLBACK_LIBRARY_PATH LD_PRELOAD
+    PKG_CONFIG_PATH PKG_CONFIG ACLOCAL_PATH DESTDIR PREFIX SOURCE_DATE_EPOCH SDKROOT DEVELOPER_DIR
+    GOPATH GOROOT GOBIN GOFLAGS GOPROXY GOPRIVATE GONOPROXY GOSUMDB GONOSUMDB GOMODCACHE GOCACHE GOTOOLCHAIN GOOS
+    GOARCH GOWORK GOMAXPROCS GOEXPERIMENT GO111MODULE GOENV
+    BUNDLE_PATH BUNDLE_GEMFILE BUNDLE_WITHOUT BUNDLE_WITH BUNDLE_BIN BUNDLE_JOBS
+    AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_CONFIG_FILE KUBECONFIG
+    DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG DOCKER_BUILDKIT DOCKER_DEFAULT_PLATFORM BUILDKIT_PROGRESS
+    WSL_DISTRO_NAME WSL_INTEROP IN_NIX_SHELL LOCALE_ARCHIVE NPM_CONFIG_PREFIX npm_config_prefix
+    """.split()  # noqa: SIM905  # a list of a hundred names is a table
+)
+"""SSH_AUTH_SOCK is among them: without it no fetch over SSH works, and it lends keys without showing them."""
+
+_BEGINNINGS = tuple(
+    """
+    LC_ XDG_ PYTHON PYTEST_ COVERAGE_ TOX_ NOX_ PIP_ PIPX_ PIPENV_ POETRY_ PDM_ UV_ HATCH_ RUFF_ MYPY PRE_COMMIT_
+    CONDA_ MAMBA_ PYENV_ WORKON_ DJANGO_ FLASK_ NODE_ NPM_CONFIG_ npm_config_ NVM_ FNM_ VOLTA_ PNPM_ YARN_ BUN_ DENO_
+    COREPACK_ VITE_ NEXT_ RUST CARGO_ SCCACHE_ CCACHE_ CGO_ JAVA_ JDK_ GRADLE_ MAVEN_ M2_ SDKMAN_ ANDROID_ KOTLIN_ SBT_
+    RUBY GEM_ RBENV_ RVM_ RAILS_ PHP_ COMPOSER_ DOTNET_ NUGET_ MIX_ ERL_ OPAM_ STACK_ GHCUP_ JULIA_ PERL_ R_LIBS
+    CMAKE_ NINJA_ MESON_ BAZEL_ CUDA_ NVIDIA_ ROCM_ OMP_ MKL_ OPENBLAS_ NUMBA_ TF_CPP_ ASDF_ MISE_ NIX_ HOMEBREW_ GUIX_
+    GIT_AUTHOR_ GIT_COMMITTER_ COMPOSE_ TESTCONTAINERS_ PLAYWRIGHT_ PUPPETEER_ GITHUB_ RUNNER_ GITLAB_ DEB_ DEBIAN_
+    """.split()  # noqa: SIM905  # a list of a hundred names is a table
+)
+
 _SECRET = re.compile(
-    r"(?:^|_)(?:API_?KEY|ACCESS_KEY|PRIVATE_KEY|SECRET_KEY|AUTH_KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$"
-    r"|^(?:OPENAI|ANTHROPIC)_.*KEY",
+    r"(?:^|_)(?:API_?KEYS?|KEYS?|PASS|PASSWD|PASSPHRASE|PWD|PAT|CREDS?|AUTH|COOKIES?|DSN|BEARER|JWT)(?:_|$)"
+    r"|TOKEN|PASSWORD|SECRET|CREDENTIAL",
     re.IGNORECASE,
 )
+
+_SECRET_VALUE = re.compile(
+    r"://[^/\s@]*:[^/\s@]+@|://[^/\s:@]{16,}@|-----BEGIN|\b(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|npm_|pypi-|AKIA)"
+    r"[A-Za-z0-9_-]{12}"
+)
+"""Addresses with a password or a token in them, and keys that are known by how they begin."""
 
 _QUIET = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -43,5 +87,19 @@ def argv_of(command: str) -> tuple[str, ...]:
 
 
 def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The user's environment without what looks like a secret, and with everything told to be quiet."""
-    return {name: value for name, value in environment.items() if not _SECRET.search(name)} | _QUIET
+    """What a command needs of the user's environment, with everything told to be quiet.
+
+    A list of what is passed on, since nobody can list how secrets are called. Names that the list covers only by their
+    beginning are looked at once more, and so is every value.
+    """
+    wanted = re.split(r"[\s,]+", environment.get(PASSED_ON, "").strip(" ,"))
+    return {
+        name: value
+        for name, value in environment.items()
+        if any(fnmatchcase(name, pattern) for pattern in wanted) or _is_harmless(name, value)
+    } | _QUIET
+
+
+def _is_harmless(name: str, value: str) -> bool:
+    known = name in _NAMES or (name.startswith(_BEGINNINGS) and not _SECRET.search(name))
+    return known and not _SECRET_VALUE.search(value)

@@ -5,6 +5,7 @@ included, `.git` is not.
 """
 
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -94,8 +95,10 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _lines(path: str) -> list[str]:
+    """The lines of a regular file; none of a pipe, which would keep its reader waiting."""
     try:
-        with open(path, encoding="latin-1") as file:
-            return file.read(1 << 20).split("\n")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, encoding="latin-1") as file:
+            return file.read(1 << 20).split("\n") if stat.S_ISREG(os.fstat(descriptor).st_mode) else []
     except OSError:
         return []

@@ -188,15 +188,50 @@ async def test_an_unknown_job_is_an_error_that_names_the_known_ones(workspace: W
         await BashOutput().run({"job": "job-9"}, workspace)
 
 
-def test_secrets_do_not_reach_a_command() -> None:
-    names = [
-        "OPENAI_API_KEY",
-        "ANTHROPIC_KEY_2",
-        "GITHUB_TOKEN",
-        "AWS_SECRET_ACCESS_KEY",
-        "DB_PASSWORD",
-        "HOME",
-        "KEYMAP",
-    ]
-    environment = child_environment(dict.fromkeys(names, "x"))
-    assert [name for name in names if name in environment] == ["HOME", "KEYMAP"]
+def test_a_command_gets_what_development_needs() -> None:
+    given = {
+        "PATH": "/bin", "HOME": "/home/u", "LC_ALL": "C", "XDG_CACHE_HOME": "/c", "VIRTUAL_ENV": "/v", "CI": "1",
+        "PYTHONPATH": "src", "CONDA_PREFIX": "/c", "NVM_DIR": "/n", "npm_config_cache": "/n", "GOPRIVATE": "a.org",
+        "CARGO_HOME": "/c", "JAVA_HOME": "/j", "CFLAGS": "-O2", "SSH_AUTH_SOCK": "/s", "GIT_AUTHOR_NAME": "A",
+        "KUBECONFIG": "/k", "https_proxy": "http://proxy:3128", "NODE_EXTRA_CA_CERTS": "/c.pem", "PWD": "/w",
+        "XDG_SESSION_TYPE": "tty", "PIP_INDEX_URL": "https://example.org/simple",
+    }  # fmt: skip
+    environment = child_environment(given)
+    assert {name: environment[name] for name in given} == given
+    assert environment["GIT_TERMINAL_PROMPT"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SOME_API_KEY", "x"),
+        ("MY_DATABASE", "x"),
+        ("ANYTHING", "x"),
+        ("GITHUB_TOKEN", "x"),
+        ("CARGO_REGISTRIES_OWN_TOKEN", "x"),
+        ("POETRY_PYPI_TOKEN_OWN", "x"),
+        ("RAILS_MASTER_KEY", "x"),
+        ("DJANGO_SECRET", "x"),
+        ("COMPOSER_AUTH", "{}"),
+        ("npm_config_//example.org/:_authToken", "x"),
+        ("npm_config__auth", "x"),
+        ("https_proxy", "http://me:word@proxy:3128"),
+        ("PIP_INDEX_URL", "https://0123456789abcdef0123@example.org/simple"),
+        ("FLASK_DB", "postgres://:word@db/x"),
+        ("NODE_OPTIONS", "--x=ghp_0123456789abcdef"),
+        ("BASH_ENV", "/x"),
+        ("BASH_FUNC_ls%%", "() { x; }"),
+        ("SHELLOPTS", "xtrace"),
+        ("LESSOPEN", "|x %s"),
+        ("DIRENV_DIFF", "x"),
+        ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/x"),
+    ],
+)
+def test_secrets_and_what_bash_would_run_do_not_reach_a_command(name: str, value: str) -> None:
+    assert name not in child_environment({name: value})
+    assert child_environment({name: value, "EBB_PASS_ENV": f"A, {name} B"})[name] == value
+
+
+def test_the_user_passes_on_variables_by_their_beginning_too() -> None:
+    passed = child_environment({"EBB_PASS_ENV": "APP_*", "APP_A": "1", "APP_B": "2", "AP": "3"})
+    assert {name for name in passed if name.startswith("AP")} == {"APP_A", "APP_B"}

@@ -1,9 +1,17 @@
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tools.base import ToolError, Workspace
+from tools.apply_patch import ApplyPatch
+from tools.base import Arguments, Tool, ToolError, Workspace
+from tools.files import write_bytes
+from tools.glob import Glob
+from tools.grep import Grep
 from tools.paths import display, is_inside, resolve
+from tools.read import Read
+from tools.write import Write
 
 
 @pytest.mark.parametrize(
@@ -46,3 +54,84 @@ def test_inside_is_decided_by_component() -> None:
 def test_a_shown_path_is_one_printable_line(workspace: Workspace) -> None:
     assert display(workspace.root / "a\nb\x1b", workspace.root) == "a\\nb\\x1b"
     assert display(Path("/etc/x"), workspace.root) == "/etc/x"
+
+
+@pytest.mark.parametrize("path", ["/proc/self/environ", "/proc/1/mem", "/proc/self", "/proc", "/dev/fd/0", "/dev/mem"])
+def test_what_belongs_to_a_process_is_nobodys_to_use(path: str, workspace: Workspace) -> None:
+    for written in (path, f"file://{path}", f"../../../../../../../..{path}"):
+        with pytest.raises(ToolError, match=r"belongs to a running process|is not where"):
+            resolve(written, replace(workspace, granted=frozenset()))
+
+
+def test_links_of_a_process_lead_where_they_lead(workspace: Workspace) -> None:
+    assert resolve("/proc/self/root/etc", workspace) == Path("/etc")
+
+
+CALLS: list[tuple[Tool, Arguments]] = [
+    (Write(), {"path": "d/new", "content": "x"}),
+    (Write(), {"path": "d/deeper/new", "content": "x"}),
+    (ApplyPatch(), {"patch": "*** Begin Patch\n*** Add File: d/new\n+x\n*** End Patch"}),
+    (
+        ApplyPatch(),
+        {"patch": "*** Begin Patch\n*** Update File: a\n*** Move to: d/new\n@@\n-a\n+b\n*** End Patch"},
+    ),
+    (ApplyPatch(), {"patch": "*** Begin Patch\n*** Delete File: d/old\n*** End Patch"}),
+    (Read(), {"path": "d/old"}),
+    (Grep(), {"path": "d", "pattern": "secret"}),
+    (Glob(), {"path": "d", "pattern": "*"}),
+    (Glob(), {"pattern": "d/*"}),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments"), CALLS)
+async def test_a_link_put_in_the_way_after_the_decision_leads_nowhere(
+    tool: Tool, arguments: Arguments, workspace: Workspace
+) -> None:
+    outside = workspace.root.parent / "outside"
+    for folder in (outside, workspace.root / "d"):
+        folder.mkdir()
+        (folder / "old").write_text("secret\n")
+    (workspace.root / "a").write_text("a\n")
+    allowed = replace(workspace, granted=frozenset(tool.subjects(arguments, workspace)))
+    os.rename(workspace.root / "d", workspace.root / "before")
+    (workspace.root / "d").symlink_to(outside)
+    with pytest.raises(ToolError, match="is not where the path led"):
+        await tool.run(arguments, allowed)
+    assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("old", "secret\n")]
+
+
+@pytest.mark.parametrize(("tool", "arguments"), CALLS)
+async def test_what_was_allowed_can_be_done(tool: Tool, arguments: Arguments, workspace: Workspace) -> None:
+    (workspace.root / "d").mkdir()
+    (workspace.root / "d" / "old").write_text("secret\n")
+    (workspace.root / "a").write_text("a\n")
+    allowed = replace(workspace, granted=frozenset(tool.subjects(arguments, workspace)))
+    assert not (await tool.run(arguments, allowed)).failed
+
+
+async def test_writing_to_one_name_of_a_file_leaves_its_other_name_alone(workspace: Workspace) -> None:
+    outside = workspace.root.parent / "outside"
+    outside.write_text("")
+    os.link(outside, workspace.root / "inside")
+    await Write().run({"path": "inside", "content": "x"}, workspace)
+    assert (outside.read_text(), (workspace.root / "inside").read_text()) == ("", "x")
+
+
+@pytest.mark.parametrize("name", ["src/.git/../../x", "link/../x", "a\nb", "d/", "./d//new"])
+def test_what_is_decided_is_what_is_opened(name: str, workspace: Workspace) -> None:
+    (workspace.root / "d").mkdir()
+    (workspace.root / "link").symlink_to("/usr/lib")
+    decided = resolve(name, workspace)
+    assert decided == resolve(str(decided), workspace)
+    assert decided == Path(os.path.realpath(workspace.root / name))
+
+
+async def test_a_file_that_is_gone_at_once_was_written_all_the_same(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_and_lose(path: Path, content: bytes, mode: int | None = None) -> None:
+        write_bytes(path, content, mode)
+        path.unlink()
+
+    monkeypatch.setattr("tools.change.write_bytes", write_and_lose)
+    assert not (await Write().run({"path": "a", "content": "x"}, workspace)).failed

@@ -186,3 +186,22 @@ async def test_rg_finds_the_same_in_the_same_order(
     ours = [await found(tool, workspace, **arguments) for tool, arguments in calls]
     monkeypatch.setenv("PATH", os.path.dirname(str(RG)))
     assert [await found(tool, workspace, **arguments) for tool, arguments in calls] == ours
+
+
+@pytest.mark.parametrize("name", [".gitignore", "src/.gitignore", ".git/info/exclude", "src/data"])
+async def test_a_pipe_in_the_folder_holds_nothing_up(name: str, workspace: Workspace) -> None:
+    fill(workspace.root, {"src/a.py": "foo\n", ".git/info/x": ""})
+    os.mkfifo(workspace.root / name)
+    async with asyncio.timeout(10):
+        assert await found(Grep(), workspace, pattern="foo", path="src") == "src/a.py\n1:foo"
+        assert "src/a.py" in await found(Glob(), workspace, pattern="**/*.py")
+
+
+async def test_a_search_follows_no_link_out_of_the_folder(workspace: Workspace) -> None:
+    outside = workspace.root.parent / "outside"
+    fill(outside, {"a.py": "foo\n"})
+    fill(workspace.root, {"src/b.py": "bar\n"})
+    (workspace.root / "src" / "folder").symlink_to(outside)
+    (workspace.root / "src" / "a.py").symlink_to(outside / "a.py")
+    assert await found(Grep(), workspace, pattern="foo") == "no lines match"
+    assert await found(Glob(), workspace, pattern="**/*.py") == "src/b.py"
