@@ -83,15 +83,14 @@ async def _run_call(call: ToolCall, hands: Hands) -> ToolOutput:
     try:
         tool = _tool(call, hands.tools)
         check(call.arguments, tool.schema, tool.name)
-        ruling = decide(
-            Asked(tool.name, tool.effect, tool.subjects(call.arguments, hands.workspace)), hands.gate.policy
-        )
+        subjects = tool.subjects(call.arguments, hands.workspace)
+        ruling = decide(Asked(tool.name, tool.effect, subjects), hands.gate.policy)
         refusal = await _refusal(call, tool, ruling, hands)
         if hands.interrupt.requested():
             return _finish(call, hands, "cancelled", "not run: the user interrupted the turn before it began")
         if refusal:
             return _finish(call, hands, "denied", refusal)
-        result = await _watched(call, tool, hands)
+        result = await _watched(call, tool, subjects, hands)
     except ToolError as error:
         return _finish(call, hands, "failed", str(error))
     if result is None:
@@ -99,7 +98,7 @@ async def _run_call(call: ToolCall, hands: Hands) -> ToolOutput:
     return _finish(call, hands, "failed" if result.failed else "done", result.text, result)
 
 
-async def _watched(call: ToolCall, tool: Tool, hands: Hands) -> Result | None:
+async def _watched(call: ToolCall, tool: Tool, subjects: Sequence[str], hands: Hands) -> Result | None:
     """What the tool gives back, or None when the user was faster. What it leaves running prints for nobody to watch."""
     is_over = False
 
@@ -108,7 +107,9 @@ async def _watched(call: ToolCall, tool: Tool, hands: Hands) -> Result | None:
             hands.emit(ToolProgress(call.id, text))
 
     try:
-        return await hands.interrupt.race(tool.run(call.arguments, replace(hands.workspace, progress=show)))
+        return await hands.interrupt.race(
+            tool.run(call.arguments, replace(hands.workspace, progress=show, granted=frozenset(subjects)))
+        )
     finally:
         is_over = True
 

@@ -183,6 +183,22 @@ async def test_a_permission_is_asked_with_a_diff_and_the_answer_counts(home: Hom
     await session.close()
 
 
+async def test_a_folder_that_becomes_a_link_while_the_question_is_open_is_not_followed(home: Home) -> None:
+    outside = home.root.parent / "outside"
+    outside.mkdir()
+    (home.root / "sub").mkdir()
+    write = call("write", path="sub/a.txt", content="x")
+    session = await home.open(Scripted.of({"calls": [write]}, {"text": "ok"}), mode="ask")
+    async for event in session.send("go"):
+        if isinstance(event, PermissionAsked):
+            (home.root / "sub").rmdir()
+            (home.root / "sub").symlink_to(outside)
+            session.answer(event.id, Decision("allow"))
+    assert [o.status for o in outputs_of(session)] == ["failed"]
+    assert list(outside.iterdir()) == []
+    await session.close()
+
+
 async def test_a_rule_that_the_user_keeps_answers_the_next_question(home: Home) -> None:
     runs = [{"calls": [call("bash", command=f"echo {n}")]} for n in (1, 2)]
     session = await home.open(Scripted.of(*runs, {"text": "ok"}), mode="ask")
