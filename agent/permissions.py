@@ -24,6 +24,7 @@ from tools.commandline import Word, hides_a_command, readings, simple_commands
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
+_WRITERS = ("write", "edit", "apply_patch")
 _RUNS_LATER = {
     ".git", ".gitmodules", ".gitconfig", ".ebb", ".vscode", ".idea", ".devcontainer", ".husky", ".envrc", ".direnv",
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zprofile",
@@ -141,16 +142,21 @@ def _names(rule: Rule, asked: Asked) -> bool:
 
 def _denies(rule: Rule, asked: Asked, root: str) -> bool:
     """A deny rule looks at every word of a command, however it is wrapped; it would rather refuse too much."""
-    if not _names(rule, asked) and not (_hides_content(rule, asked) and asked.subjects):
+    if not _forbids(rule, asked) and not (_hides_content(rule, asked) and asked.subjects):
         return False
     if not rule.prefix:
         return True
     if asked.effect != "run":
         place = _place(rule, root)
         covers = any(_is_same_or_within(path, place) for path in asked.subjects)
-        return covers or (_names(rule, asked) and any(_is_same_or_within(place, path) for path in asked.subjects))
+        return covers or (_forbids(rule, asked) and any(_is_same_or_within(place, path) for path in asked.subjects))
     wanted = rule.prefix.casefold().split()
     return any(_holds(words, wanted) for command in asked.subjects for words in _all_readings(command))
+
+
+def _forbids(rule: Rule, asked: Asked) -> bool:
+    """Whether a deny rule is about such a call. What one tool may not change, no other one may change either."""
+    return _names(rule, asked) or (rule.tool in _WRITERS and asked.effect == "write")
 
 
 def _may_deny(rule: Rule, asked: Asked, root: str) -> bool:

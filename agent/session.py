@@ -157,7 +157,10 @@ class Session:
         self, text: str, images: Sequence[Image] = (), steps: int | None = None
     ) -> AsyncGenerator[Event, None]:
         """The events of a turn, from `TurnStarted` to `TurnFinished` or `TurnFailed`. Leaving the loop early ends the
-        turn as an interruption does. `steps`: requests that it may make, in place of the configured limit."""
+        turn as an interruption does. `steps`: requests that it may make, in place of the configured limit. Raises
+        `AgentError` while another turn runs."""
+        if self._events is not None:
+            raise AgentError("a turn is running; wait for its end, or interrupt it")
         self._interrupt.reset()
         events = self._events = asyncio.Queue()
         turn = asyncio.create_task(self._turn(User((Text(text), *images)), steps))

@@ -30,7 +30,8 @@ async def stream_reply(provider: Provider, request: Request, interrupt: Interrup
 
 def _is_empty(reply: Reply) -> bool:
     says_nothing = not reply.message.text.strip() and not reply.message.calls
-    return says_nothing and reply.stop_reason not in ("interrupted", "pause")
+    is_going_on = reply.stop_reason == "pause" and bool(reply.message.parts)
+    return says_nothing and not is_going_on and reply.stop_reason != "interrupted"
 
 
 def _why_empty(reply: Reply, request: Request) -> str:

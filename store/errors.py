@@ -23,6 +23,7 @@ _REASONS: dict[str, tuple[Reason, str]] = {
     "SQLITE_FULL": ("full", "cannot grow: the disk is full; free some space and resume the session"),
     "SQLITE_CORRUPT": ("corrupt", "is damaged; move it aside and start again, it is never deleted"),
     "SQLITE_NOTADB": ("corrupt", "is not a session database; move it aside and start again, it is never deleted"),
+    "SQLITE_CONSTRAINT": ("unreadable", "was changed by another program: the session is not there as it was"),
     "SQLITE_IOERR": ("unreadable", "cannot be read or written: the disk reports an error"),
 }
 

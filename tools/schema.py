@@ -1,6 +1,7 @@
 """Arguments checked against JSON Schema before a tool sees them. It knows no tool."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tools.base import Arguments, ToolError
 
@@ -26,7 +27,7 @@ def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
     """One sentence for each place where the value breaks the schema (JSON Schema 2020-12), in document order."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: a compiled library that a run without tool calls never needs
 
-    validator = jsonschema_rs.validator_for(dict(schema))
+    validator = jsonschema_rs.validator_for(dict(schema), retriever=_not_fetched)
     plain = dict(value) if isinstance(value, Mapping) else value
     found = []
     for error in validator.iter_errors(plain):
@@ -34,3 +35,8 @@ def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
         message = error.message if len(error.message) <= 200 else f"{error.message[:100]} … {error.message[-99:]}"
         found.append(f"`{where}`: {message}" if where else message)
     return found
+
+
+def _not_fetched(uri: str) -> dict[str, Any]:
+    """A schema comes from a file or a server that somebody else wrote: it must not make this program ask the network."""
+    raise ValueError(f"`{uri}` is not fetched; put the schema that it names under `$defs`")

@@ -292,6 +292,14 @@ def test_a_file_that_may_not_be_read_is_not_searched_either() -> None:
     assert verdicts == ["deny", "deny", "ask", "allow"]
 
 
+def test_what_one_tool_may_not_change_no_other_may_change() -> None:
+    rules = policy("auto", deny=("write(.env)",))
+    calls = [Asked(tool, "write", (f"{ROOT}/.env",)) for tool in ("write", "edit", "apply_patch")]
+    assert [decide(call, rules).verdict for call in calls] == ["deny"] * 3
+    assert decide(edit(f"{ROOT}/a.py"), rules).verdict == "allow"
+    assert decide(read(f"{ROOT}/.env"), rules).verdict == "allow"
+
+
 def test_shell_can_be_ruled_out_altogether() -> None:
     ruling = decide(shell("ls"), Policy(ROOT, "auto", no_shell="no sandbox"))
     assert (ruling.verdict, ruling.rule) == ("deny", "no sandbox")

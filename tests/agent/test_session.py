@@ -506,6 +506,23 @@ async def test_what_a_finished_call_left_running_shows_nothing_more(home: Home) 
     await session.close()
 
 
+async def test_one_turn_runs_at_a_time(home: Home) -> None:
+    session = await home.open(Scripted.of({"text": "a b"}))
+    async for event in session.send("go"):
+        if isinstance(event, TextDelta):
+            with pytest.raises(AgentError, match="a turn is running"):
+                await anext(session.send("and"))
+    await session.close()
+
+
+async def test_a_model_that_only_pauses_says_nothing(home: Home) -> None:
+    session = await home.open(Scripted.of({"stop": "pause"}, {"stop": "pause"}))
+    failed = (await events_of(session))[-1]
+    assert isinstance(failed, TurnFailed)
+    assert failed.code == "empty_answer"
+    await session.close()
+
+
 async def test_deny_rules_hold_in_every_mode(home: Home) -> None:
     session = await home.open(
         Scripted.of({"calls": [call("bash", command="ls; rm x")]}, {"text": "ok"}), deny=(parse_rule("bash(rm)"),)

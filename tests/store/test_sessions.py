@@ -45,7 +45,7 @@ def test_a_transaction_that_fails_leaves_nothing_behind(path: Path) -> None:
     store = SessionStore(path)
     store.create(ROW)
     store.write(ROW.id, [message(0)])
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(StoreError, match="was changed by another program"):
         store.write(ROW.id, [message(1), message(0)], [UsageRow("m", "step", 1, 1, 1, 1, None)])
     assert store.messages(ROW.id) == (message(0),)
     assert store.usage(ROW.id) == ()

@@ -1,0 +1,28 @@
+"""Arguments checked against JSON Schema."""
+
+import pytest
+
+from tools.base import ToolError
+from tools.schema import check, mismatches, object_of
+
+SCHEMA = object_of({"path": {"type": "string"}, "limit": {"type": "integer"}}, ["path"])
+
+
+def test_arguments_that_fit_pass() -> None:
+    check({"path": "a", "limit": 3}, SCHEMA, "read")
+
+
+def test_each_argument_that_does_not_fit_is_named() -> None:
+    with pytest.raises(ToolError) as caught:
+        check({"limit": "3", "more": 1}, SCHEMA, "read")
+    assert [part in str(caught.value) for part in ("`read`", "`limit`", "'more'", '"path"')] == [True] * 4
+
+
+def test_a_huge_value_does_not_fill_the_message() -> None:
+    (message,) = mismatches({"path": ["x" * 10_000]}, SCHEMA)
+    assert len(message) < 300
+
+
+def test_a_schema_elsewhere_is_not_fetched() -> None:
+    with pytest.raises(ValueError, match="is not fetched"):
+        mismatches({}, {"$ref": "http://127.0.0.1:9/schema"})
