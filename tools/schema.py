@@ -38,5 +38,5 @@ def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
 
 
 def _not_fetched(uri: str) -> dict[str, Any]:
-    """A schema comes from a file or a server that somebody else wrote: it must not make this program ask the network."""
+    """Refuses: a schema that somebody else wrote must not make this program ask the network."""
     raise ValueError(f"`{uri}` is not fetched; put the schema that it names under `$defs`")
