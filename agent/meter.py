@@ -293,4 +293,5 @@ def decode_estimator(text: str | None) -> Estimator:
         return Estimator()
     size = len(WEIGHTS)
     fits = len(weights) == size and len(doubt) == size and all(len(row) == size for row in doubt)
-    return estimator if fits and all(abs(weight) < 1000 for weight in weights) else Estimator()
+    numbers = (*weights, *errors, *(entry for row in doubt for entry in row))
+    return estimator if fits and all(abs(number) < 1e6 for number in numbers) else Estimator()

@@ -32,8 +32,8 @@ _SHARED = 0.4
 """How far all kinds of text together may be from the first guess, as a share: a tokenizer is coarse or fine for all."""
 _TEXT = 4
 """How many of the weights are for text."""
-_DRIFT = 0.004
-"""Of `_SPREAD`, by how much a weight may change from one request to the next: old samples fade away."""
+_FADING = 0.001
+"""How much of what is known of the weights is forgotten with each request."""
 
 SAMPLES = 100
 """How many errors an estimator remembers."""
@@ -187,8 +187,8 @@ def learn(estimator: Estimator, counts: Counts, reported: int, request: int, *, 
     noise = (0.15 * found) ** 2 if whole else (0.03 * estimate) ** 2 + 3.0**2
     values = counts.vector
     doubt = [
-        [entry + ((_DRIFT * _SPREAD[i]) ** 2 if i == j else 0.0) for j, entry in enumerate(row)]
-        for i, row in enumerate(estimator.doubt)
+        [entry + _FADING * (first - entry) for entry, first in zip(row, first_row, strict=True)]
+        for row, first_row in zip(estimator.doubt, _FIRST.doubt, strict=True)
     ]
     effect = [sum(entry * value for entry, value in zip(row, values, strict=True)) for row in doubt]
     unsure = sum(value * reach for value, reach in zip(values, effect, strict=True))

@@ -131,7 +131,7 @@ def test_a_recorded_chat_stream(size: int) -> None:
                 ),
                 "p/m",
             ),
-            Usage(input=312, cache_read=4000, output=89),
+            Usage(input=312, cache_read=4000, output=89, reasoning=64),
             "calls",
         ),
     ]
