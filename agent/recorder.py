@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -146,10 +147,13 @@ class Recorder:
         shown = SnapshotRow(self._position, encode_snapshot(conversation, self._position))
         await self._write(rows, shown)
 
-    async def end_turn(self, model: str, mode: str) -> None:
-        """Everything so far survives a loss of power."""
+    async def end_turn(self, model: str, mode: str, learned: str | None = None) -> None:
+        """Everything so far survives a loss of power; `learned` is what is known of the model's tokens."""
         if self._is_new:
             return
+        if learned is not None:
+            with suppress(StoreFailed):  # it will be learned again; no turn fails for it
+                await self._thread.run(self._store.keep_calibration, model, learned)
         await self._write([])
         if (model, mode) != (self._row.model, self._row.mode):
             self._row = replace(self._row, model=model, mode=mode)

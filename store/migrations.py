@@ -31,4 +31,8 @@ def _sessions(db: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_sessions,)
+def _calibrations(db: sqlite3.Connection) -> None:
+    db.execute("create table calibrations (model text primary key, body text not null, updated real not null)")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_sessions, _calibrations)

@@ -179,3 +179,15 @@ def test_a_session_is_open_in_one_place_at_a_time(tmp_path: Path) -> None:
     second.release()
     second.release()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_kept_for_a_model_is_there_for_every_session(path: Path) -> None:
+    store = SessionStore(path)
+    assert store.calibration("p/m") is None
+    store.keep_calibration("p/m", "first")
+    store.keep_calibration("p/m", "second")
+    store.keep_calibration("p/n", "other")
+    store.close()
+    again = SessionStore(path)
+    assert [again.calibration(model) for model in ("p/m", "p/n", "p/o")] == ["second", "other", None]
+    again.close()
