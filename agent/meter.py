@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from agent.context.budget import ContextBudget, Section, Window, measure
+from agent.context.budget import ContextBudget, Section, Window, apportion
 from agent.context.estimate import (
     WEIGHTS,
     Counts,
@@ -88,7 +88,7 @@ class Meter:
         counts = self._sections(prompt.system, conversation.summary, tools, sections or {})
         seen, unseen = self._split(conversation)
         counted = conversation.anchor.total if conversation.anchor is not None else None
-        budget = measure(counts, seen, unseen, counted, window, self.estimator, self._schema(tools))
+        budget = apportion(counts, seen, unseen, counted, window, self.estimator, self._schema(tools))
         self.counters = self.counters.measured(budget)
         return budget
 
