@@ -8,6 +8,7 @@ import socket
 import sqlite3
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -514,3 +515,22 @@ def test_a_reader_that_goes_away_ends_the_turn_and_what_it_runs(user: User) -> N
         os.kill(int((user.project / "pid").read_text()), 0)
     shown = user.run("sessions", "show", user.run("sessions", "--json").result["id"], "--json")
     assert [part["status"] for part in shown.lines[-1]["parts"]] == ["interrupted"]
+
+
+def test_what_was_learned_of_a_model_is_there_for_its_next_session(user: User) -> None:
+    user.ask({"text": "Yes.", "usage": {"input": 3000, "output": 5}})
+    user.ask({"text": "Yes.", "usage": {"input": 3000, "output": 5}})
+    with closing(sqlite3.connect(user.home / "data" / "sessions.db")) as db:
+        ((model, body),) = db.execute("select model, body from calibrations").fetchall()
+    assert model.startswith("scripted/")
+    assert json.loads(body)["samples"] == 2
+
+
+def test_config_says_where_the_numbers_of_the_window_come_from(user: User) -> None:
+    run = user.run("config", "-m", "openai-chat/x", "--context-window", "50000", "--config", "agent.contextBudget=7")
+    assert "agent.context_window = 50000    # command line" in run.out
+    found = next(line for line in run.out.splitlines() if line.startswith("# openai-chat/x: "))
+    assert found == (
+        "# openai-chat/x: context_window 50,000 (command line), max_output_tokens 8,192 (default), "
+        "context_window_buffer_tokens 6,250 (default); usable 35,558; compact at 33,780, no request above 34,847"
+    )
