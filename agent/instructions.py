@@ -5,6 +5,7 @@ A project's files come with a repository that somebody else may have written: th
 """
 
 import hashlib
+import os.path
 import platform
 import re
 from collections.abc import Iterator
@@ -72,8 +73,8 @@ class Reader:
 
     def read(self, path: Path) -> str:
         """The file's text, cut at the limit. Raises `Unreadable`."""
-        if not path.is_file():
-            raise Unreadable("it is not a file" if path.exists() else "no such file")
+        if not os.path.isfile(path):
+            raise Unreadable("it is not a file" if os.path.exists(path) else "no such file")
         if self.left <= 0:
             raise Unreadable(f"the files before it already take {MAX_TOTAL} bytes")
         limit = min(MAX_BYTES, self.left)
@@ -97,8 +98,8 @@ def _with_imports(
     path: Path, title: str, places: tuple[Path, ...], reader: Reader, importers: tuple[Path, ...]
 ) -> list[str]:
     """The file as a section, and a section for each file that it imports. What fails is said in its place."""
-    real = path.resolve()
     try:
+        real = _resolved(path)
         if real in importers:
             raise Unreadable("it imports itself")
         if len(importers) > MAX_DEPTH:
@@ -125,7 +126,7 @@ def _imports(text: str, folder: Path) -> Iterator[str]:
     for line in plain.splitlines():
         for match in _IMPORT.finditer(line):
             name = match["path"] if _ALONE.match(line) else match["path"].rstrip(".,;:!?)\"'")
-            if name and (_ALONE.match(line) or Path(name).suffix or _target(name, folder).is_file()):
+            if name and (_ALONE.match(line) or Path(name).suffix or os.path.isfile(_target(name, folder))):
                 yield name
 
 
@@ -135,6 +136,13 @@ def _target(name: str, folder: Path) -> Path:
     except RuntimeError:  # a user who is not there
         path = Path(name)
     return folder / path
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a name that is too long or no name at all
+        raise Unreadable("no such file") from error
 
 
 def memory_folder(data_folder: Path, project: Path) -> Path:

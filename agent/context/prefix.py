@@ -55,13 +55,10 @@ def plan_breakpoints(
     length = count_parts(messages)
     first = _first_allowed(messages, minimum - static_tokens)
     ends: tuple[int, ...] = (len(system),) if system and static_tokens >= minimum else ()
-    wanted = [place for place in (length, min(previous_length, length)) if place >= max(first, 1)]
-    parts = set(wanted)
-    for spare in range(length - LOOKBACK, max(first, 1) - 1, -LOOKBACK):
-        if len(parts) + len(ends) == MOST_BREAKPOINTS:
-            break
-        if min(abs(spare - place) for place in parts) >= LOOKBACK:
-            parts.add(spare)
+    lowest = max(first, 1)
+    parts = {place for place in (length, min(previous_length, length)) if place >= lowest}
+    spares = range(length - LOOKBACK, max(previous_length, lowest - 1), -LOOKBACK)
+    parts |= set(spares[: MOST_BREAKPOINTS - len(parts) - len(ends)])
     if ends and 0 < stable < len(system) and len(parts) + 1 < MOST_BREAKPOINTS and static_tokens >= 2 * minimum:
         ends = (stable, *ends)
     return Breakpoints(ends, tuple(sorted(parts)))
@@ -91,12 +88,17 @@ def in_sent_order(message: Message) -> tuple[Part, ...]:
 class Digests:
     """Digests of the parts of one session's requests. A part that was in the last request is not hashed again."""
 
+    hashed: int = 0
+    """Parts hashed so far."""
     _known: dict[int, tuple[object, str]] = field(default_factory=dict)
     """By identity, with the object itself, which must not be replaced by another at its address."""
     _used: dict[int, tuple[object, str]] = field(default_factory=dict)
 
     def of(self, value: Part | ToolSpec) -> str:
-        known = self._known.get(id(value)) or self._used.get(id(value)) or (value, digest(canonical(value)))
+        known = self._known.get(id(value)) or self._used.get(id(value))
+        if known is None:
+            known = (value, digest(canonical(value)))
+            self.hashed += 1
         self._used[id(value)] = known
         return known[1]
 

@@ -209,7 +209,7 @@ def _messages(messages: Sequence[Message], facts: ModelFacts) -> tuple[list[Json
         for part in in_sent_order(message):
             block = _block(part, message, facts, ids)
             blocks += [block] if block else []
-            markable = block is not None and block["type"] not in UNMARKED
+            markable = block is not None and block.get("type") not in UNMARKED
             ends.append(block if markable else ends[-1] if ends else None)
         if blocks and converted and converted[-1]["role"] == role:
             converted[-1]["content"] += blocks

@@ -181,7 +181,7 @@ def test_the_shortest_cached_beginning_and_its_life_go_by_family() -> None:
         ("openai", "gpt-6-sol"),
         ("openai", "gpt-5"),
     ]
-    facts = [facts_for(*model.split("/")) for model in models]
+    facts = [facts_for(*model) for model in models]
     assert [(fact.cache_min_tokens, fact.cache_ttl) for fact in facts] == [
         (4096, 300), (2048, 300), (1024, 1800), (1024, 300),
     ]  # fmt: skip
