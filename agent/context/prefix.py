@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
 from typing import TypeAlias
 
 from agent.context.estimate import estimate_message
@@ -86,25 +86,42 @@ def in_sent_order(message: Message) -> tuple[Part, ...]:
 
 @dataclass(slots=True)
 class Digests:
-    """Digests of the parts of one session's requests. A part that was in the last request is not hashed again."""
+    """Digests of one session's requests. A message or a part that was in the last request is not hashed again: both are
+    known by identity, and kept, so that no other can come to stand at their address."""
 
     hashed: int = 0
     """Parts hashed so far."""
-    _known: dict[int, tuple[object, str]] = field(default_factory=dict)
-    """By identity, with the object itself, which must not be replaced by another at its address."""
-    _used: dict[int, tuple[object, str]] = field(default_factory=dict)
+    _last: tuple[tuple[Message, ...], tuple[tuple[str, ...], ...]] = ((), ())
+    _parts: dict[int, tuple[object, str]] = field(default_factory=dict)
+    """Of the last request, those of tools and of messages that had to be looked at."""
+    _looked_at: dict[int, tuple[object, str]] = field(default_factory=dict)
 
-    def of(self, value: Part | ToolSpec) -> str:
-        known = self._known.get(id(value)) or self._used.get(id(value))
+    def of_tools(self, tools: Sequence[ToolSpec]) -> str:
+        return digest(" ".join(self._of(spec) for spec in tools).encode())
+
+    def of_messages(self, messages: Sequence[Message]) -> tuple[tuple[str, ...], ...]:
+        """Of each message its role and its parts. Ends the request: what was not in it is forgotten."""
+        said, digests = self._last
+        made = tuple(
+            known if message is last else self._of_message(message)
+            for message, last, known in zip(
+                messages, chain(said, repeat(None)), chain(digests, repeat(())), strict=False
+            )
+        )
+        self._last = (tuple(messages), made)
+        self._parts, self._looked_at = self._looked_at, {}
+        return made
+
+    def _of_message(self, message: Message) -> tuple[str, ...]:
+        return (type(message).__name__, *map(self._of, in_sent_order(message)))
+
+    def _of(self, value: Part | ToolSpec) -> str:
+        known = self._parts.get(id(value)) or self._looked_at.get(id(value))
         if known is None:
             known = (value, digest(canonical(value)))
             self.hashed += 1
-        self._used[id(value)] = known
+        self._looked_at[id(value)] = known
         return known[1]
-
-    def forget(self) -> None:
-        """Lets go of all that has not been asked for since the last call."""
-        self._known, self._used = self._used, {}
 
 
 def canonical(value: Part | ToolSpec) -> bytes:
@@ -157,15 +174,8 @@ def fingerprint(
 ) -> Fingerprint:
     """What a request says. With the session's `digests`, it costs as much as the request has grown."""
     known = digests if digests is not None else Digests()
-    made = Fingerprint(
-        model,
-        settings,
-        digest(system.encode("utf-8", "surrogatepass")),
-        digest(" ".join(known.of(spec) for spec in tools).encode()),
-        tuple((type(message).__name__, *map(known.of, in_sent_order(message))) for message in messages),
-    )
-    known.forget()
-    return made
+    said = digest(system.encode("utf-8", "surrogatepass"))
+    return Fingerprint(model, settings, said, known.of_tools(tools), known.of_messages(messages))
 
 
 def diff(previous: Fingerprint, current: Fingerprint) -> str | None:

@@ -101,9 +101,13 @@ def build_prompt(conversation: Conversation, instructions: Instructions, *, imag
 
 
 def _without_images(message: Message) -> Message:
-    if not isinstance(message, User):
-        return message
+    if not isinstance(message, User) or not any(_has_images(part) for part in message.parts):
+        return message  # the same object: what is known of it stays known
     return User(tuple(_described(part) for part in message.parts))
+
+
+def _has_images(part: UserPart) -> bool:
+    return isinstance(part, Image) or (isinstance(part, ToolOutput) and bool(part.images))
 
 
 def _described(part: UserPart) -> UserPart:
