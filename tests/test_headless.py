@@ -514,3 +514,18 @@ def test_a_reader_that_goes_away_ends_the_turn_and_what_it_runs(user: User) -> N
         os.kill(int((user.project / "pid").read_text()), 0)
     shown = user.run("sessions", "show", user.run("sessions", "--json").result["id"], "--json")
     assert [part["status"] for part in shown.lines[-1]["parts"]] == ["interrupted"]
+
+
+def test_who_asks_is_told_what_happens_to_the_context(user: User) -> None:
+    look = [{"name": "glob", "arguments": {"pattern": "*"}}]
+    script = user.script(
+        {"calls": look, "usage": {"input": 10, "cache_write": 50_000}}, {"text": "ok", "usage": {"input": 50_100}}
+    )
+    quiet = user.run("-p", "go", "-m", script)
+    run = user.run("-p", "go", "-m", script, env={"CONTEXT_DEBUG": "true"})
+    assert (quiet.err, run.out) == ("", "ok\n")
+    (said,) = (json.loads(line) for line in run.err.splitlines() if "context/cache-break" in line)
+    assert {name: value for name, value in said.items() if name not in ("at", "model")} == {
+        "topic": "context/cache-break", "cause": "unknown", "expectedTokens": 50_000, "readTokens": 0,
+    }  # fmt: skip
+    assert json.dumps(said) in (user.home / "logs" / "context.jsonl").read_text()
