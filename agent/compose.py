@@ -18,9 +18,10 @@ from agent.config import PROVIDERS, Config
 from agent.context.budget import Window
 from agent.context.estimate import Estimator, Ruler
 from agent.context.images import ImageRule
+from agent.context.notes import Situation
 from agent.debug import Debug, is_asked_for
 from agent.errors import StoreFailed, UsageError
-from agent.instructions import load_instructions
+from agent.instructions import git_branch, load_instructions
 from agent.messages import Message
 from agent.meter import Meter, decode_estimator
 from agent.permissions import Policy, Rule, parse_rule
@@ -122,7 +123,14 @@ class Sessions:
         )
         return Parts(
             provider=provider,
-            instructions=load_instructions(self._root, config.project, config.folders.config, date.today()),
+            instructions=load_instructions(
+                self._root,
+                config.project,
+                config.folders.config,
+                date.today(),
+                data_folder=config.folders.data,
+                mode=config.permission_mode,
+            ),
             tools=builtin_tools(),
             workspace=Workspace(self._root, outputs),
             policy=policy,
@@ -131,10 +139,15 @@ class Sessions:
             tail_tokens=min(config.tail_tokens, provider.window.effective // 5),
             effort=config.reasoning_effort,
             debug=self._debug(),
+            situation=self._situation,
+            note_at=config.context_note_at,
             interactive=self._interactive,
             meter=meter,
             notices=provider.window.notices,
         )
+
+    def _situation(self) -> Situation:
+        return Situation(date=date.today().isoformat(), branch=git_branch(self._config.project))
 
     def _debug(self) -> Debug:
         if not is_asked_for(self._environment):

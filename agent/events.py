@@ -6,6 +6,9 @@ from typing import Literal, TypeAlias
 
 from agent.messages import OutputStatus, StopReason, Usage
 
+BreakCause: TypeAlias = Literal["ttl expired", "model switched", "tools changed", "system changed", "unknown"]
+"""Why a provider's cache was probably not read."""
+
 TurnEnd: TypeAlias = Literal["answered", "interrupted", "step_limit", "cost_limit", "failed"]
 
 
@@ -168,6 +171,25 @@ class ContextCompacted:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixDrifted:
+    """A request does not begin as the one before it did, and nothing said that it would: a mistake in this program,
+    which costs the provider's cache."""
+
+    where: str
+    """`model`, `settings`, `system`, `tools` or `message N`: the first difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheBroken:
+    """A provider read much less from its cache than the request before had left there."""
+
+    cause: BreakCause
+    expected: int
+    """Tokens."""
+    read: int
+
+
+@dataclass(frozen=True, slots=True)
 class Noticed:
     """Something the user should know that stops nothing."""
 
@@ -207,6 +229,8 @@ Event: TypeAlias = (
     | QuestionAnswered
     | CompactionStarted
     | ContextCompacted
+    | PrefixDrifted
+    | CacheBroken
     | Noticed
     | TurnFinished
     | TurnFailed

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.compaction import CompactResult
+from agent.context.notes import Situation
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
 from agent.debug import Debug
@@ -33,7 +34,9 @@ from agent.meter import Meter
 from agent.permissions import Policy
 from agent.providers.base import Provider
 from agent.recorder import Recorder, Spent
+from agent.tail import Tail
 from agent.turn import Env, Limits, compact_now, run_turn
+from agent.watch import Watch
 from tools.base import Tool, Workspace
 
 
@@ -64,6 +67,10 @@ class Parts:
     tail_tokens: int = 8000
     effort: str | None = None
     debug: Debug = field(default_factory=Debug)
+    situation: Callable[[], Situation] = Situation
+    """What the model is told besides the conversation when it changes; at the start its system text says it."""
+    note_at: float = 0.80
+    """Share of the usable window at which the model is told how full it is."""
     interactive: bool = True
     """Whether somebody is there to answer questions."""
     meter: Meter = field(default_factory=Meter)
@@ -115,6 +122,8 @@ class Session:
             effort=parts.effort,
             debug=parts.debug,
             meter=parts.meter,
+            watch=Watch(self._emit, parts.debug),
+            tail=Tail(self._situation, self._conversation, parts.note_at),
         )
 
     @property
@@ -264,6 +273,9 @@ class Session:
         said = answer if isinstance(answer, str) else answer.note
         self._emit(QuestionAnswered(question.id, said))
         return said
+
+    def _situation(self) -> Situation:
+        return replace(self._parts.situation(), mode=self.mode)
 
     async def _wait_for(self, question: PermissionAsked | QuestionAsked) -> Decision | str:
         waiting: asyncio.Future[Decision | str] = asyncio.get_running_loop().create_future()

@@ -20,6 +20,8 @@ from agent.meter import Meter
 from agent.providers.base import Provider, Reply, Request
 from agent.recorder import Recorder
 from agent.stream import stream_reply
+from agent.tail import Tail
+from agent.watch import Watch
 
 StepEnd: TypeAlias = Literal["answered", "interrupted"] | None
 """How the turn ended with this step, or None when the model waits for the outputs of its calls."""
@@ -52,6 +54,8 @@ class Env:
     debug: Debug = field(default_factory=Debug)
     meter: Meter = field(default_factory=Meter)
     """What is known of the size of requests."""
+    watch: Watch = field(default_factory=Watch)
+    tail: Tail = field(default_factory=Tail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +79,14 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
     if budget.verdict == "block" and not env.interrupt.requested():
         raise ContextExhausted(too_big(budget.used, env))
 
-    reply = await stream_reply(env.provider, to_request(prompt, tools, env), env.interrupt, env.emit)
+    request = env.watch.sending(to_request(prompt, tools, env), env.provider.facts)
+    reply = await stream_reply(env.provider, request, env.interrupt, env.emit)
+    env.watch.answered(reply.usage)
     conversation = env.meter.anchored(conversation, reply, budget, tools, env.emit)
     await env.recorder.replied(reply.message)
 
     outputs = not_run(reply) if last else await run_calls(reply.message.calls, env.hands)
-    shown = User(offload(outputs, budget))
+    shown = with_notes(User(offload(outputs, budget)), conversation, env)
     conversation = conversation.plus(shown)
     await env.recorder.snapshot(conversation, shown)
     return Step(conversation, reply, end_of(reply, env.interrupt))
@@ -88,6 +94,7 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
 
 async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Conversation, TurnEnd, str]:
     """The conversation after the model has answered what the user said, how the turn ended, and the answer."""
+    said = with_notes(said, conversation, env)
     await env.recorder.said(said)
     conversation = conversation.plus(said)
     env.meter.begin_turn(said)
@@ -106,7 +113,12 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
 
 def measure(prompt: Prompt, conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> ContextBudget:
     """The budget of the next request, by component."""
-    sections: dict[Section, str] = {"instructions": env.instructions.project}
+    parts = env.instructions
+    sections: dict[Section, str] = {
+        "instructions": parts.project,
+        "memories": parts.memories,
+        "skills": parts.skills,
+    }
     return env.meter.measure(prompt, conversation, tools, env.provider.window, sections)
 
 
@@ -126,13 +138,32 @@ async def compact_now(conversation: Conversation, env: Env, focus: str | None = 
     compacted = await compact(conversation, request, env.provider, env.tail_tokens, env.interrupt, env.emit, focus)
     if compacted.result.strategies:
         env.meter.rewritten()
+        env.watch.rewritten()
         await env.recorder.snapshot(compacted.conversation, User(()))
     return compacted
 
 
 def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request:
     """What is sent to the provider."""
-    return Request(prompt.system, prompt.messages, tools, env.provider.window.output, env.recorder.session, env.effort)
+    return Request(
+        prompt.system,
+        prompt.messages,
+        tools,
+        env.provider.window.output,
+        env.recorder.session,
+        env.effort,
+        prompt.stable,
+        env.watch.plan(prompt, tools, env.provider.facts),
+    )
+
+
+def with_notes(message: User, conversation: Conversation, env: Env) -> User:
+    """The message with what the program has to tell the model besides, at the moment at which it is written down."""
+    prompt = build_prompt(conversation.plus(message), env.instructions, images=env.provider.facts.images)
+    budget = measure(prompt, conversation.plus(message), env.tools, env)
+    # A request that does not fit is compacted before it is sent: what it says of its size would not be true any more.
+    used = 100 * budget.used / budget.window.effective if budget.verdict == "fits" else 0.0
+    return env.tail.add_to(message, used, env.watch.epoch)
 
 
 def not_run(reply: Reply) -> tuple[ToolOutput, ...]:

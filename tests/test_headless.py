@@ -534,3 +534,18 @@ def test_config_says_where_the_numbers_of_the_window_come_from(user: User) -> No
         "# openai-chat/x: context_window 50,000 (command line), max_output_tokens 8,192 (default), "
         "context_window_buffer_tokens 6,250 (default); usable 35,558; compact at 33,780, no request above 34,847"
     )
+
+
+def test_who_asks_is_told_what_happens_to_the_context(user: User) -> None:
+    look = [{"name": "glob", "arguments": {"pattern": "*"}}]
+    script = user.script(
+        {"calls": look, "usage": {"input": 10, "cache_write": 2400}}, {"text": "ok", "usage": {"input": 2600}}
+    )
+    quiet = user.run("-p", "go", "-m", script)
+    run = user.run("-p", "go", "-m", script, env={"CONTEXT_DEBUG": "true"})
+    assert (quiet.err, run.out) == ("", "ok\n")
+    (said,) = (json.loads(line) for line in run.err.splitlines() if "context/cache-break" in line)
+    assert {name: value for name, value in said.items() if name not in ("at", "model")} == {
+        "topic": "context/cache-break", "cause": "unknown", "expectedTokens": 2400, "readTokens": 0,
+    }  # fmt: skip
+    assert json.dumps(said) in (user.home / "logs" / "context.jsonl").read_text()

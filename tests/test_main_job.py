@@ -1,6 +1,8 @@
 """The main job, end to end: a process, a real socket, a real repository, for each wire."""
 
 import itertools
+import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +14,7 @@ from agent.messages import Usage
 from tests.fake_provider import Call, FakeProvider, Turn
 from tests.running import ebb
 
+MARK = re.compile(r', "(?:cache_control|prompt_cache_breakpoint)": \{[^}]*\}')
 WIRES = ["anthropic/claude-sonnet-5-5", "openai/gpt-6-sol", "openai-chat/local", "ollama/qwen3"]
 TESTS = f"{sys.executable} -B -m unittest -q"  # a stale .pyc of the same second and size must not decide
 
@@ -71,15 +74,20 @@ def test_the_tests_fail_fix_them(model: str, wire: str, repository: Path, tmp_pa
     assert len(server.requests) == 5
 
 
-def test_each_request_begins_with_the_one_before(repository: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", WIRES)
+def test_each_request_begins_with_the_one_before(model: str, repository: Path, tmp_path: Path) -> None:
     with FakeProvider(repairs()) as server:
-        ebb(
-            *("-p", "fix", "-C", str(repository), "-m", "openai/gpt-6-sol", "--permission-mode", "auto"),
+        run = ebb(
+            *("-p", "fix", "-C", str(repository), "-m", model, "--permission-mode", "auto"),
+            *("--output-format", "stream-json"),
             home=tmp_path / "home",
             env=keys(server),
         )
-    bodies = [request.body for request in server.requests]
+    bodies = [json.loads(MARK.sub("", json.dumps(request.body))) for request in server.requests]
     assert len(bodies) == 5
     for before, after in itertools.pairwise(bodies):
-        assert after["input"][: len(before["input"])] == before["input"]
-        assert (after["tools"], after["instructions"]) == (before["tools"], before["instructions"])
+        said, said_after = (body.pop("messages", None) or body.pop("input") for body in (dict(before), dict(after)))
+        assert said_after[: len(said)] == said
+        fixed = before.keys() - {"messages", "input"}
+        assert {name: after[name] for name in fixed} == {name: before[name] for name in fixed}
+    assert not {"prefix_drifted", "cache_broken"} & {str(line["type"]) for line in run.lines}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from agent.events import (
+    CacheBroken,
     CallDelta,
     CallDenied,
     CompactionStarted,
@@ -14,6 +15,7 @@ from agent.events import (
     Noticed,
     PermissionAnswered,
     PermissionAsked,
+    PrefixDrifted,
     QuestionAnswered,
     QuestionAsked,
     ReasoningDelta,
@@ -192,6 +194,11 @@ def advance(view: View, event: Event) -> View:
             return replace(view, used=used, activity="compacting")
         case ContextCompacted():
             return _compacted(view, event)
+        case PrefixDrifted(where=where):
+            text = f"the request's beginning changed ({where}), so the provider's cache is lost; please report this"
+            return _settle_texts(view).plus(Notice(text))
+        case CacheBroken():
+            return view  # nothing to be done about it; `CONTEXT_DEBUG` tells
         case Noticed(text=text):
             return _settle_texts(view).plus(Notice(text))
         case TurnFinished(end=end, text=text):

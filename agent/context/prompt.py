@@ -14,8 +14,42 @@ NO_IMAGES = "[an image ({}) is left out: this model takes no images]"
 
 
 @dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the system text."""
+
+    name: str
+    text: str
+    cacheable: bool
+    """Whether other sessions of the project begin with the same bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptBuilder:
+    """Puts the sections of a system text together: the cacheable ones first, otherwise in the order they came."""
+
+    sections: tuple[Section, ...] = ()
+
+    def plus(self, name: str, text: str, *, cacheable: bool = False) -> "PromptBuilder":
+        """This builder with one more section; an empty one is left out."""
+        if not text:
+            return self
+        added = (*self.sections, Section(name, text, cacheable))
+        return PromptBuilder(tuple(sorted(added, key=lambda section: not section.cacheable)))
+
+    def build(self) -> tuple[str, tuple[int, ...]]:
+        """The text, and where in it each cacheable section ends, counted in characters from its beginning."""
+        text, ends = "", []
+        for section in self.sections:
+            text += ("\n\n" if text else "") + section.text
+            if section.cacheable:
+                ends.append(len(text))
+        return text, tuple(ends)
+
+
+@dataclass(frozen=True, slots=True)
 class Instructions:
-    """The sections of the system text, most stable first. They stay the same bytes for a whole session."""
+    """The sections of the system text. They stay the same bytes until the session ends: what changes meanwhile is told
+    in notes, so that even a compaction leaves the provider's cache of this text alone."""
 
     base: str
     environment: str = ""
@@ -26,16 +60,32 @@ class Instructions:
     """Names and one-line descriptions of the skills that may be read."""
 
     @property
-    def text(self) -> str:
-        return "\n\n".join(
-            section for section in (self.base, self.project, self.memories, self.skills, self.environment) if section
+    def builder(self) -> PromptBuilder:
+        return (
+            PromptBuilder()
+            .plus("base", self.base, cacheable=True)
+            .plus("project", self.project, cacheable=True)
+            .plus("memories", self.memories, cacheable=True)
+            .plus("skills", self.skills)
+            .plus("environment", self.environment)
         )
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """What there is, in order: `base`, `project`, `memories`, `skills`, `environment`."""
+        return self.builder.sections
+
+    @property
+    def text(self) -> str:
+        return self.builder.build()[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     system: str
     messages: tuple[Message, ...]
+    stable: int = 0
+    """Characters of `system` that other sessions of the project begin with, too."""
 
 
 def build_prompt(conversation: Conversation, instructions: Instructions, *, images: bool = True) -> Prompt:
@@ -46,13 +96,18 @@ def build_prompt(conversation: Conversation, instructions: Instructions, *, imag
         messages = (User((Text(SUMMARY_FRAME + conversation.summary),)), *messages)
     if not images:
         messages = tuple(_without_images(message) for message in messages)
-    return Prompt(instructions.text, merge_users(messages))
+    system, ends = instructions.builder.build()
+    return Prompt(system, merge_users(messages), ends[-1] if ends else 0)
 
 
 def _without_images(message: Message) -> Message:
-    if not isinstance(message, User):
-        return message
+    if not isinstance(message, User) or not any(_has_images(part) for part in message.parts):
+        return message  # the same object: what is known of it stays known
     return User(tuple(_described(part) for part in message.parts))
+
+
+def _has_images(part: UserPart) -> bool:
+    return isinstance(part, Image) or (isinstance(part, ToolOutput) and bool(part.images))
 
 
 def _described(part: UserPart) -> UserPart:

@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent.context.budget import Window
+from agent.context.prefix import in_sent_order
 from agent.errors import AuthFailed
 from agent.messages import (
     Assistant,
@@ -21,6 +23,7 @@ from agent.messages import (
     ToolOutput,
     Usage,
     User,
+    UserPart,
 )
 from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
 from agent.providers.decoding import (
@@ -47,6 +50,8 @@ VERSION = "2026-10-21"
 """The version of the API that this file is written for, which is the SDK's."""
 
 EPHEMERAL: Json = {"type": "ephemeral"}
+UNMARKED = ("thinking", "redacted_thinking")
+"""Blocks that the API refuses to have marked for the cache."""
 BUDGETS = {"minimal": 1024, "low": 2048, "high": 16384, "xhigh": 32768, "max": 65536}
 """Thinking tokens by effort, for models that want a budget."""
 USUAL_BUDGET = 8192
@@ -133,7 +138,9 @@ def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
 
 def body(request: Request, facts: ModelFacts) -> Json:
     """The JSON body of a request."""
-    messages = _messages(request.messages, facts)
+    messages, ends = _messages(request.messages, facts)
+    for place in request.breakpoints.parts:
+        _mark(ends[place - 1])
     content: Json = {
         "model": facts.name,
         "max_tokens": request.max_output_tokens,
@@ -142,16 +149,23 @@ def body(request: Request, facts: ModelFacts) -> Json:
         **_thinking(request, facts),
     }
     if request.system.strip():
-        content["system"] = [{"type": "text", "text": clean(request.system), "cache_control": EPHEMERAL}]
+        content["system"] = _system(request)
     if request.tools:
         content["tools"] = [
             {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
             for tool in request.tools
         ]
-        if "system" not in content:
-            content["tools"][-1]["cache_control"] = EPHEMERAL
-    _mark_cached(messages)
     return content
+
+
+def _system(request: Request) -> list[Json]:
+    """The system text in blocks that never change: what other sessions share with this one, then the rest."""
+    ends = sorted({request.stable, len(request.system)} - {0})
+    blocks = [_text(request.system[start:end]) for start, end in pairwise([0, *ends])]
+    for end, block in zip(ends, blocks, strict=True):
+        if end in request.breakpoints.system:
+            block["cache_control"] = EPHEMERAL
+    return blocks
 
 
 def _thinking(request: Request, facts: ModelFacts) -> Json:
@@ -181,35 +195,45 @@ def _thought_so_far(messages: Sequence[Message], facts: ModelFacts) -> bool:
     return True
 
 
-def _messages(messages: Sequence[Message], facts: ModelFacts) -> list[Json]:
-    """The conversation with roles that alternate: neighbours of one role become one message."""
+def _messages(messages: Sequence[Message], facts: ModelFacts) -> tuple[list[Json], list[Json | None]]:
+    """The conversation with roles that alternate: neighbours of one role become one message. And for each part the
+    newest block so far that can be marked for the cache."""
     converted: list[Json] = []
+    ends: list[Json | None] = []
     ids = CallIds(unsafe=r"[^a-zA-Z0-9_-]")
     for message in messages:
+        role = "assistant" if isinstance(message, Assistant) else "user"
         if isinstance(message, Assistant):
             ids.add(message)
-            role, blocks = "assistant", _assistant_blocks(message, facts, ids)
-        else:
-            role, blocks = "user", _user_blocks(message, facts, ids)
+        blocks: list[Json] = []
+        for part in in_sent_order(message):
+            block = _block(part, message, facts, ids)
+            blocks += [block] if block else []
+            markable = block is not None and block.get("type") not in UNMARKED
+            ends.append(block if markable else ends[-1] if ends else None)
         if blocks and converted and converted[-1]["role"] == role:
             converted[-1]["content"] += blocks
         elif blocks:
             converted.append({"role": role, "content": blocks})
-    return converted
+    return converted, ends
 
 
-def _user_blocks(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
-    """Outputs first, as the API wants them."""
-    blocks = [_output(output, facts, ids) for output in message.outputs]
-    for part in message.parts:
-        match part:
-            case Text(text=text) | Note(text=text):
-                blocks += [_text(text)] if text.strip() else []
-            case Image():
-                blocks.append(_image(part, facts))
-            case ToolOutput():
-                continue
-    return blocks
+def _block(part: UserPart | AssistantPart, message: Message, facts: ModelFacts, ids: CallIds) -> Json | None:
+    """The part as it is sent, or None for what is not: empty texts, and what another model thought."""
+    own = isinstance(message, Assistant) and message.model == facts.id
+    match part:
+        case Text(native=native) if own and native:
+            return dict(native)
+        case Text(text=text) | Note(text=text):
+            return _text(text) if text.strip() else None
+        case Image():
+            return _image(part, facts)
+        case ToolOutput():
+            return _output(part, facts, ids)
+        case ToolCall(id=id, name=name, arguments=arguments):
+            return {"type": "tool_use", "id": ids[id], "name": wire_name(name), "input": dict(arguments)}
+        case Reasoning(native=native) | Opaque(native=native):
+            return dict(native) if own else None
 
 
 def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> Json:
@@ -232,38 +256,9 @@ def _image(image: Image, facts: ModelFacts) -> Json:
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
 
 
-def _assistant_blocks(message: Assistant, facts: ModelFacts, ids: CallIds) -> list[Json]:
-    own = message.model == facts.id
-    blocks: list[Json] = []
-    for part in message.parts:
-        match part:
-            case Text(native=native) if own and native:
-                blocks.append(dict(native))
-            case Text(text=text):
-                blocks += [_text(text)] if text.strip() else []
-            case ToolCall(id=id, name=name, arguments=arguments):
-                blocks.append({"type": "tool_use", "id": ids[id], "name": wire_name(name), "input": dict(arguments)})
-            case Reasoning(native=native) | Opaque(native=native):
-                blocks += [dict(native)] if own else []
-    return blocks
-
-
-def _mark_cached(messages: list[Json]) -> None:
-    """Marks the end of the conversation, to be read by the next request, and the end of the previous one, to be read
-    by this request even when many blocks have come since."""
-    _mark(messages[-1:])
-    replies = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
-    if replies:
-        _mark(messages[: replies[-1]][-1:])
-
-
-def _mark(last: list[Json]) -> None:
-    for message in last:
-        blocks = message["content"]
-        for index in reversed(range(len(blocks))):
-            if blocks[index]["type"] not in ("thinking", "redacted_thinking"):
-                blocks[index] = {**blocks[index], "cache_control": EPHEMERAL}
-                return
+def _mark(block: Json | None) -> None:
+    if block is not None:
+        block["cache_control"] = EPHEMERAL
 
 
 @dataclass(slots=True)

@@ -1,10 +1,11 @@
 """The seam between the agent and a model: what is asked, what comes back. It knows no wire format and no network."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from agent.context.budget import Window
+from agent.context.prefix import Breakpoints
 from agent.context.select import ToolSpec
 from agent.messages import Assistant, Message, StopReason, Usage
 
@@ -55,6 +56,10 @@ class ModelFacts:
     """How the model is told to think: none, adaptive, budget (Anthropic) or effort (OpenAI)."""
     known: bool = True
     """False when nothing but defaults is known of it."""
+    cache_min_tokens: int = 1024
+    """The shortest beginning of a request that its provider caches."""
+    cache_ttl: float = 300.0
+    """Seconds after its last use for which a provider keeps what it has cached."""
     sources: tuple[tuple[str, str], ...] = ()
     """Pairs of fact and source: registry, config, live or default."""
 
@@ -76,6 +81,10 @@ class Request:
     """A stable id of the session, which some providers use to route to the same cache."""
     effort: str | None = None
     """How hard to think: none, minimal, low, medium, high, xhigh or max; None leaves it to the model."""
+    stable: int = 0
+    """Characters of `system` that other sessions begin with, too; they are sent as a block of their own."""
+    breakpoints: Breakpoints = field(default_factory=Breakpoints)
+    """Where the provider may cut its cache. It changes nothing of what the model is told."""
 
 
 @dataclass(frozen=True, slots=True)

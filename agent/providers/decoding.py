@@ -9,7 +9,7 @@ from typing import NoReturn, Protocol
 from uuid import uuid4
 
 from agent.errors import ProviderError
-from agent.messages import Assistant, AssistantPart, Message, StopReason, Text, ToolCall, ToolOutput, Usage, User
+from agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall, ToolOutput, Usage
 from agent.providers.base import Chunk, ModelFacts, Reply
 from agent.providers.http import Json, Origin, Wire, cut, drain
 
@@ -205,12 +205,6 @@ class CallIds:
 
     def __getitem__(self, id: str) -> str:
         return self._sent.get(id, id)
-
-
-def since_last_text(messages: Sequence[Message]) -> int:
-    """Where the current turn starts: the index of the last message in which the user wrote something."""
-    texts = (i for i, message in enumerate(messages) if isinstance(message, User) and message.text)
-    return max(texts, default=0)
 
 
 def takes_images(facts: ModelFacts) -> bool:

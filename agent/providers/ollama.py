@@ -26,7 +26,6 @@ from agent.providers.decoding import (
     make_reply,
     new_id,
     output_text,
-    since_last_text,
     takes_images,
     wire_name,
 )
@@ -155,11 +154,10 @@ def _reduce_property(schema: object) -> Json:
 def _messages(request: Request, facts: ModelFacts) -> list[Json]:
     converted = [_message("system", request.system)] if request.system.strip() else []
     names: dict[str, str] = {}
-    current = since_last_text(request.messages)
-    for index, message in enumerate(request.messages):
+    for message in request.messages:
         if isinstance(message, Assistant):
             names |= {call.id: wire_name(call.name) for call in message.calls}
-            converted.append(_assistant(message, message.model == facts.id and index > current))
+            converted.append(_assistant(message, message.model == facts.id))
         else:
             converted += _user(message, facts, names)
     return [message for message in converted if len(message) > 1]

@@ -31,7 +31,6 @@ from agent.providers.decoding import (
     make_call,
     make_reply,
     output_text,
-    since_last_text,
     takes_images,
     wire_name,
 )
@@ -42,7 +41,13 @@ from agent.providers.sdk import RawResponse, SdkWire, openai_client
 if TYPE_CHECKING:
     import openai
 
-QUIRKS = {"stream_options": "no stream_options", "max_completion_tokens": "max_completion_tokens"}
+QUIRKS = {
+    "stream_options": "no stream_options",
+    "max_completion_tokens": "max_completion_tokens",
+    "reasoning_content": "no thoughts",
+}
+AT_OPENAI = frozenset({"max_completion_tokens", "prompt_cache_key"})
+"""What OpenAI's own server takes, and others may refuse."""
 
 STOPS: dict[str, StopReason] = {
     "tool_calls": "calls",
@@ -53,7 +58,7 @@ STOPS: dict[str, StopReason] = {
 """Every other reason to finish is an ordinary end."""
 
 THOUGHTS = ("reasoning_content", "reasoning")
-"""Where servers put the model's thinking. Only the first goes back, and only to the same model in the same turn."""
+"""Where servers put the model's thinking. Only the first goes back, and only to the same model."""
 
 
 class OpenAIChat:
@@ -67,7 +72,7 @@ class OpenAIChat:
         self._origin = Origin(facts.id, endpoint)
         self._wire: Wire = http_wire(self._origin) if wire == "http" else sdk_wire(self._origin)
         at_openai = self._origin.host == "api.openai.com"
-        self._quirks = Quirks(QUIRKS, frozenset({"max_completion_tokens"} if at_openai else ()))
+        self._quirks = Quirks(QUIRKS, AT_OPENAI if at_openai else frozenset())
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
         def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
@@ -101,12 +106,14 @@ def body(request: Request, facts: ModelFacts, quirks: frozenset[str] = frozenset
     system = [{"role": "system", "content": clean(request.system)}] if request.system.strip() else []
     content: Json = {
         "model": facts.name,
-        "messages": system + _messages(request.messages, facts),
+        "messages": system + _messages(request.messages, facts, keeps_thoughts="no thoughts" not in quirks),
         limit: request.max_output_tokens,
         "stream": True,
     }
     if "no stream_options" not in quirks:
         content["stream_options"] = {"include_usage": True}
+    if "prompt_cache_key" in quirks:
+        content["prompt_cache_key"] = request.session
     if request.tools:
         content["tools"] = [
             {
@@ -120,14 +127,15 @@ def body(request: Request, facts: ModelFacts, quirks: frozenset[str] = frozenset
     return content
 
 
-def _messages(messages: Sequence[Message], facts: ModelFacts) -> list[Json]:
+def _messages(messages: Sequence[Message], facts: ModelFacts, *, keeps_thoughts: bool) -> list[Json]:
+    """Thoughts of earlier turns stay, too: to leave them out later would change what the server has cached. Those that
+    the model is not to see again, its server leaves out itself."""
     converted: list[Json] = []
     ids = CallIds()
-    current = since_last_text(messages)
-    for index, message in enumerate(messages):
+    for message in messages:
         if isinstance(message, Assistant):
             ids.add(message)
-            converted += _assistant(message, ids, message.model == facts.id and index > current)
+            converted += _assistant(message, ids, keeps_thoughts and message.model == facts.id)
         else:
             converted += _user(message, facts, ids)
     return converted

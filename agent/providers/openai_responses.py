@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from agent.context.budget import Window
+from agent.context.prefix import in_sent_order
 from agent.messages import (
     Assistant,
     AssistantPart,
@@ -20,7 +21,6 @@ from agent.messages import (
     ToolCall,
     ToolOutput,
     Usage,
-    User,
 )
 from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
 from agent.providers.decoding import (
@@ -37,12 +37,18 @@ from agent.providers.decoding import (
 )
 from agent.providers.http import HttpWire, Json, Origin, Wire, bearer
 from agent.providers.quirks import Quirks
+from agent.providers.registry import has_breakpoints
 from agent.providers.sdk import RawResponse, SdkWire, openai_client
 
 if TYPE_CHECKING:
     import openai
 
-QUIRKS = {"reasoning.summary": "summary", "ncrypted content": "include", "prompt_cache_key": "prompt_cache_key"}
+QUIRKS = {
+    "reasoning.summary": "summary",
+    "ncrypted content": "include",
+    "prompt_cache_key": "prompt_cache_key",
+    "prompt_cache_breakpoint": "breakpoints",
+}
 """Refused by OpenAI for unverified accounts and for models that do not think, and by some compatible servers."""
 
 INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
@@ -88,9 +94,13 @@ def send(client: "openai.AsyncOpenAI", body: Json) -> AbstractAsyncContextManage
 
 def body(request: Request, facts: ModelFacts, quirks: frozenset[str] = frozenset()) -> Json:
     """The JSON body of a request."""
+    items, ends = _items(request.messages, facts)
+    if "breakpoints" not in quirks and has_breakpoints(facts.name):
+        for place in request.breakpoints.parts:
+            _mark(ends[place - 1])
     content: Json = {
         "model": facts.name,
-        "input": _items(request.messages, facts),
+        "input": items,
         "max_output_tokens": request.max_output_tokens,
         "store": False,
         "stream": True,
@@ -125,38 +135,47 @@ def _thinking(request: Request, quirks: frozenset[str]) -> Json:
     return content
 
 
-def _items(messages: Sequence[Message], facts: ModelFacts) -> list[Json]:
+def _items(messages: Sequence[Message], facts: ModelFacts) -> tuple[list[Json], list[Json | None]]:
+    """The conversation as items. And for each part the newest block so far that can be marked for the cache: texts and
+    images of the user and of outputs can, what the model said cannot."""
     items: list[Json] = []
+    ends: list[Json | None] = []
     ids = CallIds()
     for message in messages:
         if isinstance(message, Assistant):
             ids.add(message)
             items += _assistant_items(message, facts, ids)
-        else:
-            items += _user_items(message, facts, ids)
-    return items
-
-
-def _user_items(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
-    items = [_output(output, facts, ids) for output in message.outputs]
-    content: list[Json] = []
-    for part in message.parts:
-        match part:
-            case Text(text=text) | Note(text=text):
-                content += [{"type": "input_text", "text": clean(text)}] if text else []
-            case Image():
-                content.append(_image(part, facts))
-            case ToolOutput():
-                continue
-    return [*items, {"role": "user", "content": content}] if content else items
+            ends += [ends[-1] if ends else None] * len(message.parts)
+            continue
+        content: list[Json] = []
+        for part in in_sent_order(message):
+            match part:
+                case ToolOutput():
+                    items.append(_output(part, facts, ids))
+                    block = items[-1]["output"][-1] if isinstance(items[-1]["output"], list) else None
+                case Text(text=text) | Note(text=text):
+                    block = {"type": "input_text", "text": clean(text)} if text else None
+                case Image():
+                    block = _image(part, facts)
+                case _:
+                    block = None
+            content += [block] if block and not isinstance(part, ToolOutput) else []
+            ends.append(block or (ends[-1] if ends else None))
+        items += [{"role": "user", "content": content}] if content else []
+    return items, ends
 
 
 def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> Json:
-    item: Json = {"type": "function_call_output", "call_id": ids[output.call_id], "output": output_text(output)}
-    if output.images:
-        images = [_image(image, facts) for image in output.images]
-        item["output"] = [{"type": "input_text", "text": output_text(output)}, *images]
-    return item
+    """A text, or a list of blocks: always one for models with breakpoints, so that a breakpoint changes no shape."""
+    text = output_text(output)
+    blocks = [{"type": "input_text", "text": text}, *(_image(image, facts) for image in output.images)]
+    content = blocks if output.images or has_breakpoints(facts.name) else text
+    return {"type": "function_call_output", "call_id": ids[output.call_id], "output": content}
+
+
+def _mark(block: Json | None) -> None:
+    if block is not None:
+        block["prompt_cache_breakpoint"] = {"mode": "explicit"}
 
 
 def _image(image: Image, facts: ModelFacts) -> Json:

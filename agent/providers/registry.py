@@ -23,10 +23,17 @@ FREE = Prices(input=0, output=0, cache_read=0, cache_write=0)
 TABLES = {"anthropic": "anthropic", "openai": "openai", "openai-chat": "openai"}
 """Which table of the registry holds a provider's models."""
 
+CACHE_TTL = {"anthropic": 300.0, "openai": 300.0, "openai-chat": 300.0, "ollama": 1800.0}
+"""Seconds that a provider keeps a cache at least; a local server keeps the model for as long as we ask it to."""
+LATER_OPENAI_TTL = 1800.0
+CACHE_MINIMUM = (("haiku", 4096), ("opus", 4096), ("sonnet", 2048))
+"""The shortest beginning that is cached, by family, for its newest models; otherwise it is the usual 1,024."""
+
 KINDS: dict[str, type] = {
     "context_window": int,
     "max_output_tokens": int,
     "max_input_tokens": int,
+    "cache_min_tokens": int,
     "images": bool,
     "thinking": str,
     "prices": dict,
@@ -48,7 +55,7 @@ def facts_for(provider: str, name: str, overrides: Mapping[str, object] = {}) ->
     }
     if "prices" in settings:
         settings["prices"] = _prices(settings["prices"], known.get("prices"), f"{provider}/{name}")
-    defaults = _defaults(provider)
+    defaults = _defaults(provider, name)
     sources = {
         key: "config" if key in settings else "registry" if key in known else "default" for key in (*defaults, "prices")
     }
@@ -103,7 +110,13 @@ def _table() -> dict[str, dict[str, dict[str, Any]]]:
     return cast(dict[str, dict[str, dict[str, Any]]], json.loads(text)["models"])
 
 
-def _defaults(provider: str) -> dict[str, Any]:
+def has_breakpoints(name: str) -> bool:
+    """Whether an OpenAI model takes breakpoints in its input: those since 5.6 do."""
+    version = re.match(r"gpt-(\d+)(?:\.(\d+))?(?!\d|o)", name)
+    return version is not None and (int(version[1]), int(version[2] or 0)) >= (5, 6)
+
+
+def _defaults(provider: str, name: str) -> dict[str, Any]:
     local = provider == "ollama"
     return {
         "context_window": OLLAMA_WINDOW if local else UNKNOWN_WINDOW,
@@ -112,6 +125,10 @@ def _defaults(provider: str) -> dict[str, Any]:
         "images": False,
         "thinking": "none",
         "prices": FREE if local else None,
+        "cache_min_tokens": next((least for family, least in CACHE_MINIMUM if family in name), 1024),
+        "cache_ttl": LATER_OPENAI_TTL
+        if provider == "openai" and has_breakpoints(name)
+        else CACHE_TTL.get(provider, 300.0),
     }
 
 

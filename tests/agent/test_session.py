@@ -1,23 +1,27 @@
 """Sessions made of real parts: real tools, a real database, a scripted model."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.context.notes import Situation
 from agent.context.prompt import Instructions
 from agent.errors import AgentError
 from agent.events import (
+    CacheBroken,
     CallDenied,
     CompactionStarted,
     ContextCompacted,
+    ContextMeasured,
     Decision,
     Event,
     Noticed,
     PermissionAnswered,
     PermissionAsked,
+    PrefixDrifted,
     QuestionAsked,
     ReplyFinished,
     RetryScheduled,
@@ -29,7 +33,7 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
-from agent.messages import Assistant, Text, ToolOutput, User
+from agent.messages import Assistant, Note, Text, ToolOutput, User
 from agent.permissions import Policy, parse_rule
 from agent.providers.scripted import Scripted
 from agent.recorder import Recorder, StoreThread
@@ -53,7 +57,14 @@ class Home:
         self._store: SessionStore | None = None
 
     async def open(
-        self, provider: Scripted, *, mode: Any = "auto", interactive: bool = True, resume: bool = False, **policy: Any
+        self,
+        provider: Scripted,
+        *,
+        mode: Any = "auto",
+        interactive: bool = True,
+        resume: bool = False,
+        situation: Callable[[], Situation] = Situation,
+        **policy: Any,
     ) -> Session:
         if self._store is None:
             self._store = await self._thread.open()
@@ -67,6 +78,7 @@ class Home:
             policy=Policy(str(self.root), mode, **policy),
             recorder=recorder,
             tail_tokens=200,
+            situation=situation,
             interactive=interactive,
         )
         return Session(parts, conversation, spent)
@@ -548,3 +560,42 @@ def is_alive(pid: int) -> bool:
     """Whether a process runs; one that has ended and is only waited for does not."""
     status = Path(f"/proc/{pid}/stat")
     return status.exists() and status.read_text().split()[2] not in ("Z", "X")
+
+
+async def test_the_model_is_told_once_what_changes_and_a_resumed_session_shows_the_same(home: Home) -> None:
+    dates = iter(["2026-01-02", "2026-01-02", *["2026-01-03"] * 20])
+    provider = Scripted.of({"calls": [call("glob", pattern="*")]}, {"text": "one"}, {"text": "two"})
+    session = await home.open(provider, situation=lambda: Situation(date=next(dates)))
+    await events_of(session, "first")
+    await events_of(session, "second")
+    told = Note("[The date is now 2026-01-03.]")
+    said = [message for message in session.history.messages if isinstance(message, User)]
+    assert [[part for part in message.parts if isinstance(part, Note)] for message in said] == [[], [told], []]
+    assert said[0].parts == (Text("first"),)
+    assert isinstance(said[1].parts[0], ToolOutput)
+    resumed = await home.open(Scripted.of({"text": "three"}), resume=True)
+    assert resumed.history.messages == session.history.messages
+
+
+async def test_a_context_that_fills_is_told_with_the_message_that_fills_it(home: Home) -> None:
+    provider = Scripted.of(*({"text": "ok"} for _ in range(5)), context_window=20_000)
+    session = await home.open(provider)
+    (used,) = [event.used for event in await events_of(session, "x") if isinstance(event, ContextMeasured)]
+    for share in (0.5, 0.82, 0.83, 0.86):
+        missing = int(share * provider.window.effective) - used
+        await events_of(session, "x" * int(missing / 0.33))
+        used += missing
+    shown = [message for message in session.history.messages if isinstance(message, User)]
+    notes = [[part.text[:11] for part in message.parts if isinstance(part, Note)] for message in shown]
+    assert notes == [[], [], ["[Context: 8"], [], ["[Context: 8"]]
+
+
+async def test_a_compaction_is_no_drift(home: Home) -> None:
+    texts = ("x" * 3000, "y" * 3000, "<summary>short</summary>", "two")
+    session = await home.open(Scripted.of(*({"text": text} for text in texts)))
+    await events_of(session, "first")
+    await events_of(session, "again")
+    await session.compact()
+    events = await events_of(session, "second")
+    assert session.history.summary
+    assert not [event for event in events if isinstance(event, PrefixDrifted | CacheBroken)]

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from agent.context.budget import Window
+from agent.context.prefix import Breakpoints
 from agent.context.select import ToolSpec
-from agent.messages import Assistant, Image, Opaque, Reasoning, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, Image, Note, Opaque, Reasoning, Text, ToolCall, ToolOutput, User
 from agent.providers import anthropic, ollama, openai_chat, openai_responses
 from agent.providers.base import Chunk, Endpoint, ModelFacts, Provider, Reply, Request
 from agent.providers.decoding import Decoder
@@ -146,12 +147,14 @@ def everything(adapter: Adapter) -> Request:
                 )
             ),
             Assistant((Reasoning("Let me see.", adapter.native), ToolCall("call_3", "shell", {})), adapter.facts.id),
-            User((ToolOutput("call_3", "denied by a rule", status="denied"),)),
+            User((ToolOutput("call_3", "denied by a rule", status="denied"), Note("[Context: 83% used.]"))),
         ),
         tools=(READ, SHELL),
         max_output_tokens=4_000,
         session="session-1",
         effort="high",
+        stable=3,
+        breakpoints=Breakpoints((9,), (7, 14, 18)),
     )
 
 

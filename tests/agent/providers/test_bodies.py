@@ -13,13 +13,14 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import ConfigDict, TypeAdapter, with_config
 
+from agent.context.prefix import Breakpoints
 from agent.context.select import ToolSpec
 from agent.errors import BadRequest
-from agent.messages import Assistant, AssistantPart, Message, Reasoning, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, AssistantPart, Message, Note, Reasoning, Text, ToolCall, ToolOutput, User
 from agent.providers import anthropic, ollama, openai_chat, openai_responses
 from agent.providers.base import Endpoint, ModelFacts, Request
 from agent.providers.decoding import clean, make_call
-from tests.agent.providers.cases import ADAPTERS, READ, WINDOW, collect, endpoint_of, everything, hello
+from tests.agent.providers.cases import ADAPTERS, WINDOW, collect, endpoint_of, everything, hello
 from tests.fake_provider import FakeProvider, Turn
 
 ANTHROPIC, RESPONSES, CHAT, OLLAMA = ADAPTERS
@@ -50,7 +51,7 @@ def said(*parts: AssistantPart, model: str = "") -> Assistant:
 def test_bodies_are_what_the_sdk_types_say(adapter: Any, params: type) -> None:
     body = json.loads(json.dumps(adapter.body(everything(adapter), adapter.facts)))
     if adapter is CHAT:  # an extension of compatible servers
-        assert [message.pop("reasoning_content", "") for message in body["messages"]].count("Let me see.") == 1
+        assert [message.pop("reasoning_content", "") for message in body["messages"]].count("Let me see.") == 2
     strict = with_config(ConfigDict(extra="forbid"))(params)
     types: TypeAdapter[object] = TypeAdapter(strict)  # kept while its lazy lists are read
     checked = types.validate_python(body)
@@ -95,26 +96,71 @@ def test_what_is_left_of_a_schema_is_what_the_sdk_leaves(schema: dict[str, Any])
     assert ollama.reduce_schema(schema) == sent["tools"][0]["function"]["parameters"]
 
 
-def test_at_most_four_blocks_are_marked_for_the_cache() -> None:
-    turns = [message for _ in range(5) for message in (user("ask"), said(Text("answer")))]
-    body = anthropic.body(talk(*turns, user("last")), ANTHROPIC.facts)
-    marked = [
-        message["content"][-1]["text"] for message in body["messages"] if "cache_control" in message["content"][-1]
+def test_blocks_are_marked_for_the_cache_where_the_request_says() -> None:
+    turns = [message for number in range(5) for message in (user(f"ask {number}"), said(Text("answer")))]
+    request = replace(talk(*turns, user("last")), breakpoints=Breakpoints((9,), (1, 4, 11)))
+    body = anthropic.body(request, ANTHROPIC.facts)
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    assert [index for index, block in enumerate(blocks, 1) if "cache_control" in block] == [1, 4, 11]
+    assert body["system"] == [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
+    assert "cache_control" not in json.dumps(anthropic.body(talk(*turns), ANTHROPIC.facts))
+
+
+def test_what_other_sessions_share_is_a_block_of_its_own() -> None:
+    request = replace(hello(), stable=2, breakpoints=Breakpoints((2,)))
+    assert anthropic.body(request, ANTHROPIC.facts)["system"] == [
+        {"type": "text", "text": "Be", "cache_control": {"type": "ephemeral"}},
+        {"type": "text", "text": " brief."},
     ]
-    assert marked == ["ask", "last"]
-    assert "cache_control" in body["system"][-1]
 
 
-def test_without_a_system_text_the_tools_are_marked() -> None:
-    body = anthropic.body(replace(hello(), system=""), ANTHROPIC.facts)
-    assert "system" not in body
-    assert ["cache_control" in tool for tool in body["tools"]] == [False, True]
-    assert "cache_control" not in READ.schema
+def test_a_breakpoint_after_what_is_not_sent_marks_what_is() -> None:
+    foreign = said(Reasoning("hm", {"type": "thinking"}), Text(" "), model="other/model")
+    request = replace(talk(user("one"), foreign, user("two")), breakpoints=Breakpoints((), (1, 3)))
+    marked = [{"type": "text", "text": "one", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": "two"}]
+    assert anthropic.body(request, ANTHROPIC.facts)["messages"] == [{"role": "user", "content": marked}]
+    unmarked = replace(talk(foreign, user("two")), breakpoints=Breakpoints((), (1,)))
+    assert "cache_control" not in json.dumps(anthropic.body(unmarked, ANTHROPIC.facts))
+
+
+def test_only_models_with_breakpoints_are_given_any() -> None:
+    outputs = User((ToolOutput("c", "x"), ToolOutput("d", "y")))
+    calls = said(ToolCall("c", "read", {}), ToolCall("d", "read", {}))
+    request = replace(talk(user("go"), calls, outputs), breakpoints=Breakpoints((9,), (3, 4, 5)))
+    marked = json.dumps(openai_responses.body(request, RESPONSES.facts))
+    assert marked.count("prompt_cache_breakpoint") == 3
+    assert "prompt_cache_breakpoint" not in json.dumps(
+        openai_responses.body(request, RESPONSES.facts, frozenset({"breakpoints"}))
+    )
+    old = openai_responses.body(request, replace(RESPONSES.facts, name="gpt-5.5"))
+    assert "prompt_cache_breakpoint" not in json.dumps(old)
+    assert old["input"][-1]["output"] == "y"
+
+
+def test_a_chat_server_gets_a_cache_key_where_it_is_known_to_take_one() -> None:
+    assert "prompt_cache_key" not in openai_chat.body(hello(), CHAT.facts)
+    assert openai_chat.body(hello(), CHAT.facts, openai_chat.AT_OPENAI)["prompt_cache_key"] == "session-1"
+
+
+def test_a_note_is_a_message_of_its_own_where_outputs_are() -> None:
+    messages = (user("go"), said(ToolCall("c", "read", {})), User((ToolOutput("c", "x"), Note("[told]"))))
+    chat = openai_chat.body(talk(*messages), CHAT.facts)["messages"]
+    assert chat[-2:] == [
+        {"role": "tool", "tool_call_id": "c", "content": "x"},
+        {"role": "user", "content": "[told]"},
+    ]
+    local = ollama.body(talk(*messages), OLLAMA.facts, 8_192)["messages"]
+    assert local[-1] == {"role": "user", "content": "[told]"}
+    items = openai_responses.body(talk(*messages), RESPONSES.facts)["input"]
+    assert items[-1] == {"role": "user", "content": [{"type": "input_text", "text": "[told]"}]}
+    blocks = anthropic.body(talk(*messages), ANTHROPIC.facts)["messages"][-1]["content"]
+    assert [block["type"] for block in blocks] == ["tool_result", "text"]
 
 
 def test_a_paused_reply_is_sent_back_last() -> None:
     thinking = Reasoning("hm", {"type": "thinking", "thinking": "hm", "signature": "s"})
-    body = anthropic.body(talk(user("go"), said(Text("so far"), thinking, model=ANTHROPIC.facts.id)), ANTHROPIC.facts)
+    paused = talk(user("go"), said(Text("so far"), thinking, model=ANTHROPIC.facts.id))
+    body = anthropic.body(replace(paused, breakpoints=Breakpoints((), (3,))), ANTHROPIC.facts)
     assert [message["role"] for message in body["messages"]] == ["user", "assistant"]
     assert "cache_control" in body["messages"][1]["content"][0]
     assert "cache_control" not in body["messages"][1]["content"][1]
@@ -181,7 +227,7 @@ def test_models_that_do_not_think_are_not_asked_for_reasoning() -> None:
     assert body["store"] is False
 
 
-def test_thoughts_go_back_to_a_chat_server_only_in_their_turn() -> None:
+def test_thoughts_go_back_to_a_chat_server_in_the_field_it_reads() -> None:
     def thought(text: str) -> Assistant:
         reasoning = Reasoning(text, {"reasoning_content": text})
         return said(reasoning, ToolCall(text, "read", {}), model=CHAT.facts.id)
@@ -190,7 +236,9 @@ def test_thoughts_go_back_to_a_chat_server_only_in_their_turn() -> None:
     messages = (user("one"), thought("a"), User((ToolOutput("a", "x"),)), user("two"), thought("b"))
     body = openai_chat.body(talk(*messages, User((ToolOutput("b", "x"),)), other), CHAT.facts)
     thoughts = [m.get("reasoning_content") for m in body["messages"] if m["role"] == "assistant"]
-    assert thoughts == [None, "b", None]
+    assert thoughts == ["a", "b", None]
+    quiet = openai_chat.body(talk(*messages), CHAT.facts, frozenset({"no thoughts"}))
+    assert "reasoning_content" not in json.dumps(quiet)
 
 
 def test_a_chat_server_never_sees_broken_arguments() -> None:

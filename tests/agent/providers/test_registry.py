@@ -11,7 +11,7 @@ from agent.messages import Usage
 from agent.providers import registry
 from agent.providers.base import Endpoint, Prices
 from agent.providers.ollama import live_facts
-from agent.providers.registry import facts_for, known_models, with_live
+from agent.providers.registry import facts_for, has_breakpoints, known_models, with_live
 from tests.fake_provider import FakeProvider
 
 TABLE = Path(registry.__file__).with_name("models.json")
@@ -105,6 +105,8 @@ def test_what_the_user_sets_wins() -> None:
         "images": "registry",
         "thinking": "config",
         "prices": "config",
+        "cache_min_tokens": "default",
+        "cache_ttl": "default",
     }
 
 
@@ -170,3 +172,21 @@ async def test_a_server_that_says_nothing_changes_nothing() -> None:
     assert await live_facts(Endpoint(url), known) == known
     with FakeProvider([], show={"model_info": None}) as server:
         assert await live_facts(Endpoint(server.url), known) == known
+
+
+def test_the_shortest_cached_beginning_and_its_life_go_by_family() -> None:
+    models = [
+        ("anthropic", "claude-opus-5-5"),
+        ("anthropic", "claude-sonnet-5"),
+        ("openai", "gpt-6-sol"),
+        ("openai", "gpt-5"),
+    ]
+    facts = [facts_for(*model) for model in models]
+    assert [(fact.cache_min_tokens, fact.cache_ttl) for fact in facts] == [
+        (4096, 300), (2048, 300), (1024, 1800), (1024, 300),
+    ]  # fmt: skip
+
+
+def test_which_models_take_breakpoints() -> None:
+    names = ("gpt-5.6", "gpt-5.6-sol", "gpt-6-sol", "gpt-6.1-terra", "gpt-5.5", "gpt-5", "gpt-4o", "gpt-oss-20b", "o3")
+    assert [name for name in names if has_breakpoints(name)] == ["gpt-5.6", "gpt-5.6-sol", "gpt-6-sol", "gpt-6.1-terra"]

@@ -1,0 +1,102 @@
+"""What the program tells the model at the end of a request, when something has changed. Pure.
+
+A note is told once and becomes part of its message. To say the same in the system text would change the beginning of
+the request, which is the part that costs least while it stays as it is.
+"""
+
+from dataclasses import dataclass, replace
+from math import floor
+
+from agent.messages import Conversation, Note, User
+
+NOTE_STEP = 5
+"""Percent that the context must grow before the model is told again."""
+
+MODES = {
+    "ask": "calls that change something are put to the user first",
+    "accept-edits": "files of the project may be changed without a question",
+    "plan": "read, think and propose; change nothing",
+    "auto": "calls run without a question",
+}
+"""What a permission mode means for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the model is to know besides the conversation."""
+
+    used: float = 0.0
+    """Percent of the usable window that the next request takes."""
+    mode: str = ""
+    date: str = ""
+    branch: str = ""
+    todos: str = ""
+    """The open ones, a line each."""
+    scratchpad: str = ""
+    deferred: int = 0
+    """Tools that are held back."""
+    epoch: int = 0
+    """Rewrites of the view so far: each takes away notes that were told before."""
+
+
+def notes_for(now: Situation, told: Situation, note_at: float = 0.80) -> tuple[Note, ...]:
+    """What has changed since the model was last told. After a rewrite it is also reminded of what was said before it:
+    `told` then is what the system text says."""
+    rewritten = now.epoch != told.epoch
+    texts = [
+        _mode(now.mode) if now.mode != told.mode else "",
+        f"[The date is now {now.date}.]" if now.date != told.date else "",
+        f"[The git branch is now {now.branch}.]" if now.branch and now.branch != told.branch else "",
+        f"[Open todos:\n{now.todos}]" if rewritten and now.todos else "",
+        _scratchpad(now.scratchpad) if now.scratchpad != told.scratchpad or (rewritten and now.scratchpad) else "",
+        _deferred(now.deferred) if now.deferred != told.deferred or (rewritten and now.deferred) else "",
+        _context(now.used) if _level(now, note_at) > (0 if rewritten else _level(told, note_at)) else "",
+    ]
+    return tuple(Note(text) for text in texts if text)
+
+
+def after_telling(now: Situation, told: Situation, note_at: float = 0.80) -> Situation:
+    """What the model has been told once it has the notes: a context that has shrunk within an epoch was told fuller."""
+    if now.epoch == told.epoch and _level(told, note_at) > _level(now, note_at):
+        return replace(now, used=told.used)
+    return now
+
+
+def told_in(conversation: Conversation, start: Situation) -> Situation:
+    """What the model has been told, in a session that is gone on with: what its system text says, and how full the
+    newest note said the context was."""
+    for message in reversed(conversation.messages):
+        if isinstance(message, User):
+            for part in message.parts:
+                if isinstance(part, Note) and part.text.startswith("[Context: "):
+                    percent = part.text.removeprefix("[Context: ").partition("%")[0]
+                    return replace(start, used=float(percent)) if percent.isdecimal() else start
+    return start
+
+
+def _level(situation: Situation, note_at: float) -> int:
+    """How many steps the context is past the first note: 0 below it."""
+    past = situation.used - 100 * note_at
+    return 0 if past < 0 else 1 + floor(past / NOTE_STEP)
+
+
+def _context(used: float) -> str:
+    return (
+        f"[Context: {floor(used)}% used. You can call compact_context to free space before continuing with large "
+        "operations.]"
+    )
+
+
+def _mode(mode: str) -> str:
+    meaning = f": {MODES[mode]}" if mode in MODES else ""
+    return f"[The permission mode is now `{mode}`{meaning}.]" if mode else ""
+
+
+def _scratchpad(text: str) -> str:
+    return f"[Scratchpad:\n{text}]" if text else "[The scratchpad is empty.]"
+
+
+def _deferred(count: int) -> str:
+    if not count:
+        return "[No tools are deferred any more.]"
+    return f"[{count} tools deferred to save context. Use tool_search to find them.]"

@@ -1,0 +1,224 @@
+"""What two requests of a session have in common from their beginning, and where a provider may cut its cache. Pure.
+
+A provider bills what a request shares with an earlier one at a fraction of the price, but only up to the first byte
+that differs. So the beginning of each request is compared with the one before it, as digests: an old part is hashed
+once.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from hashlib import blake2b
+from itertools import accumulate, chain, repeat
+from typing import TypeAlias
+
+from agent.context.estimate import estimate_message
+from agent.context.select import ToolSpec
+from agent.events import BreakCause
+from agent.messages import AssistantPart, Image, Message, ToolOutput, Usage, User, UserPart
+
+MOST_BREAKPOINTS = 4
+"""What a provider takes in one request."""
+LOOKBACK = 18
+"""Parts between two breakpoints; a provider looks 20 blocks back from each for what it has cached."""
+
+Part: TypeAlias = UserPart | AssistantPart
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoints:
+    """Where a provider may cut its cache, each list ascending."""
+
+    system: tuple[int, ...] = ()
+    """Characters of the system text."""
+    parts: tuple[int, ...] = ()
+    """Parts of the messages, counted from the first in the order they are sent: 3 is after the third."""
+
+    @property
+    def count(self) -> int:
+        return len(self.system) + len(self.parts)
+
+
+def plan_breakpoints(
+    messages: Sequence[Message],
+    previous_length: int,
+    minimum: int,
+    *,
+    system: str = "",
+    stable: int = 0,
+    static_tokens: int = 0,
+) -> Breakpoints:
+    """At most four: the end of the system text; the newest part; the newest of the previous request, which had
+    `previous_length` parts; spares behind the newest while it is far from the others. A place that is left goes to
+    the `stable` beginning of the system text, which other sessions share. None stands where the request so far takes
+    fewer than `minimum` tokens, `static_tokens` of which are its system text and tools."""
+    length = count_parts(messages)
+    first = _first_allowed(messages, minimum - static_tokens)
+    ends: tuple[int, ...] = (len(system),) if system and static_tokens >= minimum else ()
+    lowest = max(first, 1)
+    parts = {place for place in (length, min(previous_length, length)) if place >= lowest}
+    spares = range(length - LOOKBACK, max(previous_length, lowest - 1), -LOOKBACK)
+    parts |= set(spares[: MOST_BREAKPOINTS - len(parts) - len(ends)])
+    if ends and 0 < stable < len(system) and len(parts) + 1 < MOST_BREAKPOINTS and static_tokens >= 2 * minimum:
+        ends = (stable, *ends)
+    return Breakpoints(ends, tuple(sorted(parts)))
+
+
+def count_parts(messages: Sequence[Message]) -> int:
+    return sum(len(message.parts) for message in messages)
+
+
+def _first_allowed(messages: Sequence[Message], tokens: int) -> int:
+    """How many parts there are when the messages have taken so many tokens; more than all when they never do."""
+    if tokens <= 0:
+        return 0
+    taken = accumulate(estimate_message(message) for message in messages)
+    counts = accumulate(len(message.parts) for message in messages)
+    return next((count for size, count in zip(taken, counts, strict=True) if size >= tokens), count_parts(messages) + 1)
+
+
+def in_sent_order(message: Message) -> tuple[Part, ...]:
+    """A message's parts as they are sent: outputs before what the user said."""
+    if not isinstance(message, User):
+        return message.parts
+    return (*message.outputs, *(part for part in message.parts if not isinstance(part, ToolOutput)))
+
+
+@dataclass(slots=True)
+class Digests:
+    """Digests of one session's requests. A message or a part that was in the last request is not hashed again: both are
+    known by identity, and kept, so that no other can come to stand at their address."""
+
+    hashed: int = 0
+    """Parts hashed so far."""
+    _last: tuple[tuple[Message, ...], tuple[tuple[str, ...], ...]] = ((), ())
+    _parts: dict[int, tuple[object, str]] = field(default_factory=dict)
+    """Of the last request, those of tools and of messages that had to be looked at."""
+    _looked_at: dict[int, tuple[object, str]] = field(default_factory=dict)
+
+    def of_tools(self, tools: Sequence[ToolSpec]) -> str:
+        return digest(" ".join(self._of(spec) for spec in tools).encode())
+
+    def of_messages(self, messages: Sequence[Message]) -> tuple[tuple[str, ...], ...]:
+        """Of each message its role and its parts. Ends the request: what was not in it is forgotten."""
+        said, digests = self._last
+        made = tuple(
+            known if message is last else self._of_message(message)
+            for message, last, known in zip(
+                messages, chain(said, repeat(None)), chain(digests, repeat(())), strict=False
+            )
+        )
+        self._last = (tuple(messages), made)
+        self._parts, self._looked_at = self._looked_at, {}
+        return made
+
+    def _of_message(self, message: Message) -> tuple[str, ...]:
+        return (type(message).__name__, *map(self._of, in_sent_order(message)))
+
+    def _of(self, value: Part | ToolSpec) -> str:
+        known = self._parts.get(id(value)) or self._looked_at.get(id(value))
+        if known is None:
+            known = (value, digest(canonical(value)))
+            self.hashed += 1
+        self._looked_at[id(value)] = known
+        return known[1]
+
+
+def canonical(value: Part | ToolSpec) -> bytes:
+    """All of a value that can reach a provider, as bytes: equal ones are sent as equal bytes."""
+    shown = {name: content for name, content in _fields(value).items() if name != "whole" and content not in (None, "")}
+    return json.dumps([type(value).__name__, shown], default=_plain, separators=(",", ":")).encode()
+
+
+def _fields(value: object) -> dict[str, object]:
+    return {item.name: getattr(value, item.name) for item in fields(value)}  # type: ignore[arg-type]  # a dataclass
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Image):
+        return _fields(value)
+    return dict(value) if isinstance(value, Mapping) else repr(value)
+
+
+def digest(content: bytes) -> str:
+    return blake2b(content, digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a request says, as digests."""
+
+    model: str
+    settings: str
+    """What else the provider's cache depends on: how hard to think."""
+    system: str
+    tools: str
+    messages: tuple[tuple[str, ...], ...]
+    """Of each message its role and its parts."""
+
+    @property
+    def short(self) -> str:
+        """All of it in one digest, to be compared with that of a restored session."""
+        said = (self.system, self.tools, *(part for message in self.messages for part in message))
+        return digest(" ".join(said).encode())
+
+
+def fingerprint(
+    system: str,
+    tools: Sequence[ToolSpec],
+    messages: Sequence[Message],
+    *,
+    model: str = "",
+    settings: str = "",
+    digests: Digests | None = None,
+) -> Fingerprint:
+    """What a request says. With the session's `digests`, it costs as much as the request has grown."""
+    known = digests if digests is not None else Digests()
+    said = digest(system.encode("utf-8", "surrogatepass"))
+    return Fingerprint(model, settings, said, known.of_tools(tools), known.of_messages(messages))
+
+
+def diff(previous: Fingerprint, current: Fingerprint) -> str | None:
+    """Where the beginning of a request differs from the whole of the one before it: `model`, `settings`, `system`,
+    `tools` or `message N`. None when the earlier one is the beginning of the later one. Its last message may have
+    grown: neighbours of one role are sent as one."""
+    for where in ("model", "settings", "system", "tools"):
+        if getattr(previous, where) != getattr(current, where):
+            return where
+    if current.messages[: len(previous.messages)] == previous.messages:
+        return None
+    for index, before in enumerate(previous.messages):
+        is_last = index == len(previous.messages) - 1
+        now = current.messages[index] if index < len(current.messages) else ()
+        if (now[: len(before)] if is_last else now) != before:
+            return f"message {index + 1}"
+    return None
+
+
+LEAST_DROP = 2_000
+LEAST_SHARE = 0.05
+
+
+def is_broken(cached: int, usage: Usage) -> bool:
+    """Whether a reply read much less from the cache than the request before it had left there."""
+    drop = cached - usage.cache_read
+    return drop > LEAST_DROP and drop > LEAST_SHARE * cached
+
+
+def left_in_cache(usage: Usage) -> int:
+    """The tokens that a request is known to have left in the cache. A provider that does not count what it writes is
+    only held to what it has read."""
+    return usage.cache_read + usage.cache_write
+
+
+def cause_of_break(previous: Fingerprint, current: Fingerprint, gap: float, ttl: float) -> BreakCause:
+    """The likely reason for which a cache was not read. `gap`: seconds since it was last used."""
+    match diff(previous, current):
+        case "model":
+            return "model switched"
+        case "tools":
+            return "tools changed"
+        case "system":
+            return "system changed"
+        case _:
+            return "ttl expired" if gap > ttl else "unknown"

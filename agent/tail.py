@@ -1,0 +1,34 @@
+"""Notes at the end of what is sent next, each told once. What there is to tell is decided in `agent.context.notes`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from agent.context.notes import Situation, after_telling, notes_for, told_in
+from agent.messages import Conversation, User
+
+
+class Tail:
+    """What one session's model has been told of its situation."""
+
+    def __init__(
+        self,
+        situation: Callable[[], Situation] = Situation,
+        conversation: Conversation | None = None,
+        note_at: float = 0.80,
+    ) -> None:
+        """At first the model knows what its system text says, which is the situation now, and what the notes in the
+        conversation say."""
+        self._situation = situation
+        self._note_at = note_at
+        self._start = situation()
+        self._told = told_in(conversation or Conversation(), self._start)
+
+    def add_to(self, message: User, used: float, epoch: int) -> User:
+        """The message with the notes that are due. `used`: percent of the usable window that the next request takes;
+        `epoch`: rewrites so far. An empty message is not sent, so nothing is added to it."""
+        if not message.parts:
+            return message
+        now = replace(self._situation(), used=used, epoch=epoch)
+        told = self._told if epoch == self._told.epoch else replace(self._start, epoch=self._told.epoch)
+        self._told = after_telling(now, told, self._note_at)
+        return replace(message, parts=(*message.parts, *notes_for(now, told, self._note_at)))

@@ -1,0 +1,112 @@
+"""Watches the beginning of a session's requests: whether it stays the same, and whether the provider's cache is read.
+What is compared is decided in `agent.context.prefix`."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.context.estimate import estimate_text, estimate_tools
+from agent.context.prefix import (
+    Breakpoints,
+    Digests,
+    Fingerprint,
+    cause_of_break,
+    count_parts,
+    diff,
+    fingerprint,
+    is_broken,
+    left_in_cache,
+    plan_breakpoints,
+)
+from agent.context.prompt import Prompt
+from agent.context.select import ToolSpec
+from agent.debug import Debug
+from agent.events import CacheBroken, Event, PrefixDrifted
+from agent.messages import Usage
+from agent.providers.base import ModelFacts, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """What an answered request left behind."""
+
+    sent: Fingerprint
+    tokens: int
+    at: float
+    epoch: int
+
+
+class Watch:
+    """One session's requests, in the order they are sent."""
+
+    def __init__(
+        self,
+        emit: Callable[[Event], None] = lambda _: None,
+        debug: Debug | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.epoch = 0
+        """Rewrites so far."""
+        self._emit = emit
+        self._debug = debug or Debug()
+        self._now = now
+        self._digests = Digests()
+        self._length = 0
+        self._sent: Fingerprint | None = None
+        self._rewritten = False
+        self._cached: Cached | None = None
+        self._opens_turn = False
+        self._ttl = 0.0
+
+    def rewritten(self) -> None:
+        """The next request may begin otherwise than the last: the view or a setting was changed on purpose."""
+        self.epoch += 1
+        self._rewritten = True
+        self._length = 0
+
+    def plan(self, prompt: Prompt, tools: tuple[ToolSpec, ...], facts: ModelFacts) -> Breakpoints:
+        """Where the next request may be cut for the cache."""
+        return plan_breakpoints(
+            prompt.messages,
+            self._length,
+            facts.cache_min_tokens,
+            system=prompt.system,
+            stable=prompt.stable,
+            static_tokens=estimate_text(prompt.system) + estimate_tools(tools),
+        )
+
+    def sending(self, request: Request, facts: ModelFacts) -> Request:
+        """The request, after its beginning has been compared with the last one's."""
+        settings = request.effort or ""
+        sent = fingerprint(
+            request.system, request.tools, request.messages, model=facts.id, settings=settings, digests=self._digests
+        )
+        where = diff(self._sent, sent) if self._sent and not self._rewritten else None
+        if where:
+            self._emit(PrefixDrifted(where))
+            self._debug.say("context/prefix-drift", where=where, model=facts.id)
+        self._sent, self._rewritten, self._length = sent, False, count_parts(request.messages)
+        self._opens_turn, self._ttl = (
+            bool(request.messages) and bool(getattr(request.messages[-1], "text", "")),
+            facts.cache_ttl,
+        )
+        return request
+
+    def answered(self, usage: Usage) -> None:
+        """Compares what the provider read from its cache with what it should have had there. The first reply of a turn
+        says nothing, unless its cache was too old: providers leave out what was thought in the turn before."""
+        if self._sent is None or usage.prompt == 0:
+            return
+        before, now = self._cached, self._now()
+        if before is not None and before.epoch == self.epoch and is_broken(before.tokens, usage):
+            cause = cause_of_break(before.sent, self._sent, now - before.at, self._ttl)
+            if cause != "unknown" or not self._opens_turn:
+                self._emit(CacheBroken(cause, before.tokens, usage.cache_read))
+                self._debug.say(
+                    "context/cache-break",
+                    cause=cause,
+                    expectedTokens=before.tokens,
+                    readTokens=usage.cache_read,
+                    model=self._sent.model,
+                )
+        self._cached = Cached(self._sent, left_in_cache(usage), now, self.epoch)

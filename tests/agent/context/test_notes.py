@@ -1,0 +1,74 @@
+"""What the model is told at the end of a request, and that it is told once."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.notes import Situation, after_telling, notes_for, told_in
+from agent.messages import Conversation, Note, Text, User
+from tests.agent.histories import texts
+
+situations = st.builds(
+    Situation,
+    used=st.floats(0, 130),
+    mode=st.sampled_from(["ask", "plan"]),
+    date=st.sampled_from(["2026-01-02", "2026-01-03"]),
+    branch=st.sampled_from(["", "main"]),
+    todos=texts,
+    scratchpad=texts,
+    deferred=st.integers(0, 3),
+    epoch=st.integers(0, 2),
+)
+
+
+def tell(now: Situation, told: Situation) -> list[str]:
+    return [note.text for note in notes_for(now, told)]
+
+
+@given(situations, situations)
+def test_nothing_is_told_twice(now: Situation, told: Situation) -> None:
+    assert notes_for(now, after_telling(now, told)) == ()
+    assert notes_for(now, told) == notes_for(now, told)
+
+
+def test_the_context_is_told_once_a_step_of_five_percent() -> None:
+    told, shown = Situation(), []
+    for used in (50, 79.9, 80, 83.4, 84.9, 85, 82, 86, 91):
+        now = Situation(used=used)
+        shown.append(tell(now, told))
+        told = after_telling(now, told)
+    assert [bool(texts) for texts in shown] == [False, False, True, False, False, True, False, False, True]
+    assert tell(Situation(used=83.7), Situation()) == [
+        "[Context: 83% used. You can call compact_context to free space before continuing with large operations.]"
+    ]
+
+
+def test_a_change_is_told_in_words() -> None:
+    told = Situation(mode="ask", date="2026-01-02", branch="main", scratchpad="a", deferred=2)
+    now = Situation(mode="plan", date="2026-01-03", branch="fix", deferred=3)
+    assert tell(now, told) == [
+        "[The permission mode is now `plan`: read, think and propose; change nothing.]",
+        "[The date is now 2026-01-03.]",
+        "[The git branch is now fix.]",
+        "[The scratchpad is empty.]",
+        "[3 tools deferred to save context. Use tool_search to find them.]",
+    ]
+
+
+def test_a_rewrite_brings_back_what_it_took_away() -> None:
+    now = Situation(used=81, todos="- test it", scratchpad="port 80", deferred=1, epoch=1)
+    assert tell(now, replace(now, epoch=0)) == [
+        "[Open todos:\n- test it]",
+        "[Scratchpad:\nport 80]",
+        "[1 tools deferred to save context. Use tool_search to find them.]",
+        "[Context: 81% used. You can call compact_context to free space before continuing with large operations.]",
+    ]
+    assert tell(now, replace(now, todos="other")) == []
+
+
+def test_what_was_told_is_found_again() -> None:
+    start = Situation(date="2026-01-02")
+    assert told_in(Conversation(), start) == start
+    messages = (User((Text("a"), Note("[Context: 81% used. …]"))), User((Text("b"), Note("[Context: 86% used. …]"))))
+    assert told_in(Conversation(messages), start) == replace(start, used=86.0)

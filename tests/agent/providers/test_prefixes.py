@@ -1,0 +1,55 @@
+"""Request n is the beginning of request n+1 as bytes, on every wire, whatever was said."""
+
+import itertools
+import json
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.prompt import Instructions, build_prompt
+from agent.messages import Assistant, Conversation, Message, Reasoning
+from agent.providers.base import Request
+from agent.providers.http import Json
+from tests.agent.histories import conversations
+from tests.agent.providers.cases import ADAPTERS, READ, SHELL, Adapter
+
+
+def without_marks(value: object) -> object:
+    match value:
+        case dict():
+            marks = ("cache_control", "prompt_cache_breakpoint")
+            return {name: without_marks(item) for name, item in value.items() if name not in marks}
+        case list():
+            return [without_marks(item) for item in value]
+        case _:
+            return value
+
+
+def as_bytes(body: Json) -> tuple[str, str]:
+    """What stands before the messages, and the messages up to where more may be added to the last."""
+    conversation = body.get("messages", body.get("input"))
+    rest = {name: value for name, value in body.items() if name not in ("messages", "input")}
+    return json.dumps(without_marks(rest)), json.dumps(without_marks(conversation)).rstrip('"]}')
+
+
+def spoken_by(message: Message, adapter: Adapter, own: bool) -> Message:
+    """The reply as if the adapter's model had given it, with reasoning such as that model's."""
+    if not isinstance(message, Assistant) or not own:
+        return message
+    parts = tuple(replace(p, native=adapter.native) if isinstance(p, Reasoning) else p for p in message.parts)
+    return Assistant(parts, adapter.facts.id)
+
+
+@given(st.sampled_from(ADAPTERS), conversations(), st.data())
+def test_a_body_is_the_beginning_of_the_next(adapter: Adapter, talk: Conversation, data: st.DataObject) -> None:
+    messages = tuple(spoken_by(message, adapter, data.draw(st.booleans())) for message in talk.messages)
+    answered = [end for end, message in enumerate(messages) if end and isinstance(message, Assistant)]
+    sent: list[tuple[str, str]] = []
+    for end in (*answered, len(messages)):
+        prompt = build_prompt(replace(talk, messages=messages[:end]), Instructions("Be brief.", "here"))
+        request = Request(prompt.system, prompt.messages, (READ, SHELL), 1_000, "session-1", None, prompt.stable)
+        sent.append(as_bytes(adapter.body(request, adapter.facts)))
+    for (static, before), (static_after, after) in itertools.pairwise(sent):
+        assert static == static_after
+        assert after.startswith(before)

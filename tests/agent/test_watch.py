@@ -1,0 +1,111 @@
+"""The watch over a session's requests: what it says of beginnings that change and caches that are not read."""
+
+import io
+import json
+from dataclasses import replace
+
+from agent.context.prefix import Breakpoints
+from agent.context.prompt import Prompt
+from agent.context.select import ToolSpec
+from agent.debug import Debug
+from agent.events import CacheBroken, Event, PrefixDrifted
+from agent.messages import Assistant, Text, ToolOutput, Usage, User
+from agent.providers.base import ModelFacts, Request
+from agent.watch import Watch
+
+FACTS = ModelFacts("anthropic", "claude-opus-5-5", 1_000_000, 128_000)
+TOOLS = (ToolSpec("echo", "Says it again.", {"type": "object"}),)
+GO, REPLY, OUTPUT = User((Text("go"),)), Assistant((Text("ok"),)), User((ToolOutput("c", "x"),))
+WRITTEN = Usage(input=10, cache_write=40_000)
+
+
+class Watched:
+    """A watch with a clock of its own."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.events: list[Event] = []
+        self.lines = io.StringIO()
+        self.watch = Watch(self.events.append, Debug(echo=self.lines, now=lambda: 0.0), lambda: self.time)
+
+    def send(self, *messages: User | Assistant, usage: Usage = WRITTEN, **other: object) -> None:
+        request = Request("system", messages, TOOLS, 100, "s")
+        self.watch.sending(replace(request, **other), FACTS)  # type: ignore[arg-type]  # a test names the fields
+        self.watch.answered(usage)
+
+
+def test_a_conversation_that_grows_is_nothing_to_speak_of() -> None:
+    watched = Watched()
+    watched.send(GO)
+    watched.send(GO, REPLY, OUTPUT, usage=Usage(input=10, cache_read=40_000, cache_write=100))
+    watched.send(GO, REPLY, OUTPUT, REPLY, User((Text("more"),)), usage=Usage(input=10, cache_read=40_100))
+    assert watched.events == []
+    assert watched.lines.getvalue() == ""
+
+
+def test_a_beginning_that_changes_unannounced_is_told_with_its_place() -> None:
+    watched = Watched()
+    watched.send(GO, REPLY, OUTPUT)
+    watched.send(GO, REPLY, User((ToolOutput("c", "masked"),)), REPLY, OUTPUT, usage=Usage(input=9))
+    assert watched.events == [PrefixDrifted("message 3"), CacheBroken("unknown", 40_000, 0)]
+    said = [json.loads(line) for line in watched.lines.getvalue().splitlines()]
+    assert [{name: value for name, value in line.items() if name != "at"} for line in said] == [
+        {"topic": "context/prefix-drift", "where": "message 3", "model": FACTS.id},
+        {
+            "topic": "context/cache-break", "cause": "unknown",
+            "expectedTokens": 40_000, "readTokens": 0, "model": FACTS.id,
+        },
+    ]  # fmt: skip
+
+
+def test_a_rewrite_that_is_announced_is_neither_drift_nor_break() -> None:
+    watched = Watched()
+    watched.send(GO, REPLY, OUTPUT)
+    watched.watch.rewritten()
+    watched.send(OUTPUT, usage=Usage(input=9))
+    assert watched.events == []
+    assert watched.watch.epoch == 1
+
+
+def test_a_cache_is_not_expected_to_outlive_its_time() -> None:
+    watched = Watched()
+    watched.send(GO)
+    watched.time = 301.0
+    watched.send(GO, REPLY, GO, usage=Usage(input=40_000))
+    assert watched.events == [CacheBroken("ttl expired", 40_000, 0)]
+
+
+def test_the_first_reply_of_a_turn_may_read_less() -> None:
+    """Providers leave out what was thought in the turn before."""
+    watched = Watched()
+    watched.send(GO)
+    watched.send(GO, REPLY, User((Text("next"),)), usage=Usage(input=20_000, cache_read=20_000))
+    assert watched.events == []
+
+
+def test_a_reply_without_a_count_says_nothing() -> None:
+    watched = Watched()
+    watched.send(GO)
+    watched.send(GO, REPLY, OUTPUT, usage=Usage())
+    watched.send(GO, REPLY, OUTPUT, usage=Usage(input=100, cache_read=39_000))
+    assert watched.events == []
+
+
+def test_tools_that_change_are_the_cause_of_a_break() -> None:
+    watched = Watched()
+    watched.send(GO)
+    watched.send(GO, REPLY, OUTPUT, usage=Usage(input=40_000), tools=())
+    assert watched.events == [PrefixDrifted("tools"), CacheBroken("tools changed", 40_000, 0)]
+
+
+def test_breakpoints_follow_what_was_sent() -> None:
+    watched = Watched()
+    watch, system = watched.watch, "word " * 20_000
+    prompt = Prompt(system, (GO, REPLY, OUTPUT), 10)
+    assert watch.plan(prompt, TOOLS, FACTS) == Breakpoints((10, len(system)), (3,))
+    watched.send(GO, REPLY, OUTPUT)
+    longer = replace(prompt, messages=(GO, REPLY, OUTPUT, REPLY, OUTPUT))
+    assert watch.plan(longer, TOOLS, FACTS) == Breakpoints((10, len(system)), (3, 5))
+    watch.rewritten()
+    assert watch.plan(longer, TOOLS, FACTS) == Breakpoints((10, len(system)), (5,))
+    assert watch.plan(replace(prompt, system="short"), TOOLS, FACTS) == Breakpoints()
