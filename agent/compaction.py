@@ -115,6 +115,16 @@ def _fits(request: Request, asked: Conversation, window: Window) -> bool:
     return budget.used <= window.effective + window.buffer
 
 
+def compaction_note(result: CompactResult) -> str:
+    """What the model is told after a compaction that it asked for."""
+    if not result.strategies:
+        return "[compact_context: nothing was compacted; there was too little before the newest steps.]"
+    return (
+        f"[compact_context: about {result.before_tokens:,} tokens in {result.before_messages} messages became "
+        f"{result.after_tokens:,} in {result.after_messages}. Go on with the work.]"
+    )
+
+
 def _size(conversation: Conversation) -> int:
     return estimate_text(conversation.summary) + estimate_messages(conversation.messages)
 

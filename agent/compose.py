@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Literal
 
-from agent.config import PROVIDERS, Config
+from agent.config import MODES, PROVIDERS, Config, Mode, stricter_mode
 from agent.debug import Debug, is_asked_for
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import load_instructions
@@ -23,6 +23,7 @@ from agent.providers.base import Endpoint, ModelFacts, Provider
 from agent.providers.registry import facts_for
 from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_window, first_choice, overrides
 from agent.recorder import Recorder, StoreThread, decode_message
+from agent.resume import restore
 from agent.session import Parts, Session, SessionInfo
 from agent.turn import Limits
 from store.errors import StoreError
@@ -85,19 +86,32 @@ class Sessions:
             if self._ephemeral:
                 closing.callback(shutil.rmtree, outputs, ignore_errors=True)
             recorder = Recorder(thread, store, row, is_new=is_new)
-            conversation, spent = (None, None) if is_new else await recorder.load()
-            parts = self._parts(provider, recorder, outputs)
-            return Session(parts, conversation, spent, closing.pop_all().aclose)
+            parts = self._parts(provider, recorder, outputs, self._mode(row))
+            if is_new:
+                return Session(parts, on_close=closing.pop_all().aclose)
+            restored = await restore(recorder, parts.workspace, chosen, parts.policy.mode, parts.debug)
+            return Session(
+                parts, restored.conversation, restored.spent, closing.pop_all().aclose, resumed=restored.event
+            )
 
     def _new_row(self, model: str) -> SessionRow:
         now = time.time()
         return SessionRow(secrets.token_hex(ID_BYTES), self._project, "", model, self._config.permission_mode, now, now)
 
-    def _parts(self, provider: Provider, recorder: Recorder, outputs: Path) -> Parts:
+    def _mode(self, row: SessionRow) -> Mode:
+        """The session's own mode, unless this run was told another; a project's file can only make it stricter."""
+        configured, source = self._config.permission_mode, self._config.sources["agent.permission_mode"]
+        if row.mode not in MODES or source == "command line" or source.startswith(("environment", "--config")):
+            return configured
+        own = row.mode
+        from_project = source == str(self._config.project / ".ebb" / "config.toml")
+        return stricter_mode(configured, own) if from_project else own
+
+    def _parts(self, provider: Provider, recorder: Recorder, outputs: Path, mode: Mode) -> Parts:
         config = self._config
         policy = Policy(
             root=str(self._root),
-            mode=config.permission_mode,
+            mode=mode,
             allow=tuple(parse_rule(rule) for rule in config.allow),
             deny=deny_rules(config.deny, self._root),
             readable=(str(outputs),),

@@ -175,6 +175,26 @@ class Noticed:
 
 
 @dataclass(frozen=True, slots=True)
+class Resumed:
+    """An earlier session goes on. What is listed is no longer as the session left it."""
+
+    session: str
+    messages: int
+    """How many the model is shown again."""
+    model: str
+    mode: str
+    todos: tuple[tuple[str, str], ...] = ()
+    """Text and status of each item of the model's list."""
+    changed: tuple[str, ...] = ()
+    """Files that hold something else than what the model saw, relative to the working folder."""
+    gone: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+    """Background commands that ended with the program."""
+    problems: tuple[str, ...] = ()
+    """What could not be restored, a sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnFinished:
     end: TurnEnd
     text: str
@@ -208,6 +228,7 @@ Event: TypeAlias = (
     | CompactionStarted
     | ContextCompacted
     | Noticed
+    | Resumed
     | TurnFinished
     | TurnFailed
 )

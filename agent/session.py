@@ -16,21 +16,24 @@ from agent.errors import AgentError, StoreFailed
 from agent.events import (
     Decision,
     Event,
+    Noticed,
     PermissionAnswered,
     PermissionAsked,
     QuestionAnswered,
     QuestionAsked,
     ReplyFinished,
+    Resumed,
     TurnFailed,
     TurnFinished,
     TurnStarted,
 )
 from agent.execute import Gate, Hands
 from agent.interrupt import Interrupt
-from agent.messages import Conversation, Image, Text, User
+from agent.messages import Conversation, Image, Note, Text, User
 from agent.permissions import Policy
 from agent.providers.base import Provider
 from agent.recorder import Recorder, Spent
+from agent.situation import news_for_user, note_for_model, situation_of
 from agent.turn import Env, Limits, compact_now, run_turn
 from tools.base import Tool, Workspace
 
@@ -75,13 +78,18 @@ class Session:
         conversation: Conversation | None = None,
         spent: Spent | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
+        resumed: Resumed | None = None,
     ) -> None:
-        """`on_close` gives back what was opened for the session: its provider, its lock."""
+        """`on_close` gives back what was opened for the session: its provider, its lock. `resumed` tells how a session
+        that goes on differs from how it was left."""
         self._parts = parts
         self._conversation = conversation or Conversation()
         self._spent = spent or Spent()
         self._spent_here = Spent()
         self._on_close = on_close
+        self.news = news_for_user(resumed) if resumed else ()
+        self._resumed = resumed
+        """Told with the next turn, then None."""
         self._interrupt = Interrupt()
         self._events: asyncio.Queue[Event | None] | None = None
         self._waiting: dict[str, asyncio.Future[Decision | str]] = {}
@@ -89,6 +97,7 @@ class Session:
         self._is_behind = False
         self._busy = asyncio.Lock()
         self._env = self._make_env()
+        parts.recorder.attend(lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)))
 
     def _make_env(self) -> Env:
         parts = self._parts
@@ -181,6 +190,7 @@ class Session:
 
     async def _run_turn(self, said: User, env: Env) -> None:
         self._emit(TurnStarted(self.id, self.model, said.text))
+        said = self._with_news(said)
         try:
             await self._catch_up()
             self._is_behind = True
@@ -194,6 +204,15 @@ class Session:
             self._emit(TurnFailed(error.code, str(error), error.exit_code))
         else:
             self._emit(TurnFinished(end, answer))
+
+    def _with_news(self, said: User) -> User:
+        """What the user said, with a note on what changed while the session was closed, told once."""
+        resumed, self._resumed = self._resumed, None
+        if resumed is None:
+            return said
+        self._emit(resumed)
+        note = note_for_model(resumed)
+        return User((*said.parts, Note(note))) if note else said
 
     async def _catch_up(self) -> None:
         """After a turn that failed half-way, what is on disk is the conversation."""
@@ -235,7 +254,7 @@ class Session:
         if isinstance(event, ReplyFinished):
             self._spent = self._spent.plus(event.usage, event.cost)
             self._spent_here = self._spent_here.plus(event.usage, event.cost)
-            self._parts.recorder.note(event)
+        self._parts.recorder.note(event)
         if self._events is not None:
             self._events.put_nowait(event)
 

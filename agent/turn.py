@@ -5,17 +5,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from agent.compaction import Compacted, compact
+from agent.compaction import Compacted, compact, compaction_note
 from agent.context.budget import measure
 from agent.context.offload import offload
 from agent.context.prompt import Instructions, Prompt, build_prompt
 from agent.context.select import ToolSpec, select_tools
+from agent.context.wishes import compaction_wish
 from agent.debug import Debug
 from agent.errors import ContextExhausted
 from agent.events import ContextMeasured, Event, StepStarted, TurnEnd
 from agent.execute import Hands, run_calls
 from agent.interrupt import Interrupt
-from agent.messages import Assistant, Conversation, ToolOutput, User
+from agent.messages import Assistant, Conversation, Note, ToolOutput, User
 from agent.providers.base import Provider, Reply, Request
 from agent.recorder import Recorder
 from agent.stream import stream_reply
@@ -90,6 +91,7 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
     for number in itertools.count(1):
         if env.limits.cost is not None and env.spent() >= env.limits.cost:
             return conversation, "cost_limit", last_words(conversation)
+        conversation = await compact_if_asked(conversation, env)
         env.emit(StepStarted(number))
         step = await take_step(conversation, env, last=number == env.limits.steps)
         conversation = step.conversation
@@ -104,6 +106,17 @@ async def make_room(conversation: Conversation, env: Env) -> Conversation:
     """The conversation with its older part summarised, kept as such."""
     compacted = await compact_now(conversation, env)
     return compacted.conversation
+
+
+async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation compacted and a note on what that changed, when the last step's calls asked for it."""
+    wish = compaction_wish(conversation.messages)
+    if wish is None:
+        return conversation
+    compacted = await compact_now(conversation, env, wish.focus)
+    told = User((Note(compaction_note(compacted.result)),))
+    await env.recorder.said(told)
+    return compacted.conversation.plus(told)
 
 
 async def compact_now(conversation: Conversation, env: Env, focus: str | None = None) -> Compacted:

@@ -42,6 +42,11 @@ class Session(Protocol):
         """US dollars spent so far, or None when the model's prices are not known."""
         ...
 
+    @property
+    def news(self) -> tuple[str, ...]:
+        """What a session that goes on has to tell its user, a line each."""
+        ...
+
     async def prepare(self) -> None:
         """Loads what the first turn needs."""
         ...

@@ -18,6 +18,7 @@ from agent.events import (
     QuestionAsked,
     ReasoningDelta,
     ReplyFinished,
+    Resumed,
     RetryScheduled,
     StepStarted,
     TextDelta,
@@ -194,6 +195,8 @@ def advance(view: View, event: Event) -> View:
             return _compacted(view, event)
         case Noticed(text=text):
             return _settle_texts(view).plus(Notice(text))
+        case Resumed():
+            return view  # shown when the session was opened, before any turn
         case TurnFinished(end=end, text=text):
             return _turn_finished(view, end, text)
         case TurnFailed(code=code, message=message):

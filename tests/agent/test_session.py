@@ -29,7 +29,7 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
-from agent.messages import Assistant, Text, ToolOutput, User
+from agent.messages import Assistant, Note, Text, ToolOutput, User
 from agent.permissions import Policy, parse_rule
 from agent.providers.scripted import Scripted
 from agent.recorder import Recorder, StoreThread
@@ -485,6 +485,42 @@ async def test_what_a_compaction_by_hand_took_is_on_disk_when_it_returns(home: H
     assert (await session.compact()).strategies == ()
     again = await home.open(Scripted.of(), resume=True)
     assert again.spent == session.spent
+    await session.close()
+
+
+async def test_the_model_may_ask_for_room_and_is_told_what_that_freed(home: Home) -> None:
+    provider = Scripted.of(
+        {"text": "z" * 3000},
+        {"text": "I make room.", "calls": [call("compact_context", focus="the parser")]},
+        {"when": "the parser", "text": "<summary>all about z</summary>"},
+        {"text": "fine"},
+    )
+    session = await home.open(provider)
+    await events_of(session, "one")
+    events = await events_of(session, "two")
+    kinds = [type(event) for event in events if isinstance(event, StepStarted | ToolFinished | ContextCompacted)]
+    assert kinds == [StepStarted, ToolFinished, ContextCompacted, StepStarted]
+    (output,) = outputs_of(session)
+    assert (output.status, "before your next request" in output.text) == ("done", True)
+    notes = [
+        part.text for m in session.history.messages if isinstance(m, User) for part in m.parts if isinstance(part, Note)
+    ]
+    assert [note.partition(":")[0] for note in notes] == ["[compact_context"]
+    assert events[-1] == TurnFinished("answered", "fine")
+    await session.close()
+
+    again = await home.open(Scripted.of({"text": "ok"}), resume=True)
+    assert again.history == session.history
+    assert provider.requests[-1].tools == provider.requests[0].tools
+    await again.close()
+
+
+async def test_a_wish_for_room_where_there_is_none_to_make_is_answered_too(home: Home) -> None:
+    provider = Scripted.of({"calls": [call("compact_context")]}, {"text": "fine"})
+    session = await home.open(provider)
+    events = await events_of(session, "go")
+    assert events[-1] == TurnFinished("answered", "fine")
+    assert "nothing was compacted" in str(session.history.messages[3])
     await session.close()
 
 

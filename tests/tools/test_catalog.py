@@ -17,7 +17,7 @@ def test_all_tools_together_cost_few_tokens() -> None:
 
 
 def test_the_names_are_these() -> None:
-    names = "read write edit apply_patch bash bash_output bash_kill glob grep todo ask_user"
+    names = "read write edit apply_patch bash bash_output bash_kill glob grep todo compact_context ask_user"
     assert [tool.name for tool in builtin_tools()] == names.split()
 
 

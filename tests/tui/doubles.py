@@ -50,6 +50,7 @@ class FakeSession:
     root: Path = Path("/home/me/project")
     history: Conversation = field(default_factory=Conversation)
     cost: float | None = 0.0
+    news: tuple[str, ...] = ()
     said: list[str] = field(default_factory=list)
     answers: dict[str, Decision | str] = field(default_factory=dict)
     interrupted: int = 0
