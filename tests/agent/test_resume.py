@@ -36,12 +36,11 @@ class Desk:
         self._open.append(sessions)
         return sessions
 
-    async def session(self, *steps: dict[str, Any], resume: str | None = None, **flags: object) -> Session:
+    async def session(self, *steps: dict[str, Any], resume: str | None = None, mode: str | None = None) -> Session:
         script = self.root.parent / "script.json"
         script.write_text(json.dumps({"reply": steps}))
-        if resume is None:
-            flags["model"] = f"scripted/{script}"
-        return await self.sessions(**flags).open(resume)
+        flags = {"model": f"scripted/{script}" if resume is None else None, "permission_mode": mode}
+        return await self.sessions(**{name: value for name, value in flags.items() if value}).open(resume)
 
     def sql(self, statement: str) -> None:
         with sqlite3.connect(self.home / "data" / "sessions.db") as db:
@@ -66,9 +65,9 @@ async def say(session: Session, text: str) -> list[Event]:
     return [event async for event in session.send(text)]
 
 
-async def left(desk: Desk, *steps: dict[str, Any], **flags: object) -> Session:
+async def left(desk: Desk, *steps: dict[str, Any], mode: str = "auto") -> Session:
     """A session in which one turn was made, closed."""
-    session = await desk.session(*steps, {"text": "Done."}, **flags)
+    session = await desk.session(*steps, {"text": "Done."}, mode=mode)
     await say(session, "go")
     await session.close()
     return session
@@ -84,21 +83,21 @@ def notes_in(session: Session) -> list[str]:
 
 
 async def test_a_session_goes_on_in_the_mode_and_with_the_model_it_had(desk: Desk) -> None:
-    before = await left(desk, permission_mode="auto")
+    before = await left(desk)
     again = await desk.session({"text": "Yes."}, resume="")
     assert (again.id, again.mode, again.model) == (before.id, "auto", before.model)
     await again.close()
 
 
 async def test_a_mode_on_the_command_line_wins_over_the_one_of_the_session(desk: Desk) -> None:
-    await left(desk, permission_mode="auto")
-    again = await desk.session({"text": "Yes."}, resume="", permission_mode="plan")
+    await left(desk)
+    again = await desk.session({"text": "Yes."}, resume="", mode="plan")
     assert again.mode == "plan"
     await again.close()
 
 
 async def test_a_project_keeps_a_session_from_going_on_in_a_looser_mode(desk: Desk) -> None:
-    await left(desk, permission_mode="auto")
+    await left(desk)
     (desk.root / ".ebb").mkdir()
     (desk.root / ".ebb" / "config.toml").write_text('[agent]\npermission_mode = "plan"\n')
     again = await desk.session({"text": "Yes."}, resume="")
@@ -107,7 +106,7 @@ async def test_a_project_keeps_a_session_from_going_on_in_a_looser_mode(desk: De
 
 
 async def test_a_file_that_was_read_can_be_edited_after_a_resume(desk: Desk) -> None:
-    await left(desk, {"calls": [READ]}, permission_mode="auto")
+    await left(desk, {"calls": [READ]})
     again = await desk.session({"calls": [EDIT]}, {"text": "Done."}, resume="")
     assert again.news == ()
     await say(again, "edit it")
@@ -117,7 +116,7 @@ async def test_a_file_that_was_read_can_be_edited_after_a_resume(desk: Desk) -> 
 
 async def test_what_changed_on_disk_is_told_to_the_user_and_the_model(desk: Desk) -> None:
     read_both = {"calls": [READ, {"name": "read", "arguments": {"path": "b.txt"}}]}
-    before = await left(desk, read_both, permission_mode="auto")
+    before = await left(desk, read_both)
     (desk.root / "a.txt").write_text("one, but not as before\n")
     (desk.root / "b.txt").unlink()
     again = await desk.session({"calls": [EDIT]}, {"text": "Done."}, {"text": "Again."}, resume="")
@@ -134,7 +133,7 @@ async def test_what_changed_on_disk_is_told_to_the_user_and_the_model(desk: Desk
 
 
 async def test_a_file_that_was_only_touched_has_not_changed(desk: Desk) -> None:
-    await left(desk, {"calls": [READ]}, permission_mode="auto")
+    await left(desk, {"calls": [READ]})
     (desk.root / "a.txt").write_text("one\n")
     again = await desk.session({"text": "Yes."}, resume="")
     assert again.news == ()
@@ -142,7 +141,7 @@ async def test_a_file_that_was_only_touched_has_not_changed(desk: Desk) -> None:
 
 
 async def test_background_jobs_that_ended_with_the_program_are_told_once(desk: Desk) -> None:
-    await left(desk, {"calls": [SLEEP]}, permission_mode="auto")
+    await left(desk, {"calls": [SLEEP]})
     again = await desk.session({"text": "Yes."}, resume="")
     assert resumed_in(await say(again, "go on")).jobs == ("sleep 60",)
     assert "`sleep 60`" in notes_in(again)[0]
@@ -153,7 +152,7 @@ async def test_background_jobs_that_ended_with_the_program_are_told_once(desk: D
 
 
 async def test_the_list_of_the_model_outlives_its_call(desk: Desk) -> None:
-    await left(desk, {"calls": [TODO]}, *({"calls": [READ]} for _ in range(3)), permission_mode="auto")
+    await left(desk, {"calls": [TODO]}, *({"calls": [READ]} for _ in range(3)))
     desk.sql("delete from messages where position < 4")
     desk.sql("update snapshots set body = replace(body, '\"start\":0', '\"start\":4')")
     again = await desk.session({"text": "Yes."}, resume="")
@@ -163,7 +162,7 @@ async def test_the_list_of_the_model_outlives_its_call(desk: Desk) -> None:
 
 @pytest.mark.parametrize("body", ["nonsense", '{"start": 2}', '{"start":-4,"summary":"","anchor":null,"anchored":0}'])
 async def test_without_a_readable_snapshot_everything_is_shown_and_a_notice_says_so(desk: Desk, body: str) -> None:
-    before = await left(desk, {"calls": [READ]}, permission_mode="auto")
+    before = await left(desk, {"calls": [READ]})
     desk.sql(f"update snapshots set body = '{body}'")
     again = await desk.session({"text": "Yes."}, resume="")
     assert again.history.messages == before.history.messages
@@ -173,7 +172,7 @@ async def test_without_a_readable_snapshot_everything_is_shown_and_a_notice_says
 
 @pytest.mark.parametrize("start", [2, 400])
 async def test_a_snapshot_that_does_not_fit_the_messages_is_not_used(desk: Desk, start: int) -> None:
-    before = await left(desk, {"calls": [READ]}, permission_mode="auto")
+    before = await left(desk, {"calls": [READ]})
     desk.sql(f"update snapshots set body = replace(body, '\"start\":0', '\"start\":{start}')")
     again = await desk.session({"text": "Yes."}, resume="")
     assert again.history.messages == before.history.messages
@@ -182,7 +181,7 @@ async def test_a_snapshot_that_does_not_fit_the_messages_is_not_used(desk: Desk,
 
 
 async def test_a_snapshot_that_cannot_be_written_costs_nothing_but_a_notice(desk: Desk) -> None:
-    session = await desk.session({"calls": [READ]}, {"text": "Done."}, permission_mode="auto")
+    session = await desk.session({"calls": [READ]}, {"text": "Done."}, mode="auto")
     desk.sql("drop table snapshots")
     events = await say(session, "go")
     notices = [event.text for event in events if isinstance(event, Noticed)]
@@ -195,7 +194,7 @@ async def test_a_snapshot_that_cannot_be_written_costs_nothing_but_a_notice(desk
 
 
 async def test_facts_that_cannot_be_read_are_left_out(desk: Desk) -> None:
-    await left(desk, {"calls": [READ, TODO]}, permission_mode="auto")
+    await left(desk, {"calls": [READ, TODO]})
     desk.sql("update situation set body = 'nonsense'")
     again = await desk.session({"text": "Yes."}, resume="")
     assert resumed_in(await say(again, "go on")).todos == ()
@@ -203,7 +202,7 @@ async def test_facts_that_cannot_be_read_are_left_out(desk: Desk) -> None:
 
 
 async def test_a_session_without_its_facts_is_still_a_session(desk: Desk) -> None:
-    before = await left(desk, {"calls": [READ]}, permission_mode="auto")
+    before = await left(desk, {"calls": [READ]})
     desk.sql("drop table situation")
     again = await desk.session({"text": "Yes."}, resume="")
     assert again.history.messages == before.history.messages
