@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Literal
 
 from agent.config import MODES, PROVIDERS, Config, Mode, stricter_mode
+from agent.context.budget import Window
+from agent.context.prompt import Instructions
+from agent.context.select import ToolSpec
 from agent.debug import Debug, is_asked_for
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import load_instructions
-from agent.messages import Message
+from agent.messages import Conversation, Message
+from agent.overview import Overview, budget_by_component, epochs_of, window_numbers
 from agent.permissions import Policy, Rule, parse_rule
 from agent.providers.base import Endpoint, ModelFacts, Provider
 from agent.providers.registry import facts_for
@@ -59,6 +63,8 @@ class Sessions:
         self._ephemeral = ephemeral
         self._thread: StoreThread | None = None
         self._opened: SessionStore | None = None
+        self._open_parts: dict[str, Parts] = {}
+        """What the sessions opened so far are made of, by their ids."""
 
     async def _store(self) -> tuple[StoreThread, SessionStore]:
         if self._thread is None or self._opened is None:
@@ -86,7 +92,7 @@ class Sessions:
             if self._ephemeral:
                 closing.callback(shutil.rmtree, outputs, ignore_errors=True)
             recorder = Recorder(thread, store, row, is_new=is_new)
-            parts = self._parts(provider, recorder, outputs, self._mode(row))
+            parts = self._open_parts[row.id] = self._parts(provider, recorder, outputs, self._mode(row))
             if is_new:
                 return Session(parts, on_close=closing.pop_all().aclose)
             restored = await restore(recorder, parts.workspace, chosen, parts.policy.mode, parts.debug)
@@ -119,7 +125,7 @@ class Sessions:
         )
         return Parts(
             provider=provider,
-            instructions=load_instructions(self._root, config.project, config.folders.config, date.today()),
+            instructions=self._instructions(),
             tools=builtin_tools(),
             workspace=Workspace(self._root, outputs),
             policy=policy,
@@ -130,6 +136,10 @@ class Sessions:
             debug=self._debug(),
             interactive=self._interactive,
         )
+
+    def _instructions(self) -> Instructions:
+        config = self._config
+        return load_instructions(self._root, config.project, config.folders.config, date.today())
 
     def _debug(self) -> Debug:
         if not is_asked_for(self._environment):
@@ -196,6 +206,30 @@ class Sessions:
         row = await self._find(prefix)
         return tuple(decode_message(found) for found in await thread.run(store.messages, row.id))
 
+    async def overview(self, prefix: str) -> Overview:
+        """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's
+        newest session. Raises `AgentError`."""
+        thread, store = await self._store()
+        parts = self._open_parts.get(prefix)
+        # A session in which nothing was said yet is open without being stored.
+        row = await thread.run(store.session, prefix) if parts is not None else await self._find(prefix)
+        recorder = Recorder(thread, store, row or self._new_row(""))
+        conversation = await recorder.read() if row else Conversation()
+        facts, window = (parts.provider.facts, parts.provider.window) if parts else known_model(self._config, row)
+        instructions = parts.instructions if parts else self._instructions()
+        tools = tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in builtin_tools())
+        size, reserves = window_numbers(window, facts)
+        return Overview(
+            row.id if row else prefix,
+            row.title if row else "",
+            facts.id,
+            budget_by_component(conversation, instructions, tools, window, facts.images),
+            size,
+            reserves,
+            window.effective,
+            epochs_of(await recorder.requests(), await recorder.rewrites()),
+        )
+
     async def delete(self, prefix: str) -> SessionInfo:
         """Deletes a session with its outputs. Raises `AgentError`; a session that is open elsewhere stays."""
         thread, store = await self._store()
@@ -238,6 +272,14 @@ def deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
 
 def _info(row: SessionRow) -> SessionInfo:
     return SessionInfo(row.id, row.title, row.model, row.updated, row.messages, row.project)
+
+
+def known_model(config: Config, row: SessionRow | None) -> tuple[ModelFacts, Window]:
+    """What is known of a session's model without asking anybody, and the window that follows from it."""
+    name, _, model_name = (row.model if row else "").partition("/")
+    settings = config.provider(name) if name in PROVIDERS else None
+    facts = facts_for(name, model_name, overrides(config, settings, model_name) if settings else {})
+    return facts, find_window(facts, config)
 
 
 async def build_provider(config: Config, model: str, environment: Mapping[str, str], *, headless: bool) -> Provider:

@@ -89,6 +89,34 @@ class Spent:
         return Spent(self.usage + usage, None if cost is None or self.cost is None else self.cost + cost)
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, as it was counted."""
+
+    purpose: str
+    model: str
+    usage: Usage
+    cost: float | None
+    at: float
+    """Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A change of what earlier requests had already sent."""
+
+    reason: str
+    strategies: tuple[str, ...]
+    before: int
+    """Tokens."""
+    after: int
+    cost: float | None
+    """US dollars that its summary took."""
+    at: float
+    requests: int
+    """How many requests the session had made, those for the summary included."""
+
+
 class Recorder:
     """Writes one session down as it happens."""
 
@@ -129,19 +157,9 @@ class Recorder:
         self._look, self._tell = look, tell
 
     async def load(self) -> tuple[Conversation, Spent]:
-        """The conversation as the last snapshot shows it, with what was said since; calls that a dead process left
-        open are answered as interrupted, here and on disk. Without a snapshot that can be used it is everything that
-        was said."""
-        start, conversation = await self._view()
-        rows = await self._thread.run(self._store.messages, self.session, start)
-        messages = tuple(decode_message(row) for row in rows)
-        if start and (not messages or _is_cut_inside_a_step(messages)):
-            self._tell(UNREADABLE_SNAPSHOT)
-            start, conversation = 0, Conversation()
-            rows = await self._thread.run(self._store.messages, self.session)
-            messages = tuple(decode_message(row) for row in rows)
-        conversation = replace(conversation, messages=messages)
-        self._position = rows[-1].position + 1 if rows else start
+        """The conversation as `read` gives it; calls that a dead process left open are answered as interrupted, here
+        and on disk."""
+        conversation = await self.read()
         self._situation = await self._last_situation()
         used = await self._thread.run(self._store.used, self.session)
         spent = Spent(Usage(used.input, used.cache_read, used.cache_write, used.output), used.cost)
@@ -150,6 +168,36 @@ class Recorder:
             await self.said(outputs)
             conversation = conversation.plus(outputs)
         return conversation, spent
+
+    async def read(self) -> Conversation:
+        """The conversation as the last snapshot shows it, with what was said since. Without a snapshot that can be
+        used it is everything that was said."""
+        start, conversation = await self._view()
+        rows = await self._thread.run(self._store.messages, self.session, start)
+        messages = tuple(decode_message(row) for row in rows)
+        if start and (not messages or _is_cut_inside_a_step(messages)):
+            self._tell(UNREADABLE_SNAPSHOT)
+            start, conversation = 0, Conversation()
+            rows = await self._thread.run(self._store.messages, self.session)
+            messages = tuple(decode_message(row) for row in rows)
+        self._position = rows[-1].position + 1 if rows else start
+        return replace(conversation, messages=messages)
+
+    async def requests(self) -> tuple[Asked, ...]:
+        """What each request of the session took, oldest first."""
+        rows = await self._thread.run(self._store.usage, self.session)
+        return tuple(
+            Asked(r.purpose, r.model, Usage(r.input, r.cache_read, r.cache_write, r.output), r.cost, r.created)
+            for r in rows
+        )
+
+    async def rewrites(self) -> tuple[Rewrite, ...]:
+        """Oldest first."""
+        rows = await self._thread.run(self._store.rewrites, self.session)
+        return tuple(
+            Rewrite(r.reason, tuple(r.strategies.split()), r.before, r.after, r.cost, r.created, r.requests)
+            for r in rows
+        )
 
     async def _view(self) -> tuple[int, Conversation]:
         try:
@@ -195,7 +243,7 @@ class Recorder:
                     self._summary_cost = (
                         None if cost is None or self._summary_cost is None else self._summary_cost + cost
                     )
-            case ContextCompacted(before_tokens=before, after_tokens=after, strategies=strategies):
+            case ContextCompacted(before_tokens=before, after_tokens=after, strategies=strategies) if strategies:
                 row = RewriteRow(
                     self._position, "", " ".join(strategies), before, after, self._summary_cost, time.time()
                 )

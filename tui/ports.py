@@ -6,6 +6,7 @@ from typing import Protocol
 
 from agent.events import Decision, Event
 from agent.messages import Conversation
+from agent.overview import Overview
 
 
 class CompactResult(Protocol):
@@ -81,5 +82,9 @@ class Sessions(Protocol):
 
     async def open(self, resume: str | None = None, model: str | None = None) -> Session: ...
     async def recent(self) -> Sequence[SessionInfo]: ...
+    async def overview(self, prefix: str) -> Overview:
+        """What the context of a session holds and has cost."""
+        ...
+
     def models(self) -> Sequence[str]: ...
     async def close(self) -> None: ...

@@ -10,7 +10,7 @@ import pytest
 
 from agent.compose import Sessions
 from agent.config import load_config
-from agent.events import Event, Noticed, Resumed
+from agent.events import Event, Noticed, Resumed, ToolStarted
 from agent.messages import Note, User
 from agent.recorder import UNREADABLE_SNAPSHOT
 from agent.session import Session
@@ -37,10 +37,14 @@ class Desk:
         return sessions
 
     async def session(self, *steps: dict[str, Any], resume: str | None = None, mode: str | None = None) -> Session:
-        script = self.root.parent / "script.json"
-        script.write_text(json.dumps({"reply": steps}))
+        script = self.script(*steps)
         flags = {"model": f"scripted/{script}" if resume is None else None, "permission_mode": mode}
         return await self.sessions(**{name: value for name, value in flags.items() if value}).open(resume)
+
+    def script(self, *steps: dict[str, Any]) -> Path:
+        path = self.root.parent / "script.json"
+        path.write_text(json.dumps({"reply": steps}))
+        return path
 
     def sql(self, statement: str) -> None:
         with sqlite3.connect(self.home / "data" / "sessions.db") as db:
@@ -208,3 +212,20 @@ async def test_a_session_without_its_facts_is_still_a_session(desk: Desk) -> Non
     assert again.history.messages == before.history.messages
     assert again.news[0].startswith("files, list and background jobs of the session could not be restored")
     await again.close()
+
+
+async def test_the_overview_of_an_open_session_needs_no_message_and_writes_none(desk: Desk) -> None:
+    sessions = desk.sessions(
+        model=f"scripted/{desk.script({'calls': [READ]}, {'text': 'Done.'})}", permission_mode="auto"
+    )
+    session = await sessions.open()
+    empty = await sessions.overview(session.id)
+    assert (empty.session, empty.requests, empty.components[-1].tokens) == (session.id, (), 0)
+    seen: list[int] = []
+    async for event in session.send("go"):
+        if isinstance(event, ToolStarted):
+            seen.append(len((await sessions.overview(session.id)).requests))
+    assert seen == [1]
+    assert len(session.history.messages) == 4
+    assert len((await sessions.overview(session.id)).requests) == 2
+    await session.close()
