@@ -52,6 +52,8 @@ lock:
 bench: .venv/ready
 	$(BIN)/python -m bench.startup
 	$(BIN)/python -m bench.overhead
+	$(BIN)/python -m bench.context.resume
+	$(BIN)/python -m bench.context.play
 
 clean:
 	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -206,6 +206,13 @@ class Sessions:
         row = await self._find(prefix)
         return tuple(decode_message(found) for found in await thread.run(store.messages, row.id))
 
+    async def earlier(self, prefix: str, position: int, limit: int) -> tuple[Message, ...]:
+        """At most `limit` messages of a session, the newest of those before a position, in order."""
+        thread, store = await self._store()
+        row = await self._find(prefix)
+        rows = await thread.run(store.messages_before, row.id, position, limit)
+        return tuple(decode_message(found) for found in rows)
+
     async def overview(self, prefix: str) -> Overview:
         """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's
         newest session. Raises `AgentError`."""

@@ -45,7 +45,8 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
         lines.append(((row, "text"), (f"{component.source:<11}", "dim"), (bar(share, cells), "accent")))
     used, free = overview.used, overview.effective - overview.used
     ink: Ink = "warn" if free < 0.05 * room else "strong"
-    lines.append(((f"  {'used':<13}{tokens(used):>8}{used / room:>8.1%}  {'':<11}{bar(used / room, cells)}", ink),))
+    row = f"  {'used':<13}{tokens(used):>8}{used / room:>8.1%}  "
+    lines.append(((row, ink), (" " * 11, "dim"), (bar(used / room, cells), "warn" if ink == "warn" else "accent")))
     lines.append(((f"  {'free':<13}{tokens(max(free, 0)):>8}{max(free, 0) / room:>8.1%}", "text"),))
     lines.append(())
     lines.append(((f"  {'window':<13}{overview.window.tokens:>8,}  ", "text"), (overview.window.source, "dim")))

@@ -229,3 +229,10 @@ async def test_the_overview_of_an_open_session_needs_no_message_and_writes_none(
     assert len(session.history.messages) == 4
     assert len((await sessions.overview(session.id)).requests) == 2
     await session.close()
+
+
+async def test_what_the_view_no_longer_shows_is_read_a_page_at_a_time(desk: Desk) -> None:
+    before = await left(desk, {"calls": [READ]})
+    sessions = desk.sessions()
+    assert await sessions.earlier(before.id, 3, 2) == before.history.messages[1:3]
+    assert await sessions.earlier(before.id, 0, 2) == ()
