@@ -386,9 +386,7 @@ def changes_of(before: Situation, after: Situation) -> tuple[tuple[FactRow, ...]
     if before == after:
         return (), ()
     facts = [
-        FactRow("seen", str(path), digest)
-        for path, digest in after.seen.items()
-        if before.seen.get(path) != digest
+        FactRow("seen", str(path), digest) for path, digest in after.seen.items() if before.seen.get(path) != digest
     ]
     facts += [FactRow("job", id, command) for id, command in after.jobs.items() if before.jobs.get(id) != command]
     if after.todos != before.todos:

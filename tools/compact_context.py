@@ -10,7 +10,7 @@ class CompactContext:
     name = "compact_context"
     description = description_beside(__file__)
     effect: Effect = "none"
-    schema = object_of({"focus": {"type": "string", "description": "what to keep in detail"}}, required=())
+    schema = object_of({"focus": {"type": "string"}}, required=())
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()

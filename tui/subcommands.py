@@ -103,7 +103,7 @@ def _context(arguments: Sequence[str]) -> int:
 
     overview = asyncio.run(work())
     if options.json:
-        print(json.dumps({**asdict(overview), "used": overview.used}, ensure_ascii=False))
+        print_json(sys.stdout, {**asdict(overview), "used": overview.used})
         return 0
     for line in overview_lines(overview, shutil.get_terminal_size().columns):
         print("".join(words for words, _ in line))

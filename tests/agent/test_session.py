@@ -348,7 +348,7 @@ async def test_a_full_window_is_compacted_before_the_request(home: Home) -> None
         {"text": "x" * 12_000},
         {"when": "context window is nearly full", "text": "<summary>they talked about x</summary>"},
         {"text": "fine"},
-        context_window=8000,
+        context_window=8100,
     )
     session = await home.open(provider)
     await events_of(session, "tell me about x")
@@ -373,7 +373,7 @@ async def test_a_summary_that_cannot_be_used_is_replaced_by_a_list(home: Home, r
         {"text": "y" * 12_000},
         {"when": "context window is nearly full", **reply},
         {"text": "fine"},
-        context_window=8000,
+        context_window=8100,
     )
     session = await home.open(provider)
     await events_of(session, "never touch b.py")
@@ -386,7 +386,7 @@ async def test_a_summary_that_cannot_be_used_is_replaced_by_a_list(home: Home, r
 
 
 async def test_a_conversation_that_overflows_the_window_is_not_sent_for_its_summary(home: Home) -> None:
-    provider = Scripted.of({"text": "first"}, {"text": "not asked for"}, context_window=8000)
+    provider = Scripted.of({"text": "first"}, {"text": "not asked for"}, context_window=8100)
     session = await home.open(provider)
     await events_of(session, "one")
     events = await events_of(session, "word " * 10_000)
@@ -403,7 +403,7 @@ async def test_retries_of_a_summary_are_shown(home: Home) -> None:
         {"when": "context window is nearly full", "error": "overloaded"},
         {"when": "context window is nearly full", "text": "<summary>they talked about x</summary>"},
         {"text": "fine"},
-        context_window=8000,
+        context_window=8100,
     )
     session = await home.open(provider)
     await events_of(session, "tell me about x")
@@ -414,7 +414,7 @@ async def test_retries_of_a_summary_are_shown(home: Home) -> None:
 
 
 async def test_what_cannot_fit_ends_the_turn_with_exit_code_7(home: Home) -> None:
-    session = await home.open(Scripted.of(context_window=8000))
+    session = await home.open(Scripted.of(context_window=8100))
     failed = (await events_of(session, "word " * 10_000))[-1]
     assert isinstance(failed, TurnFailed)
     assert (failed.code, failed.exit_code) == ("context", 7)
@@ -425,7 +425,7 @@ async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home
     provider = Scripted.of(
         {"text": "x" * 12_000},
         {"when": "context window is nearly full", "text": "<summary>x</summary>", "pause": 60},
-        context_window=8000,
+        context_window=8100,
     )
     session = await home.open(provider)
     await events_of(session, "tell me about x")
