@@ -17,7 +17,7 @@ from agent.context.compact import (
 from agent.context.estimate import estimate_messages, estimate_text
 from agent.context.prompt import Prompt
 from agent.errors import EmptyAnswer, ProviderError
-from agent.events import CompactionStarted, ContextCompacted, Event, Noticed, ReplyFinished, RetryScheduled
+from agent.events import Cause, CompactionStarted, ContextCompacted, Event, Noticed, ReplyFinished, RetryScheduled
 from agent.interrupt import Interrupt
 from agent.messages import Conversation
 from agent.providers.base import Provider, Request
@@ -47,6 +47,7 @@ async def compact(
     tail_tokens: int,
     interrupt: Interrupt,
     emit: Callable[[Event], None],
+    cause: Cause,
     focus: str | None = None,
 ) -> Compacted:
     """The conversation with its older part summarised. It always gets smaller or stays as it was: when the model gives
@@ -68,7 +69,12 @@ async def compact(
     )
     emit(
         ContextCompacted(
-            result.before_tokens, result.after_tokens, result.before_messages, result.after_messages, result.strategies
+            result.before_tokens,
+            result.after_tokens,
+            result.before_messages,
+            result.after_messages,
+            result.strategies,
+            cause,
         )
     )
     return Compacted(after, result)

@@ -9,6 +9,11 @@ from agent.messages import OutputStatus, StopReason, Usage
 TurnEnd: TypeAlias = Literal["answered", "interrupted", "step_limit", "cost_limit", "failed"]
 
 
+Cause: TypeAlias = Literal["full", "asked", "background", "overflow"]
+"""Why a view is rewritten: over the trigger before a request or between turns, because somebody asked for it, or
+because the provider found the request too large."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What the user answers to a `PermissionAsked`. Not an event, but plain data all the same."""
@@ -165,6 +170,8 @@ class ContextCompacted:
     before_messages: int
     after_messages: int
     strategies: tuple[str, ...]
+    """What ran, in order; empty when nothing could be gained."""
+    cause: Cause = "asked"
 
 
 @dataclass(frozen=True, slots=True)

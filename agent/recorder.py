@@ -243,9 +243,11 @@ class Recorder:
                     self._summary_cost = (
                         None if cost is None or self._summary_cost is None else self._summary_cost + cost
                     )
-            case ContextCompacted(before_tokens=before, after_tokens=after, strategies=strategies) if strategies:
+            case ContextCompacted(before_tokens=before, after_tokens=after, strategies=strategies, cause=cause) if (
+                strategies
+            ):
                 row = RewriteRow(
-                    self._position, "", " ".join(strategies), before, after, self._summary_cost, time.time()
+                    self._position, cause, " ".join(strategies), before, after, self._summary_cost, time.time()
                 )
                 self._rewrites.append(row)
                 self._summary_cost = 0.0
@@ -253,8 +255,8 @@ class Recorder:
                 pass
 
     async def snapshot(self, conversation: Conversation, outputs: User) -> None:
-        """The outputs and the view that they complete are on disk when this returns, with the situation. When only the
-        view cannot be written, it is done without: the session then resumes from an earlier one."""
+        """The outputs and the view that they complete are on disk when this returns, with the situation. What cannot be
+        written besides messages is done without: the session then resumes from an earlier view."""
         rows = self._rows(outputs)
         shown = SnapshotRow(self._position, encode_snapshot(conversation, self._position))
         todos = last_todos(conversation.messages)
@@ -264,6 +266,7 @@ class Recorder:
         except StoreFailed as error:
             if error.reason != "unreadable":
                 raise
+            self._rewrites.clear()
             await self._write(rows)
             self._tell(f"the session's snapshot could not be written, so resuming it will take longer: {error}")
 

@@ -228,7 +228,7 @@ class Session:
         self._interrupt.reset()
         async with self._busy:
             await self._catch_up()
-            compacted = await compact_now(self._conversation, self._env, focus)
+            compacted = await compact_now(self._conversation, self._env, "asked", focus)
             self._conversation = compacted.conversation
             await self._parts.recorder.end_turn(self.model, self.mode)
         return compacted.result

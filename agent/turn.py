@@ -13,7 +13,7 @@ from agent.context.select import ToolSpec, select_tools
 from agent.context.wishes import compaction_wish
 from agent.debug import Debug
 from agent.errors import ContextExhausted
-from agent.events import ContextMeasured, Event, StepStarted, TurnEnd
+from agent.events import Cause, ContextMeasured, Event, StepStarted, TurnEnd
 from agent.execute import Hands, run_calls
 from agent.interrupt import Interrupt
 from agent.messages import Assistant, Conversation, Note, ToolOutput, User
@@ -104,7 +104,7 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
 
 async def make_room(conversation: Conversation, env: Env) -> Conversation:
     """The conversation with its older part summarised, kept as such."""
-    compacted = await compact_now(conversation, env)
+    compacted = await compact_now(conversation, env, "full")
     return compacted.conversation
 
 
@@ -113,20 +113,22 @@ async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation
     wish = compaction_wish(conversation.messages)
     if wish is None:
         return conversation
-    compacted = await compact_now(conversation, env, wish.focus)
+    compacted = await compact_now(conversation, env, "asked", wish.focus)
     told = User((Note(compaction_note(compacted.result)),))
     await env.recorder.said(told)
     return compacted.conversation.plus(told)
 
 
-async def compact_now(conversation: Conversation, env: Env, focus: str | None = None) -> Compacted:
+async def compact_now(conversation: Conversation, env: Env, cause: Cause, focus: str | None = None) -> Compacted:
     """Compacts the conversation and keeps the result; what `/compact` does, too."""
 
     def request(asked: Conversation) -> Request:
         prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)
         return to_request(prompt, select_tools(env.tools), env)
 
-    compacted = await compact(conversation, request, env.provider, env.tail_tokens, env.interrupt, env.emit, focus)
+    compacted = await compact(
+        conversation, request, env.provider, env.tail_tokens, env.interrupt, env.emit, cause, focus
+    )
     if compacted.result.strategies:
         await env.recorder.snapshot(compacted.conversation, User(()))
     return compacted

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,9 +166,9 @@ class SessionStore:
         messages: Iterable[MessageRow] = (),
         usage: Iterable[UsageRow] = (),
         snapshot: SnapshotRow | None = None,
-        facts: Iterable[FactRow] = (),
-        over: Iterable[tuple[str, str]] = (),
-        rewrites: Iterable[RewriteRow] = (),
+        facts: Sequence[FactRow] = (),
+        over: Sequence[tuple[str, str]] = (),
+        rewrites: Sequence[RewriteRow] = (),
     ) -> None:
         """Adds all of it in one transaction, or nothing of it. `over`: kind and key of facts that no longer hold."""
         now = time.time()
@@ -200,22 +200,27 @@ class SessionStore:
                     "insert or replace into snapshots (session, position, body, created) values (?, ?, ?, ?)",
                     (session, snapshot.position, snapshot.body, now),
                 )
-            self._db.executemany(
-                "delete from situation where session = ? and kind = ? and key = ?",
-                [(session, kind, key) for kind, key in over],
-            )
-            self._db.executemany(
-                "insert or replace into situation (session, kind, key, body) values (?, ?, ?, ?)",
-                [(session, fact.kind, fact.key, fact.body) for fact in facts],
-            )
-            self._db.executemany(
-                "insert into rewrites (session, position, requests, reason, strategies, before, after, cost, created) "
-                "values (?1, ?2, (select count(*) from usage where session = ?1), ?3, ?4, ?5, ?6, ?7, ?8)",
-                [
-                    (session, r.position, r.reason, r.strategies, r.before, r.after, r.cost, r.created or now)
-                    for r in rewrites
-                ],
-            )
+            # Only when there is something: a table that is damaged or missing then stops nothing else.
+            if over:
+                self._db.executemany(
+                    "delete from situation where session = ? and kind = ? and key = ?",
+                    [(session, kind, key) for kind, key in over],
+                )
+            if facts:
+                self._db.executemany(
+                    "insert or replace into situation (session, kind, key, body) values (?, ?, ?, ?)",
+                    [(session, fact.kind, fact.key, fact.body) for fact in facts],
+                )
+            if rewrites:
+                self._db.executemany(
+                    "insert into rewrites "
+                    "(session, position, requests, reason, strategies, before, after, cost, created) "
+                    "values (?1, ?2, (select count(*) from usage where session = ?1), ?3, ?4, ?5, ?6, ?7, ?8)",
+                    [
+                        (session, r.position, r.reason, r.strategies, r.before, r.after, r.cost, r.created or now)
+                        for r in rewrites
+                    ],
+                )
 
     def update(self, session: str, *, title: str, model: str, mode: str) -> None:
         with self._transaction():

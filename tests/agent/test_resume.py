@@ -10,8 +10,8 @@ import pytest
 
 from agent.compose import Sessions
 from agent.config import load_config
-from agent.events import Event, Noticed, Resumed, ToolStarted
-from agent.messages import Note, User
+from agent.events import Event, Noticed, Resumed, ToolStarted, TurnFinished
+from agent.messages import Note, Usage, User
 from agent.recorder import UNREADABLE_SNAPSHOT
 from agent.session import Session
 
@@ -184,6 +184,21 @@ async def test_a_snapshot_that_does_not_fit_the_messages_is_not_used(desk: Desk,
     await again.close()
 
 
+@pytest.mark.parametrize("table", ["situation", "rewrites"])
+async def test_facts_and_rewrites_that_cannot_be_written_stop_no_turn(desk: Desk, table: str) -> None:
+    room = {"name": "compact_context", "arguments": {}}
+    summary = {"when": "context window is nearly full", "text": "<summary>short</summary>"}
+    session = await desk.session(
+        {"text": "z" * 60_000}, {"calls": [READ, room]}, summary, {"text": "Done."}, mode="auto"
+    )
+    desk.sql(f"drop table {table}")
+    await say(session, "one")
+    events = await say(session, "two")
+    assert events[-1] == TurnFinished("answered", "Done.")
+    assert [event for event in events if isinstance(event, Noticed)]
+    await session.close()
+
+
 async def test_a_snapshot_that_cannot_be_written_costs_nothing_but_a_notice(desk: Desk) -> None:
     session = await desk.session({"calls": [READ]}, {"text": "Done."}, mode="auto")
     desk.sql("drop table snapshots")
@@ -236,3 +251,17 @@ async def test_what_the_view_no_longer_shows_is_read_a_page_at_a_time(desk: Desk
     sessions = desk.sessions()
     assert await sessions.earlier(before.id, 3, 2) == before.history.messages[1:3]
     assert await sessions.earlier(before.id, 0, 2) == ()
+
+
+async def test_a_rewrite_is_kept_with_its_reason_and_its_price(desk: Desk) -> None:
+    usage = {"input": 5, "output": 7}
+    room = {"name": "compact_context", "arguments": {}}
+    summary = {"when": "context window is nearly full", "text": "<summary>short</summary>", "usage": usage}
+    before = await left(desk, {"text": "z" * 60_000, "calls": [READ]}, {"calls": [room]}, summary, {"text": "Done."})
+    overview = await desk.sessions().overview(before.id)
+    first, second = overview.epochs
+    assert first.rewrite is not None
+    assert (first.rewrite.reason, first.rewrite.strategies, first.rewrite.cost) == ("asked", ("summary",), 0.0)
+    assert first.rewrite.after < first.rewrite.before
+    assert [asked.purpose for asked in first.requests] == ["step", "step", "summary"]
+    assert (first.requests[-1].usage, len(second.requests)) == (Usage(5, 0, 0, 7), 1)
