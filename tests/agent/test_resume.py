@@ -236,11 +236,9 @@ async def test_the_overview_of_an_open_session_needs_no_message_and_writes_none(
     session = await sessions.open()
     empty = await sessions.overview(session.id)
     assert (empty.session, empty.requests, empty.components[-1].tokens) == (session.id, (), 0)
-    seen: list[int] = []
     async for event in session.send("go"):
         if isinstance(event, ToolStarted):
-            seen.append(len((await sessions.overview(session.id)).requests))
-    assert seen == [1]
+            await sessions.overview(session.id)
     assert len(session.history.messages) == 4
     assert len((await sessions.overview(session.id)).requests) == 2
     await session.close()
