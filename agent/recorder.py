@@ -175,13 +175,19 @@ class Recorder:
         start, conversation = await self._view()
         rows = await self._thread.run(self._store.messages, self.session, start)
         messages = tuple(decode_message(row) for row in rows)
-        if start and (not messages or _is_cut_inside_a_step(messages)):
+        if start and not await self._may_begin(start, messages):
             self._tell(UNREADABLE_SNAPSHOT)
             start, conversation = 0, Conversation()
             rows = await self._thread.run(self._store.messages, self.session)
             messages = tuple(decode_message(row) for row in rows)
         self._position = rows[-1].position + 1 if rows else start
         return replace(conversation, messages=messages)
+
+    async def _may_begin(self, start: int, messages: Sequence[Message]) -> bool:
+        """Whether a view may begin at a position: behind a message that is there, and not between calls and outputs."""
+        before = await self._thread.run(self._store.messages_before, self.session, start, 1)
+        is_behind_one = bool(before) and before[0].position == start - 1
+        return is_behind_one and not (messages and _is_cut_inside_a_step(messages))
 
     async def requests(self) -> tuple[Asked, ...]:
         """What each request of the session took, oldest first."""

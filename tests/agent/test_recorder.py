@@ -124,6 +124,16 @@ async def test_a_session_resumes_from_its_last_snapshot(thread: StoreThread) -> 
     assert (row.title, row.mode, row.messages) == ("fix it", "auto", 3)
 
 
+async def test_a_view_without_messages_is_a_view(thread: StoreThread) -> None:
+    store = await thread.open()
+    recorder = Recorder(thread, store, ROW)
+    await recorder.said(ASKED)
+    await recorder.snapshot(Conversation((), "all of it"), User(()))
+    again = Recorder(thread, store, ROW, is_new=False)
+    assert await again.read() == Conversation((), "all of it")
+    assert again.problems == ()
+
+
 async def test_calls_that_a_dead_process_left_open_are_answered_once(thread: StoreThread) -> None:
     store = await thread.open()
     recorder = Recorder(thread, store, ROW)
