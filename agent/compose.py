@@ -7,28 +7,33 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Literal
 
 from agent.config import MODES, PROVIDERS, Config, Mode, stricter_mode
 from agent.context.budget import Window
+from agent.context.estimate import Estimator, Ruler
+from agent.context.images import ImageRule
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
 from agent.debug import Debug, is_asked_for
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import load_instructions
 from agent.messages import Conversation, Message
+from agent.meter import Meter, decode_estimator
 from agent.overview import Overview, budget_by_component, epochs_of, window_numbers
 from agent.permissions import Policy, Rule, parse_rule
 from agent.providers.base import Endpoint, ModelFacts, Provider
 from agent.providers.registry import facts_for
-from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_window, first_choice, overrides
+from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_setting, find_window, first_choice, overrides
 from agent.recorder import Recorder, StoreThread, decode_message
 from agent.resume import restore
 from agent.session import Parts, Session, SessionInfo
+from agent.tokenizers import factor_of, load_in_background, load_tokenizer
 from agent.turn import Limits
 from store.errors import StoreError
 from store.locks import SessionLock
@@ -80,7 +85,14 @@ class Sessions:
         row = await self._find(resume) if resume is not None else None
         chosen = model or self._chosen_model(row)
         async with AsyncExitStack() as closing:
-            provider = await build_provider(self._config, chosen, self._environment, headless=not self._interactive)
+            estimator = decode_estimator(await thread.run(store.calibration, chosen))
+            provider = await build_provider(
+                self._config,
+                chosen,
+                self._environment,
+                headless=not self._interactive,
+                is_precise=estimator.is_precise,
+            )
             closing.push_async_callback(provider.close)
             if self._config.max_cost is not None and provider.facts.prices is None:
                 raise UsageError(f"the prices of `{chosen}` are not known, so `--max-cost` cannot hold; leave it out")
@@ -92,13 +104,16 @@ class Sessions:
             if self._ephemeral:
                 closing.callback(shutil.rmtree, outputs, ignore_errors=True)
             recorder = Recorder(thread, store, row, is_new=is_new)
-            parts = self._open_parts[row.id] = self._parts(provider, recorder, outputs, self._mode(row))
+            meter = make_meter(self._config, chosen, estimator, interactive=self._interactive)
+            parts = self._open_parts[row.id] = self._parts(provider, recorder, outputs, meter, self._mode(row))
             if is_new:
                 return Session(parts, on_close=closing.pop_all().aclose)
             restored = await restore(recorder, parts.workspace, chosen, parts.policy.mode, parts.debug)
-            return Session(
-                parts, restored.conversation, restored.spent, closing.pop_all().aclose, resumed=restored.event
-            )
+            conversation = restored.conversation
+            if row.model != chosen:
+                # Another model counts in other tokens.
+                conversation = replace(conversation, anchor=None, anchored=0)
+            return Session(parts, conversation, restored.spent, closing.pop_all().aclose, resumed=restored.event)
 
     def _new_row(self, model: str) -> SessionRow:
         now = time.time()
@@ -113,7 +128,7 @@ class Sessions:
         from_project = source == str(self._config.project / ".ebb" / "config.toml")
         return stricter_mode(configured, own) if from_project else own
 
-    def _parts(self, provider: Provider, recorder: Recorder, outputs: Path, mode: Mode) -> Parts:
+    def _parts(self, provider: Provider, recorder: Recorder, outputs: Path, meter: Meter, mode: Mode) -> Parts:
         config = self._config
         policy = Policy(
             root=str(self._root),
@@ -135,6 +150,8 @@ class Sessions:
             effort=config.reasoning_effort,
             debug=self._debug(),
             interactive=self._interactive,
+            meter=meter,
+            notices=provider.window.notices,
         )
 
     def _instructions(self) -> Instructions:
@@ -222,15 +239,19 @@ class Sessions:
         row = await thread.run(store.session, prefix) if parts is not None else await self._find(prefix)
         recorder = Recorder(thread, store, row or self._new_row(""))
         conversation = await recorder.read() if row else Conversation()
-        facts, window = (parts.provider.facts, parts.provider.window) if parts else known_model(self._config, row)
+        model = parts.provider.facts.id if parts else row.model if row else ""
+        facts, window = (parts.provider.facts, parts.provider.window) if parts else known_model(self._config, model)
+        # A meter of its own: to measure is to count, and the session's own counts are its turn's.
+        learned = parts.meter.estimator if parts else decode_estimator(await thread.run(store.calibration, model))
+        meter = Meter(learned, parts.meter.ruler if parts else None)
         instructions = parts.instructions if parts else self._instructions()
         tools = tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in builtin_tools())
-        size, reserves = window_numbers(window, facts)
+        size, reserves = window_numbers(window)
         return Overview(
             row.id if row else prefix,
             row.title if row else "",
             facts.id,
-            budget_by_component(conversation, instructions, tools, window, facts.images),
+            budget_by_component(conversation, instructions, tools, window, facts.images, meter),
             size,
             reserves,
             window.effective,
@@ -263,6 +284,11 @@ class Sessions:
             self._thread = self._opened = None
 
 
+LOCAL = ("ollama", "scripted")
+"""Providers for which nothing is fetched from elsewhere."""
+KNOWN_WELL = 20
+"""Samples of a model's usage after which a tokenizer adds nothing to what was learned."""
+
 NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
 
 
@@ -281,46 +307,76 @@ def _info(row: SessionRow) -> SessionInfo:
     return SessionInfo(row.id, row.title, row.model, row.updated, row.messages, row.project)
 
 
-def known_model(config: Config, row: SessionRow | None) -> tuple[ModelFacts, Window]:
-    """What is known of a session's model without asking anybody, and the window that follows from it."""
-    name, _, model_name = (row.model if row else "").partition("/")
-    settings = config.provider(name) if name in PROVIDERS else None
-    facts = facts_for(name, model_name, overrides(config, settings, model_name) if settings else {})
+def known_model(config: Config, model: str) -> tuple[ModelFacts, Window]:
+    """What is known of a model without asking anybody, and the window that follows from it."""
+    name, _, model_name = model.partition("/")
+    known = overrides(config, config.provider(name), name, model_name) if name in PROVIDERS else {}
+    facts = facts_for(name, model_name, known)
     return facts, find_window(facts, config)
 
 
-async def build_provider(config: Config, model: str, environment: Mapping[str, str], *, headless: bool) -> Provider:
-    """The model that `PROVIDER/NAME` stands for, ready to be asked. Raises `UsageError` and `AuthFailed`."""
+def make_meter(config: Config, model: str, estimator: Estimator, *, interactive: bool) -> Meter:
+    """The measure of a session. A tokenizer that somebody has set is loaded now, from a vocabulary that is there; in a
+    terminal the usual one is loaded in the background, and fetched, while nothing better is known of the model."""
+    provider, _, name = model.partition("/")
+    images: ImageRule = "tiles" if provider in ("openai", "openai-chat") else "area"
+    folder = config.folders.data / "vocabularies"
+    wanted = find_setting(config, provider, name, "tokenizer")
+    if wanted is not None:
+        return Meter(estimator, Ruler(load_tokenizer(str(wanted.value), folder, name), images))
+    if not interactive or provider in LOCAL or estimator.samples >= KNOWN_WELL:
+        return Meter(estimator, Ruler(images=images))
+
+    def load(meter: Meter) -> None:
+        factor = factor_of(provider, name)
+        load_in_background("o200k_base", folder, lambda count: meter.use(Ruler(lambda t: factor * count(t), images)))
+
+    return Meter(estimator, Ruler(images=images), load)
+
+
+async def build_provider(
+    config: Config, model: str, environment: Mapping[str, str], *, headless: bool, is_precise: bool = False
+) -> Provider:
+    """The model that `PROVIDER/NAME` stands for, ready to be asked. `is_precise`: see `find_window`. Raises
+    `UsageError` and `AuthFailed`."""
     name, slash, model_name = model.partition("/")
     if not slash or not model_name or name not in PROVIDERS or not model.isprintable():
         raise UsageError(f"`{model}` is not a model; write PROVIDER/NAME with a provider of {', '.join(PROVIDERS)}")
     if name == "scripted":
         from agent.providers.scripted import Scripted, read_script  # noqa: PLC0415  # deferred: one adapter a run
 
-        return Scripted(read_script(Path(model_name)), model_name)
+        scripted = Scripted(read_script(Path(model_name)), model_name)
+        scripted.limits = find_window(scripted.facts, config, is_precise=is_precise)
+        return scripted
     settings = config.provider(name)
     endpoint = find_endpoint(name, settings, environment)
-    facts = facts_for(name, model_name, overrides(config, settings, model_name))
+    facts = facts_for(name, model_name, overrides(config, settings, name, model_name))
     wire: WireName = ("http" if headless else "sdk") if settings.wire == "auto" else settings.wire
-    return await _adapter(name, facts, endpoint, wire, config)
+
+    def window(facts: ModelFacts) -> Window:
+        return find_window(facts, config, is_precise=is_precise)
+
+    return await _adapter(name, facts, endpoint, wire, window)
 
 
-async def _adapter(name: str, facts: ModelFacts, endpoint: Endpoint, wire: WireName, config: Config) -> Provider:
+async def _adapter(
+    name: str, facts: ModelFacts, endpoint: Endpoint, wire: WireName, window: Callable[[ModelFacts], Window]
+) -> Provider:
     match name:
         case "anthropic":
             from agent.providers.anthropic import Anthropic  # noqa: PLC0415  # deferred: one adapter a run
 
-            return Anthropic(facts, find_window(facts, config), endpoint, wire)
+            return Anthropic(facts, window(facts), endpoint, wire)
         case "openai":
             from agent.providers.openai_responses import OpenAIResponses  # noqa: PLC0415  # deferred: one adapter a run
 
-            return OpenAIResponses(facts, find_window(facts, config), endpoint, wire)
+            return OpenAIResponses(facts, window(facts), endpoint, wire)
         case "openai-chat":
             from agent.providers.openai_chat import OpenAIChat  # noqa: PLC0415  # deferred: one adapter a run
 
-            return OpenAIChat(facts, find_window(facts, config), endpoint, wire)
+            return OpenAIChat(facts, window(facts), endpoint, wire)
         case _:
             from agent.providers.ollama import Ollama, live_facts  # noqa: PLC0415  # deferred: one adapter a run
 
             facts = await live_facts(endpoint, facts)
-            return Ollama(facts, find_window(facts, config), endpoint, wire)
+            return Ollama(facts, window(facts), endpoint, wire)

@@ -5,11 +5,13 @@ project comes with a repository that somebody else may have written, so its file
 mode, more deny rules. It knows no provider and no tool.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
+from agent.aliases import snake_case, translate
 from agent.errors import ConfigError
 
 Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
@@ -73,6 +75,26 @@ def _share(value: object) -> float:
     raise ValueError("a number above 0 and at most 1")
 
 
+def _optional_share(value: object) -> float | None:
+    return None if value is None else _share(value)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, list | tuple) and all(isinstance(text, str) and text for text in value):
+        return tuple(value)
+    raise ValueError("a list of texts in quotes")
+
+
+def tokenizer_name(value: object) -> str:
+    """The name of a way to count. Whether its vocabulary is there is found out when it is used."""
+    if isinstance(value, str) and re.fullmatch(_TOKENIZERS, value):
+        return value
+    raise ValueError(
+        'one of "tiktoken:NAME" (an encoding or a model of OpenAI), "anthropic", "claude:NAME", "gemini", '
+        '"google:gemini", "google-gemini", "approximate", "approximate:2.5" (characters a token) or "bytes"'
+    )
+
+
 def _rules(value: object) -> tuple[str, ...]:
     if isinstance(value, list | tuple) and all(isinstance(rule, str) and rule for rule in value):
         return tuple(value)
@@ -100,6 +122,11 @@ def _also(current: object, project: object) -> object:
     return tuple(dict.fromkeys((*_rules(current), *_rules(project))))
 
 
+_TOKENIZERS = (
+    r"tiktoken:.+|anthropic(:.*)?|claude:.*|gemini(:.*)?|google:gemini.*|google-gemini.*|"
+    r"approximate(:[1-9](\.\d+)?)?|bytes"
+)
+
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 OPTIONS: tuple[Option, ...] = (
@@ -111,10 +138,39 @@ OPTIONS: tuple[Option, ...] = (
     Option("agent.reasoning_effort", None, lambda v: None if v is None else one_of(*EFFORTS)(v), "how hard to think"),
     Option("agent.context_window", None, _optional_count, "tokens of the model's window, over what is known of it"),
     Option("agent.max_output_tokens", None, _optional_count, "tokens that a reply may take"),
-    Option("agent.context_window_buffer_tokens", 8192, _count, "tokens kept free for errors of the estimate"),
+    Option("agent.context_window_buffer_tokens", None, _optional_count, "tokens kept free for errors of the estimate"),
+    Option("agent.tokenizer", None, lambda v: None if v is None else tokenizer_name(v), "how texts are counted"),
     Option("agent.compact_trigger", 0.95, _share, "share of the usable window at which older messages are summarised"),
+    Option("agent.threshold_ratio", None, _optional_share, "the same as a share of the whole window"),
     Option("agent.hard_block", 0.98, _share, "share of the usable window above which no request is sent"),
+    Option("agent.context_note_at", 0.80, _share, "share of the usable window from which the model is told of it"),
+    Option(
+        "agent.on_full", "compact", one_of("compact", "final"), "when the window is full: make room, or one last turn"
+    ),
+    Option("agent.protect_tokens", None, _optional_count, "tokens of the newest outputs that are not masked early"),
+    Option("agent.keep_last_n", None, _optional_count, "newest messages that are not masked early"),
+    Option(
+        "agent.result_offload_threshold", 4096, _count, "bytes from which an output is kept apart and shown in part"
+    ),
+    Option("agent.max_message_bytes", 51_200, _count, "bytes of a file that one read shows"),
+    Option("agent.max_line_length", 2000, _count, "characters of a line that a read shows"),
+    Option(
+        "agent.tool_output_mode",
+        "auto",
+        one_of("auto", "full-chunked", "read-grep", "truncate"),
+        "what is done with large outputs",
+    ),
+    Option("agent.tool_deferral_threshold", 0.10, _share, "share of the usable window that tool definitions may take"),
     Option("agent.tail_tokens", 8000, _count, "tokens of the newest steps that a compaction leaves as they are"),
+    Option("agent.retain_last_turns", 1, _count, "newest turns that a compaction leaves as they are, if they fit"),
+    Option("agent.retain_tokens", 1200, _count, "tokens of what is retained for the whole session"),
+    Option("agent.summary_tokens", 1800, _count, "tokens of a summary"),
+    Option("agent.summary_model", None, _optional_text, "the model that summarises, as PROVIDER/NAME"),
+    Option("agent.summary_prompt", None, _optional_text, "what a summary is asked for with"),
+    Option("agent.summary_directives", (), _texts, "what is asked of a summary besides"),
+    Option("agent.retain_prompt", None, _optional_text, "what the retained document is asked for with"),
+    Option("agent.retain_directives", (), _texts, "what is asked of the retained document besides"),
+    Option("rewrite.policy", "rent", one_of("rent", "fixed", "off"), "when old outputs are masked or summarised early"),
     Option("agent.max_turns", None, _optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, _dollars, "US dollars one run may cost"),
     Option("permissions.allow", (), _rules, "calls that run without a question"),
@@ -129,6 +185,9 @@ _PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
     "wire": one_of("auto", "sdk", "http"),
     "timeout": _seconds,
     "context_window": _count,
+    "max_output_tokens": _count,
+    "context_window_buffer_tokens": _count,
+    "tokenizer": tokenizer_name,
 }
 _PRICES = ("input", "output", "cache_read", "cache_write")
 
@@ -155,6 +214,8 @@ _MODEL_KEYS: dict[str, Callable[[object], object]] = {
     "context_window": _count,
     "max_output_tokens": _count,
     "max_input_tokens": _count,
+    "context_window_buffer_tokens": _count,
+    "tokenizer": tokenizer_name,
     "prices": _prices,
     "images": _flag,
     "thinking": one_of("none", "adaptive", "budget", "effort"),
@@ -178,13 +239,16 @@ class ProviderConfig:
     wire: Wire = "auto"
     timeout: float = 300.0
     context_window: int | None = None
+    max_output_tokens: int | None = None
+    context_window_buffer_tokens: int | None = None
+    tokenizer: str | None = None
     models: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """What the user knows better of a model than the registry, by model name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings of one run: the fields up to `deny` are the keys of `OPTIONS`, by their last word."""
+    """All settings of one run: the fields up to `deny` are the keys of `OPTIONS`, by `field_of`."""
 
     folders: Folders
     project: Path
@@ -195,10 +259,32 @@ class Config:
     reasoning_effort: str | None
     context_window: int | None
     max_output_tokens: int | None
-    context_window_buffer_tokens: int
+    context_window_buffer_tokens: int | None
+    tokenizer: str | None
     compact_trigger: float
+    threshold_ratio: float | None
+    """The trigger as a share of the whole window. Where it is set, it holds instead of `compact_trigger`."""
     hard_block: float
+    context_note_at: float
+    on_full: Literal["compact", "final"]
+    protect_tokens: int | None
+    """None: 24,000, but at most a quarter of the usable window."""
+    keep_last_n: int | None
+    result_offload_threshold: int
+    max_message_bytes: int
+    max_line_length: int
+    tool_output_mode: Literal["auto", "full-chunked", "read-grep", "truncate"]
+    tool_deferral_threshold: float
     tail_tokens: int
+    retain_last_turns: int
+    retain_tokens: int
+    summary_tokens: int
+    summary_model: str | None
+    summary_prompt: str | None
+    summary_directives: tuple[str, ...]
+    retain_prompt: str | None
+    retain_directives: tuple[str, ...]
+    rewrite_policy: Literal["rent", "fixed", "off"]
     max_turns: int | None
     max_cost: float | None
     allow: tuple[str, ...]
@@ -211,6 +297,12 @@ class Config:
 
     def provider(self, name: str) -> ProviderConfig:
         return self.providers.get(name, ProviderConfig())
+
+
+def field_of(key: str) -> str:
+    """The field of `Config` that holds a key."""
+    table, _, name = key.partition(".")
+    return name if table in ("agent", "permissions") else f"{table}_{name}"
 
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
@@ -245,7 +337,8 @@ def load_config(
     providers: dict[str, dict[str, object]] = {}
     notices: list[str] = []
 
-    _merge(read_toml(folders.config / "config.toml"), str(folders.config / "config.toml"), values, sources, providers)
+    user_file = folders.config / "config.toml"
+    _merge(read_toml(user_file), str(user_file), values, sources, providers, notices)
     project_file = project / ".ebb" / "config.toml"
     _tighten(read_toml(project_file), str(project_file), values, sources, notices)
     for option in OPTIONS:
@@ -254,7 +347,7 @@ def load_config(
             values[option.key] = _parsed(option.parse, environment[option.environment], source, option.key)
             sources[option.key] = source
     for text in settings:
-        _merge(parse_setting(text), f"--config {text}", values, sources, providers)
+        _merge(parse_setting(text), f"--config {text}", values, sources, providers, notices)
     for key, value in flags.items():
         if key.startswith("permissions."):
             value = (*_rules(values[key]), *_rules(value))
@@ -267,7 +360,7 @@ def load_config(
         providers={name: ProviderConfig(**cast(dict[str, Any], table)) for name, table in providers.items()},
         sources=sources,
         notices=tuple(notices),
-        **cast(dict[str, Any], {key.rpartition(".")[2]: value for key, value in values.items()}),
+        **cast(dict[str, Any], {field_of(key): value for key, value in values.items()}),
     )
 
 
@@ -323,21 +416,34 @@ def _merge(
     values: dict[str, object],
     sources: dict[str, str],
     providers: dict[str, dict[str, object]],
+    notices: list[str],
 ) -> None:
     for section, table in tables.items():
         if section == "providers" and isinstance(table, dict):
             _merge_providers(table, source, sources, providers)
+    for setting in translate(_flat({name: table for name, table in tables.items() if name != "providers"})):
+        named = f"{source} ({setting.written})" if setting.written else source
+        if setting.without_effect:
+            notices.append(f"{named}: {setting.without_effect}")
             continue
-        for key, value in _flat(section, table):
-            option = _option(key, source)
-            values[key] = _parsed(option.parse, value, source, key)
-            sources[key] = source
+        option = _option(setting.key, source)
+        values[setting.key] = _parsed(option.parse, setting.value, source, setting.written or setting.key)
+        sources[setting.key] = named
+        if setting.key == "agent.compact_trigger":
+            values["agent.threshold_ratio"], sources["agent.threshold_ratio"] = None, "default"
+        if setting.key == "agent.threshold_ratio":
+            sources["agent.compact_trigger"] = f"{source} ({setting.written or 'threshold_ratio'})"
 
 
-def _flat(section: str, table: object) -> list[tuple[str, object]]:
-    if not isinstance(table, dict):
-        return [(section, table)]
-    return [(f"{section}.{key}", value) for key, value in table.items()]
+def _flat(tables: Mapping[str, object]) -> list[tuple[str, object]]:
+    """Keys with their table, and what they are set to."""
+    flat: list[tuple[str, object]] = []
+    for section, table in tables.items():
+        if isinstance(table, dict):
+            flat += [(f"{section}.{key}", value) for key, value in table.items()]
+        else:
+            flat.append((section, table))
+    return flat
 
 
 def _option(key: str, source: str) -> Option:
@@ -359,11 +465,16 @@ def _merge_providers(
         if not isinstance(table, dict):
             raise ConfigError(f"{source}: `providers.{name}` must be a table")
         merged = providers.setdefault(name, {})
-        for key, value in table.items():
+        for written, value in table.items():
+            key = snake_case(written)
             full = f"providers.{name}.{key}"
             if key == "models":
-                merged["models"] = cast(dict[str, object], merged.get("models", {})) | _models(value, source, full)
-            elif key in _PROVIDER_KEYS:
+                models = cast(dict[str, Mapping[str, object]], merged.setdefault("models", {}))
+                for model, facts in _models(value, source, full).items():
+                    models[model] = {**models.get(model, {}), **facts}
+                    sources.update({f"{full}.{model}.{fact}": source for fact in facts})
+                continue
+            if key in _PROVIDER_KEYS:
                 merged[key] = _parsed(_PROVIDER_KEYS[key], value, source, full)
             else:
                 allowed = ", ".join([*_PROVIDER_KEYS, "models"])
@@ -376,6 +487,7 @@ def _models(value: object, source: str, full: str) -> dict[str, dict[str, object
         raise ConfigError(f"{source}: `{full}` must hold one table a model")
     models = {}
     for model, table in value.items():
+        table = {snake_case(key): value for key, value in table.items()}
         unknown = set(table) - set(_MODEL_KEYS)
         if unknown:
             raise ConfigError(
@@ -388,14 +500,13 @@ def _models(value: object, source: str, full: str) -> dict[str, dict[str, object
 def _tighten(
     tables: Mapping[str, object], source: str, values: dict[str, object], sources: dict[str, str], notices: list[str]
 ) -> None:
-    for section, table in tables.items():
-        for key, value in _flat(section, table):
-            option = _BY_KEY.get(key)
-            if option is None or option.tightens is None:
-                notices.append(f"`{key}` in {source} was left out: a project may only tighten permissions")
-                continue
-            tightened = option.tightens(values[key], _parsed(option.parse, value, source, key))
-            if tightened == values[key]:
-                notices.append(f"`{key}` in {source} was left out: it would not tighten anything")
-                continue
-            values[key], sources[key] = tightened, source
+    for key, value in _flat(tables):
+        option = _BY_KEY.get(key)
+        if option is None or option.tightens is None:
+            notices.append(f"`{key}` in {source} was left out: a project may only tighten permissions")
+            continue
+        tightened = option.tightens(values[key], _parsed(option.parse, value, source, key))
+        if tightened == values[key]:
+            notices.append(f"`{key}` in {source} was left out: it would not tighten anything")
+            continue
+        values[key], sources[key] = tightened, source

@@ -120,6 +120,8 @@ class Usage:
     cache_write: int = 0
     output: int = 0
     """Everything the model produced, reasoning included."""
+    reasoning: int = 0
+    """Of `output`, the tokens of reasoning, where the provider says so."""
 
     @property
     def prompt(self) -> int:
@@ -135,6 +137,7 @@ class Usage:
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
             self.output + other.output,
+            self.reasoning + other.reasoning,
         )
 
 

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.context.budget import Window, measure
-from agent.context.estimate import estimate_text
+from agent.context.budget import Section, Window
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.select import ToolSpec, select_tools
 from agent.messages import Conversation, Usage
-from agent.providers.base import ModelFacts
+from agent.meter import Meter
 from agent.recorder import Asked, Rewrite
 
 
@@ -60,28 +59,36 @@ class Overview:
         return tuple(asked for epoch in self.epochs for asked in epoch.requests)
 
 
+SHOWN_ALWAYS = ("system", "instructions", "tools", "history")
+"""Components that are listed also where they take nothing."""
+
+
 def budget_by_component(
-    conversation: Conversation, instructions: Instructions, tools: Sequence[ToolSpec], window: Window, images: bool
+    conversation: Conversation,
+    instructions: Instructions,
+    tools: Sequence[ToolSpec],
+    window: Window,
+    images: bool,
+    meter: Meter,
 ) -> tuple[Number, ...]:
     """What the next request takes, each number with its source."""
     prompt = build_prompt(conversation, instructions, images=images)
-    budget = measure(prompt, conversation, select_tools(tools), window)
-    written = estimate_text(instructions.project)
-    history = "estimated" if conversation.anchor is None else "counted"
-    return (
-        Number("system", budget.system - written, "estimated"),
-        Number("instructions", written, "estimated"),
-        Number("tools", budget.tools, "estimated"),
-        Number("summary", budget.summary, "estimated"),
-        Number("history", budget.history, history),
+    sections: dict[Section, str] = {"instructions": instructions.project}
+    budget = meter.measure(prompt, conversation, select_tools(tools), window, sections)
+    counted = conversation.anchor is not None
+    return tuple(
+        Number(name, tokens, "counted" if counted and name == "history" else "estimated")
+        for name, tokens in budget.components.items()
+        if tokens or name in SHOWN_ALWAYS
     )
 
 
-def window_numbers(window: Window, facts: ModelFacts) -> tuple[Number, tuple[Number, ...]]:
+def window_numbers(window: Window) -> tuple[Number, tuple[Number, ...]]:
     """The window and what is kept free of it, each with its source."""
-    sources = dict(facts.sources)
-    size = Number("window", window.size, sources.get("context_window", "default"))
-    return size, (Number("output", window.output, "reserve"), Number("buffer", window.buffer, "reserve"))
+    size = Number("window", window.size, window.source("context_window"))
+    output = Number("output", window.output, window.source("max_output_tokens"))
+    buffer = Number("buffer", window.buffer, window.source("context_window_buffer_tokens"))
+    return size, (output, buffer)
 
 
 def epochs_of(requests: Sequence[Asked], rewrites: Sequence[Rewrite]) -> tuple[Epoch, ...]:

@@ -276,10 +276,13 @@ class Recorder:
             await self._write(rows)
             self._tell(f"the session's snapshot could not be written, so resuming it will take longer: {error}")
 
-    async def end_turn(self, model: str, mode: str) -> None:
-        """Everything so far survives a loss of power."""
+    async def end_turn(self, model: str, mode: str, learned: str | None = None) -> None:
+        """Everything so far survives a loss of power; `learned` is what is known of the model's tokens."""
         if self._is_new:
             return
+        if learned is not None:
+            with suppress(StoreFailed):  # it will be learned again; no turn fails for it
+                await self._thread.run(self._store.keep_calibration, model, learned)
         await self._write([])
         if (model, mode) != (self._row.model, self._row.mode):
             self._row = replace(self._row, model=model, mode=mode)

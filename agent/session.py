@@ -30,6 +30,7 @@ from agent.events import (
 from agent.execute import Gate, Hands
 from agent.interrupt import Interrupt
 from agent.messages import Conversation, Image, Note, Text, User
+from agent.meter import Meter
 from agent.permissions import Policy
 from agent.providers.base import Provider
 from agent.recorder import Recorder, Spent
@@ -67,6 +68,9 @@ class Parts:
     debug: Debug = field(default_factory=Debug)
     interactive: bool = True
     """Whether somebody is there to answer questions."""
+    meter: Meter = field(default_factory=Meter)
+    notices: tuple[str, ...] = ()
+    """What the user should know before the first turn."""
 
 
 class Session:
@@ -96,6 +100,7 @@ class Session:
         self._questions = itertools.count(1)
         self._is_behind = False
         self._busy = asyncio.Lock()
+        self._notices = parts.notices
         self._env = self._make_env()
         parts.recorder.attend(lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)))
 
@@ -117,6 +122,7 @@ class Session:
             tail_tokens=parts.tail_tokens,
             effort=parts.effort,
             debug=parts.debug,
+            meter=parts.meter,
         )
 
     @property
@@ -160,6 +166,7 @@ class Session:
 
     async def prepare(self) -> None:
         """Loads what the first turn needs, in the background of whatever the front end does meanwhile."""
+        self._parts.meter.prepare()
         await self._parts.provider.prepare()
 
     async def send(
@@ -190,12 +197,16 @@ class Session:
 
     async def _run_turn(self, said: User, env: Env) -> None:
         self._emit(TurnStarted(self.id, self.model, said.text))
+        for notice in self._notices:
+            self._emit(Noticed(notice))
+        self._notices = ()
         said = self._with_news(said)
         try:
             await self._catch_up()
             self._is_behind = True
             self._conversation, end, answer = await run_turn(said, self._conversation, env)
-            await self._parts.recorder.end_turn(self.model, self.mode)
+            self._parts.meter.end_turn(self._conversation)
+            await self._parts.recorder.end_turn(self.model, self.mode, self._parts.meter.encoded())
             self._is_behind = False
         except AgentError as error:
             if not isinstance(error, StoreFailed):
@@ -218,6 +229,7 @@ class Session:
         """After a turn that failed half-way, what is on disk is the conversation."""
         if self._is_behind:
             self._conversation, _ = await self._parts.recorder.load()
+            self._parts.meter.rewritten()
             self._is_behind = False
 
     async def compact(self, focus: str | None = None) -> CompactResult:

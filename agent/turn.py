@@ -2,11 +2,11 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from agent.compaction import Compacted, compact, compaction_note
-from agent.context.budget import measure
+from agent.context.budget import ContextBudget, Section
 from agent.context.offload import offload
 from agent.context.prompt import Instructions, Prompt, build_prompt
 from agent.context.select import ToolSpec, select_tools
@@ -17,6 +17,7 @@ from agent.events import Cause, ContextMeasured, Event, StepStarted, TurnEnd
 from agent.execute import Hands, run_calls
 from agent.interrupt import Interrupt
 from agent.messages import Assistant, Conversation, Note, ToolOutput, User
+from agent.meter import Meter
 from agent.providers.base import Provider, Reply, Request
 from agent.recorder import Recorder
 from agent.stream import stream_reply
@@ -50,6 +51,8 @@ class Env:
     tail_tokens: int = 8000
     effort: str | None = None
     debug: Debug = field(default_factory=Debug)
+    meter: Meter = field(default_factory=Meter)
+    """What is known of the size of requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +67,17 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
     calls are not run."""
     tools = select_tools(env.tools)
     prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
-    budget = measure(prompt, conversation, tools, env.provider.window)
+    budget = measure(prompt, conversation, tools, env)
     if budget.verdict != "fits":
         conversation = await make_room(conversation, env)
         prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
-        budget = measure(prompt, conversation, tools, env.provider.window)
+        budget = measure(prompt, conversation, tools, env)
     env.emit(ContextMeasured(budget.used, env.provider.window.size, env.provider.window.effective))
     if budget.verdict == "block" and not env.interrupt.requested():
         raise ContextExhausted(too_big(budget.used, env))
 
     reply = await stream_reply(env.provider, to_request(prompt, tools, env), env.interrupt, env.emit)
-    conversation = answered_by(reply, conversation)
+    conversation = env.meter.anchored(conversation, reply, budget, tools, env.emit)
     await env.recorder.replied(reply.message)
 
     outputs = not_run(reply) if last else await run_calls(reply.message.calls, env.hands)
@@ -88,6 +91,7 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
     """The conversation after the model has answered what the user said, how the turn ended, and the answer."""
     await env.recorder.said(said)
     conversation = conversation.plus(said)
+    env.meter.begin_turn(said)
     for number in itertools.count(1):
         if env.limits.cost is not None and env.spent() >= env.limits.cost:
             return conversation, "cost_limit", last_words(conversation)
@@ -100,6 +104,12 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
         if number == env.limits.steps:
             return conversation, "step_limit", step.reply.message.text
     raise AssertionError("the count never ends")
+
+
+def measure(prompt: Prompt, conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> ContextBudget:
+    """The budget of the next request, by component."""
+    sections: dict[Section, str] = {"instructions": env.instructions.project}
+    return env.meter.measure(prompt, conversation, tools, env.provider.window, sections)
 
 
 async def make_room(conversation: Conversation, env: Env) -> Conversation:
@@ -130,6 +140,7 @@ async def compact_now(conversation: Conversation, env: Env, cause: Cause, focus:
         conversation, request, env.provider, env.tail_tokens, env.interrupt, env.emit, cause, focus
     )
     if compacted.result.strategies:
+        env.meter.rewritten()
         await env.recorder.snapshot(compacted.conversation, User(()))
     return compacted
 
@@ -137,14 +148,6 @@ async def compact_now(conversation: Conversation, env: Env, cause: Cause, focus:
 def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request:
     """What is sent to the provider."""
     return Request(prompt.system, prompt.messages, tools, env.provider.window.output, env.recorder.session, env.effort)
-
-
-def answered_by(reply: Reply, conversation: Conversation) -> Conversation:
-    """The conversation with the reply, anchored at what the provider counted for both."""
-    conversation = conversation.plus(reply.message)
-    if reply.usage.prompt == 0:
-        return conversation
-    return replace(conversation, anchor=reply.usage, anchored=len(conversation.messages))
 
 
 def not_run(reply: Reply) -> tuple[ToolOutput, ...]:

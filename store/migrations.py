@@ -49,4 +49,8 @@ def _situation(db: sqlite3.Connection) -> None:
     db.execute("create index usage_by_session on usage (session, input, cache_read, cache_write, output, cost)")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_sessions, _situation)
+def _calibrations(db: sqlite3.Connection) -> None:
+    db.execute("create table calibrations (model text primary key, body text not null, updated real not null)")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_sessions, _calibrations, _situation)

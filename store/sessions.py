@@ -333,6 +333,19 @@ class SessionStore:
             ).fetchall()
         return tuple(FactRow(*row) for row in rows)
 
+    def calibration(self, model: str) -> str | None:
+        """What was kept for a model, of all sessions."""
+        with translated(self.path):
+            row = self._db.execute("select body from calibrations where model = ?", (model,)).fetchone()
+        return str(row[0]) if row else None
+
+    def keep_calibration(self, model: str, body: str) -> None:
+        with self._transaction():
+            self._db.execute(
+                "insert or replace into calibrations (model, body, updated) values (?, ?, ?)",
+                (model, body, time.time()),
+            )
+
     def delete(self, session: str) -> None:
         with self._transaction():
             self._db.execute("delete from sessions where id = ?", (session,))

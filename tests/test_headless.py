@@ -77,7 +77,7 @@ def test_json_prints_one_object(user: User) -> None:
             "session": session,
             "result": "Yes.",
             "stop_reason": "answered",
-            "usage": {**usage, "cost": 0.0},
+            "usage": {**usage, "reasoning": 0, "cost": 0.0},
             "steps": 1,
             "files_changed": [],
             "denied": [],

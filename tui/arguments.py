@@ -18,7 +18,7 @@ VERSION = "0.1.0"
 
 _TAKES_VALUE = {
     "-p", "--prompt", "--output-format", "--output-schema", "--max-turns", "--max-cost", "--permission-mode", "--allow",
-    "--deny", "-m", "--model", "-C", "--cd", "--config",
+    "--deny", "-m", "--model", "--context-window", "-C", "--cd", "--config",
 }  # fmt: skip
 
 
@@ -69,6 +69,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", "--model", metavar="PROVIDER/NAME", help="anthropic/…, openai/…, openai-chat/…, ollama/…")
+    parser.add_argument("--context-window", type=int, metavar="N", help="tokens of the model's window")
     parser.add_argument("-C", "--cd", metavar="DIR", default=".", help="work in this folder")
     parser.add_argument("--config", action="append", metavar="KEY=VALUE", default=[], help="set one configuration key")
     parser.add_argument("--debug", action="store_true", help="show where an error comes from")
@@ -111,6 +112,7 @@ def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
         key: value
         for key, value in (
             ("agent.model", options.model),
+            ("agent.context_window", options.context_window),
             ("agent.permission_mode", getattr(options, "permission_mode", None)),
             ("agent.max_turns", getattr(options, "max_turns", None)),
             ("agent.max_cost", getattr(options, "max_cost", None)),

@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from agent.config import OPTIONS
+from agent.config import OPTIONS, Config, field_of
 from agent.headless import print_json
 from agent.messages import Assistant, Message, User
 from agent.overview import Overview
+from agent.providers.registry import facts_for
+from agent.providers.setup import find_window, overrides
 from agent.recorder import encode_message
 from agent.session import SessionInfo
 from tui.arguments import add_common, open_sessions, read_settings
@@ -119,13 +121,12 @@ def _config(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     _, config = read_settings(options)
     rows = {
-        option.key: (getattr(config, option.key.rpartition(".")[2]), config.sources[option.key], option.help)
+        option.key: (getattr(config, field_of(option.key)), config.sources[option.key], option.help)
         for option in OPTIONS
     }
     for key in config.sources:
         if key not in rows:
-            _, name, field = key.split(".", 2)
-            rows[key] = (getattr(config.provider(name), field), config.sources[key], "")
+            rows[key] = (_provider_value(config, key), config.sources[key], "")
     if options.json:
         print(json.dumps({key: {"value": value, "source": source} for key, (value, source, _) in rows.items()}))
         return 0
@@ -134,7 +135,37 @@ def _config(arguments: Sequence[str]) -> int:
         print(f"{key} = {_toml(value)}    # {source}{'; ' + text if text else ''}")
     for notice in config.notices:
         print(f"# {notice}")
+    for line in _numbers(config):
+        print(f"# {line}")
     return 0
+
+
+def _provider_value(config: Config, key: str) -> object:
+    _, name, field = key.split(".", 2)
+    if not field.startswith("models."):
+        return getattr(config.provider(name), field)
+    model, _, fact = field.removeprefix("models.").rpartition(".")
+    return config.provider(name).models[model][fact]
+
+
+def _numbers(config: Config) -> list[str]:
+    """The window of the configured model with the source of each number, as far as it is known without asking it."""
+    name, _, model = (config.model or "").partition("/")
+    if name in ("", "scripted") or not model:
+        return []
+    facts = facts_for(name, model, overrides(config, config.provider(name), name, model))
+    window = find_window(facts, config)
+    values = {
+        "context_window": window.size,
+        "max_output_tokens": window.output,
+        "context_window_buffer_tokens": window.buffer,
+        "max_input_tokens": window.max_input,
+        "price_tier": window.price_tier,
+    }
+    lines = [f"{key} {values[key]:,} ({source})" for key, source in window.sources]
+    triggers = f"compact at {window.compact_trigger * window.effective:,.0f}"
+    triggers += f", no request above {window.hard_block * window.effective:,.0f}"
+    return [f"{config.model}: {', '.join(lines)}; usable {window.effective:,}; {triggers}", *window.notices]
 
 
 def _toml(value: object) -> str:

@@ -1,15 +1,20 @@
-"""How much of the window a request takes, and what follows from it. Pure; tokens everywhere."""
+"""How much of the window a request takes, by component, and what follows from it. Pure; tokens everywhere."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
-from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
-from agent.context.prompt import Prompt
-from agent.context.select import ToolSpec
-from agent.messages import Conversation
+from agent.context.estimate import Counts, Estimator
 
 Verdict = Literal["fits", "compact", "block"]
+
+BUFFER = 8192
+"""Kept free for errors of the estimate."""
+SMALL_BUFFER = 4096
+"""The same once the estimator has shown that its errors are small."""
+
+Section: TypeAlias = Literal["system", "instructions", "memories", "skills", "tools", "retain", "summary"]
+"""What stands before the history of a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,51 +23,159 @@ class Window:
 
     size: int
     output: int
-    """Reserved for the reply."""
-    buffer: int = 8192
+    """Reserved for the reply, reasoning included."""
+    buffer: int = BUFFER
     """Reserved for errors of the estimate."""
     compact_trigger: float = 0.95
     hard_block: float = 0.98
+    max_input: int | None = None
+    """The most a request may hold, where that is less than the window."""
+    price_tier: int | None = None
+    """The longest request at the usual price, where longer ones cost more."""
+    sources: tuple[tuple[str, str], ...] = ()
+    """Pairs of a number's name and where it came from."""
+    notices: tuple[str, ...] = ()
+    """What the user should know about these numbers."""
 
     @property
     def effective(self) -> int:
-        """What a request may take. In a window too small for its reserves, a quarter of it."""
-        return max(self.size - self.output - self.buffer, self.size // 4)
+        """What a request may take: both reserves are always subtracted."""
+        limits = [limit for limit in (self.size, self.max_input, self.price_tier) if limit is not None]
+        return max(min(limits) - self.output - self.buffer, 0)
+
+    def source(self, name: str) -> str:
+        return dict(self.sources).get(name, "default")
+
+
+def after_overflow(window: Window, sent: int, most: int | None = None) -> Window:
+    """The window that an overflow has shown: the maximum that the provider named, or nine tenths of what was sent where
+    it named none that is below that. It only ever shrinks, and both reserves shrink with it."""
+    limit = most if most is not None and 0 < most < sent else sent * 9 // 10
+    size = max(min(window.size, limit), 1)
+    sources = tuple((name, "overflow" if name == "context_window" else source) for name, source in window.sources)
+    if "context_window" not in dict(sources):
+        sources += (("context_window", "overflow"),)
+    output, buffer = fitting_reserves(size, window.output, window.buffer)
+    return replace(window, size=size, output=output, buffer=buffer, sources=sources)
+
+
+def fitting_reserves(limit: int, output: int, buffer: int) -> tuple[int, int]:
+    """The reserves, made smaller in equal measure where they would leave less than a quarter to the request."""
+    room = limit - limit // 4
+    if output + buffer <= room:
+        return output, buffer
+    share = room / (output + buffer)
+    return max(int(output * share), 1), int(buffer * share)
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class ContextBudget:
     """The tokens of the next request by component, against the window they must fit into."""
 
     window: Window
-    system: int
-    tools: int
-    summary: int
-    history: int
+    system: int = 0
+    instructions: int = 0
+    """The project's and the user's AGENT.md."""
+    memories: int = 0
+    skills: int = 0
+    tools: int = 0
+    retain: int = 0
+    summary: int = 0
+    history: int = 0
+    """Messages that a provider has counted, or that were sent before."""
+    pending: int = 0
+    """Messages since: estimated."""
+
+    @property
+    def components(self) -> dict[str, int]:
+        """Tokens by component; together they are `used`."""
+        return {
+            "system": self.system,
+            "instructions": self.instructions,
+            "memories": self.memories,
+            "skills": self.skills,
+            "tools": self.tools,
+            "retain": self.retain,
+            "summary": self.summary,
+            "history": self.history,
+            "pending": self.pending,
+        }
+
+    @property
+    def effective_window(self) -> int:
+        return self.window.effective
+
+    @property
+    def output_reserve(self) -> int:
+        return self.window.output
+
+    @property
+    def buffer(self) -> int:
+        return self.window.buffer
 
     @property
     def used(self) -> int:
-        return self.system + self.tools + self.summary + self.history
+        return (
+            self.system + self.instructions + self.memories + self.skills + self.tools + self.retain + self.summary
+            + self.history + self.pending
+        )  # fmt: skip
 
     @property
     def remaining(self) -> int:
-        return self.window.effective - self.used
+        """What is left of the effective window; below zero when it is exceeded."""
+        return self.effective_window - self.used
+
+    @property
+    def used_percentage(self) -> float:
+        """A share: 1.0 when the effective window is full, more when it is exceeded."""
+        return self.used / max(self.effective_window, 1)
+
+    @property
+    def should_compact(self) -> bool:
+        return self.used > self.window.compact_trigger * self.effective_window
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether no request may be sent before there is more room."""
+        return self.used > self.window.hard_block * self.effective_window
+
+    @property
+    def exceeds_budget(self) -> bool:
+        return self.used > self.effective_window
 
     @property
     def verdict(self) -> Verdict:
-        if self.used > self.window.hard_block * self.window.effective:
+        if self.is_blocked:
             return "block"
-        if self.used > self.window.compact_trigger * self.window.effective:
-            return "compact"
-        return "fits"
+        return "compact" if self.should_compact else "fits"
 
 
-def measure(prompt: Prompt, conversation: Conversation, tools: Sequence[ToolSpec], window: Window) -> Budget:
-    """The budget of the next request. What a provider has counted is taken as counted; the rest is estimated."""
-    system, schemas = estimate_text(prompt.system), estimate_tools(tools)
-    summary = estimate_text(conversation.summary)
-    if conversation.anchor is None:
-        return Budget(window, system, schemas, summary, estimate_messages(conversation.messages))
-    unseen = estimate_messages(conversation.messages[conversation.anchored :])
-    history = max(conversation.anchor.total - system - schemas - summary, 0) + unseen
-    return Budget(window, system, schemas, summary, history)
+def measure(
+    sections: Mapping[Section, Counts],
+    seen: Counts,
+    unseen: Counts,
+    counted: int | None,
+    window: Window,
+    estimator: Estimator,
+    schema: int | None = None,
+) -> ContextBudget:
+    """The budget of the next request. `counted` is what the provider has counted of the sections and of the messages
+    `seen`; None when it has counted nothing yet. `schema` is what is known of the tool definitions from an earlier
+    request. What was counted is taken as counted, and the history is what the sections leave of it."""
+    sizes = {name: estimator.tokens(count) for name, count in sections.items()}
+    if schema is not None and "tools" in sizes:
+        sizes["tools"] = schema
+    if counted is None:
+        history = estimator.tokens(seen)
+    else:
+        sizes = _within(sizes, counted)
+        history = counted - sum(sizes.values())
+    return ContextBudget(window, **sizes, history=history, pending=estimator.tokens(unseen))
+
+
+def _within(sizes: dict[Section, int], counted: int) -> dict[Section, int]:
+    """The sizes, made smaller in equal measure where together they exceed what was counted."""
+    whole = sum(sizes.values())
+    if whole <= counted:
+        return sizes
+    return {name: size * counted // whole for name, size in sizes.items()}

@@ -1,35 +1,231 @@
-"""How many tokens a text will take, before a provider has counted it. Pure; knows characters, not models.
+"""How many tokens a text will take, before a provider has counted it. Pure; knows characters and weights, no model.
 
-Weights by class of byte, as measured over source code, prose and tool output with current tokenizers: 0.33 token for an
-ASCII letter or blank, 0.6 for an ASCII digit, newline or sign, 1.5 for any other character, 12 for each message.
+A text is counted by class of byte (or by a tokenizer, where one is at hand), and an `Estimator` weighs the counts. Its
+weights begin as measured over source code, prose and tool output with current tokenizers: 0.33 token for an ASCII
+letter or blank, 0.6 for an ASCII digit, newline or sign, 1.5 for any other character, 12 for each message. Every usage
+that a provider reports moves them (`learn`).
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
+from agent.context.images import ImageRule, image_tokens
 from agent.context.select import ToolSpec
-from agent.messages import Image, Message, Note, Opaque, Reasoning, Text, ToolCall, ToolOutput
+from agent.messages import Image, Message, Note, Opaque, Reasoning, Text, ToolCall, ToolOutput, User
 
 LETTER, SIGN, OTHER, MESSAGE = 0.33, 0.6, 1.5, 12
-IMAGE = 1600
-"""Tokens of one image: what Anthropic counts for the largest it does not scale down (width x height / 750)."""
 
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \t"
+_NOT_ASCII = bytes(range(128, 256))
+
+Vector = tuple[float, ...]
+
+WEIGHTS: Vector = (LETTER, SIGN, OTHER, 1.0, MESSAGE, 0.0)
+"""What a letter, a sign, another character, a tokenizer's token, an item and a reply that goes back count for, before
+anything is learned."""
+_LOWEST: Vector = (0.1, 0.15, 0.3, 0.4, 0.0, -100.0)
+_HIGHEST: Vector = (1.2, 1.8, 4.5, 3.0, 80.0, 100.0)
+_SPREAD: Vector = (0.15, 0.3, 0.6, 0.15, 10.0, 15.0)
+"""How far the true weight of each may be from the first guess, apart from what all kinds of text share."""
+_SHARED = 0.4
+"""How far all kinds of text together may be from the first guess, as a share: a tokenizer is coarse or fine for all."""
+_TEXT = 4
+"""How many of the weights are for text."""
+_FADING = 0.001
+"""How much of what is known of the weights is forgotten with each request."""
+
+SAMPLES = 100
+"""How many errors an estimator remembers."""
+LARGE = 40_000
+"""Errors are shares of a request of at least this size: only near the end of a window do they matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What is in a text or in messages, by kind; what it is worth in tokens, an `Estimator` says."""
+
+    letters: int = 0
+    signs: int = 0
+    others: int = 0
+    tokens: float = 0.0
+    """What a tokenizer counted, of text that is then in none of the classes above."""
+    items: int = 0
+    """Messages, and outputs beyond the first of a message."""
+    replies: int = 0
+    """Replies of the model that go back to it for the first time: their size was reported, their frame was not."""
+    exact: int = 0
+    """Tokens that are known by a rule: images."""
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            self.letters + other.letters,
+            self.signs + other.signs,
+            self.others + other.others,
+            self.tokens + other.tokens,
+            self.items + other.items,
+            self.replies + other.replies,
+            self.exact + other.exact,
+        )
+
+    @property
+    def vector(self) -> Vector:
+        return (self.letters, self.signs, self.others, self.tokens, self.items, self.replies)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruler:
+    """How texts and images are counted, for one model."""
+
+    tokenize: Callable[[str], float] | None = None
+    """A tokenizer's count of a text. None: by class of byte."""
+    images: ImageRule = "area"
+
+
+BYTES = Ruler()
+
+
+def count_text(text: str, ruler: Ruler = BYTES) -> Counts:
+    if ruler.tokenize is not None:
+        return Counts(tokens=ruler.tokenize(text))
+    if text.isascii():
+        raw, others = text.encode("ascii"), 0
+    else:
+        raw = text.encode("utf-8", "surrogatepass").translate(None, _NOT_ASCII)
+        others = len(text) - len(raw)
+    signs = len(raw.translate(None, _LETTERS))
+    return Counts(len(raw) - signs, signs, others)
+
+
+def count_message(message: Message, ruler: Ruler = BYTES) -> Counts:
+    extra = max(len(message.outputs) - 1, 0) if isinstance(message, User) else 0
+    return total((Counts(items=1 + extra), *(_part(part, ruler) for part in message.parts)))
+
+
+def count_messages(messages: Iterable[Message], ruler: Ruler = BYTES) -> Counts:
+    return total(count_message(message, ruler) for message in messages)
+
+
+def count_tools(specs: Iterable[ToolSpec], ruler: Ruler = BYTES) -> Counts:
+    """What the tool definitions of a request hold."""
+    return total(count_text(_json([spec.name, spec.description, spec.schema]), ruler) for spec in specs)
+
+
+def total(counts: Iterable[Counts]) -> Counts:
+    whole = Counts()
+    for count in counts:
+        whole += count
+    return whole
+
+
+def _part(part: Text | Note | Image | ToolOutput | Reasoning | ToolCall | Opaque, ruler: Ruler) -> Counts:
+    match part:
+        case Text(text=text) | Note(text=text):
+            return count_text(text, ruler)
+        case Image():
+            return Counts(exact=image_tokens(part, ruler.images))
+        case ToolOutput(text=text, images=images):
+            return count_text(text, ruler) + Counts(exact=sum(image_tokens(image, ruler.images) for image in images))
+        case Reasoning(native=native) | Opaque(native=native):
+            return count_text(_json(native), ruler)
+        case ToolCall(name=name, arguments=arguments, source=source):
+            return count_text(name, ruler) + count_text(source or _json(arguments), ruler)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _first_doubt() -> tuple[Vector, ...]:
+    shared = [_SHARED * weight if index < _TEXT else 0.0 for index, weight in enumerate(WEIGHTS)]
+    return tuple(
+        tuple(a * b + (_SPREAD[i] ** 2 if i == j else 0.0) for j, b in enumerate(shared)) for i, a in enumerate(shared)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    """The weights of one model, what is not yet known of them, and how well they have done."""
+
+    weights: Vector = WEIGHTS
+    doubt: tuple[Vector, ...] = _first_doubt()
+    """The covariance of the weights: large where the samples have said little."""
+    samples: int = 0
+    errors: Vector = ()
+    """The last errors, as shares of the request."""
+
+    def tokens(self, counts: Counts) -> int:
+        """Estimated tokens, rounded up."""
+        found = sum(weight * count for weight, count in zip(self.weights, counts.vector, strict=True))
+        return counts.exact - int(-max(found, 0.0) // 1)
+
+    @property
+    def error(self) -> float | None:
+        """The 95th percentile of the errors as a share of the request, once there are 20."""
+        if len(self.errors) < 20:
+            return None
+        ordered = sorted(self.errors)
+        return ordered[-(-95 * len(ordered) // 100) - 1]
+
+    @property
+    def is_precise(self) -> bool:
+        """Whether less needs to be kept free for errors of the estimate."""
+        return self.error is not None and self.error < 0.01
+
+
+def learn(estimator: Estimator, counts: Counts, reported: int, request: int, *, whole: bool = False) -> Estimator:
+    """The estimator after a provider has reported what the counted text took, in a request of so many tokens.
+
+    Least squares with a memory that fades: each sample moves the weights it can tell apart, the more the less was known
+    of them. `whole`: the sample is an entire request, whose tool definitions take more than their text. A report that
+    no text can explain teaches nothing.
+    """
+    expected, found = estimator.tokens(counts), reported - counts.exact
+    if reported <= 0 or found <= 0 or not is_plausible(reported, expected):
+        return estimator
+    estimate = max(expected - counts.exact, 1)
+    noise = (0.15 * found) ** 2 if whole else (0.03 * estimate) ** 2 + 3.0**2
+    values = counts.vector
+    doubt = [
+        [entry + _FADING * (first - entry) for entry, first in zip(row, first_row, strict=True)]
+        for row, first_row in zip(estimator.doubt, _FIRST.doubt, strict=True)
+    ]
+    effect = [sum(entry * value for entry, value in zip(row, values, strict=True)) for row in doubt]
+    unsure = sum(value * reach for value, reach in zip(values, effect, strict=True))
+    miss = found - sum(weight * value for weight, value in zip(estimator.weights, values, strict=True))
+    # A miss beyond three standard deviations is more likely a strange text than a wrong weight: it counts for less.
+    spread = unsure + max(noise, miss * miss / 9 - unsure)
+    gain = [reach / spread for reach in effect]
+    weights = tuple(
+        min(max(weight + g * miss, low), high)
+        for weight, g, low, high in zip(estimator.weights, gain, _LOWEST, _HIGHEST, strict=True)
+    )
+    left = tuple(
+        tuple(entry - g * reach for entry, reach in zip(row, effect, strict=True))
+        for row, g in zip(doubt, gain, strict=True)
+    )
+    errors = estimator.errors
+    if not whole or request >= LARGE:
+        errors = (*errors, abs(reported - expected) / max(request, LARGE))[-SAMPLES:]
+    return Estimator(weights, left, estimator.samples + 1, errors)
+
+
+def is_plausible(reported: int, expected: int) -> bool:
+    """Whether a reported number can be meant: within ten times what was expected, give or take 200."""
+    return expected / 10 - 200 <= reported <= 10 * expected + 200
+
+
+_FIRST = Estimator()
 
 
 def estimate_text(text: str) -> int:
-    """Estimated tokens of a text, rounded up; 0 for an empty one."""
-    raw = text.encode("utf-8", "surrogatepass")
-    ascii_only = raw.translate(None, bytes(range(128, 256)))
-    letters = len(ascii_only) - len(ascii_only.translate(None, _LETTERS))
-    signs = len(ascii_only) - letters
-    others = len(text) - len(ascii_only)
-    return -int(-(letters * LETTER + signs * SIGN + others * OTHER) // 1)
+    """Estimated tokens of a text for a model of which nothing was learned, rounded up; 0 for an empty one."""
+    return _FIRST.tokens(count_text(text))
 
 
 def estimate_message(message: Message) -> int:
     """Estimated tokens of a message with all its parts."""
-    return MESSAGE + sum(_part(part) for part in message.parts)
+    return _FIRST.tokens(count_message(message))
 
 
 def estimate_messages(messages: Sequence[Message]) -> int:
@@ -38,18 +234,9 @@ def estimate_messages(messages: Sequence[Message]) -> int:
 
 def estimate_tools(specs: Sequence[ToolSpec]) -> int:
     """Estimated tokens of the tool definitions of a request."""
-    return sum(estimate_text(json.dumps([spec.name, spec.description, spec.schema])) for spec in specs)
+    return sum(_FIRST.tokens(count_tools([spec])) for spec in specs)
 
 
-def _part(part: Text | Note | Image | ToolOutput | Reasoning | ToolCall | Opaque) -> int:
-    match part:
-        case Text(text=text) | Note(text=text):
-            return estimate_text(text)
-        case Image():
-            return IMAGE
-        case ToolOutput(text=text, images=images):
-            return estimate_text(text) + IMAGE * len(images)
-        case Reasoning(native=native) | Opaque(native=native):
-            return estimate_text(json.dumps(native))
-        case ToolCall(name=name, arguments=arguments, source=source):
-            return estimate_text(name) + estimate_text(source or json.dumps(arguments))
+def chars_estimate(text: str, per_token: float = 4.0) -> int:
+    """The plain rule of a number of characters a token, rounded up."""
+    return -int(-len(text) // per_token)

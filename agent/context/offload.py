@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent.context.budget import Budget
+from agent.context.budget import ContextBudget
 from agent.context.estimate import estimate_text
 from agent.messages import ToolOutput
 
@@ -11,7 +11,7 @@ SHARE = 0.5
 """Of the room that is left, what the outputs of one step may take together."""
 
 
-def offload(outputs: Sequence[ToolOutput], budget: Budget) -> tuple[ToolOutput, ...]:
+def offload(outputs: Sequence[ToolOutput], budget: ContextBudget) -> tuple[ToolOutput, ...]:
     """The outputs as they are shown. They stay whole unless together they would take more than half of the room left in
     the window; then each of them is cut in its middle to an equal part of that half."""
     room = int(max(budget.remaining, 0) * SHARE)

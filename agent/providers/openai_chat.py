@@ -286,4 +286,5 @@ def read_usage(usage: Json) -> Usage:
     details = usage.get("prompt_tokens_details") or {}
     read, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
     fresh = max(count(usage.get("prompt_tokens")) - read - written, 0)
-    return Usage(fresh, read, written, count(usage.get("completion_tokens")))
+    thought = count((usage.get("completion_tokens_details") or {}).get("reasoning_tokens"))
+    return Usage(fresh, read, written, count(usage.get("completion_tokens")), thought)

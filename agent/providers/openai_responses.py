@@ -272,4 +272,5 @@ def read_usage(usage: Json) -> Usage:
     details = usage.get("input_tokens_details") or {}
     read, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
     fresh = max(count(usage.get("input_tokens")) - read - written, 0)
-    return Usage(fresh, read, written, count(usage.get("output_tokens")))
+    thought = count((usage.get("output_tokens_details") or {}).get("reasoning_tokens"))
+    return Usage(fresh, read, written, count(usage.get("output_tokens")), thought)

@@ -123,6 +123,8 @@ class Scripted:
 
     script: Script
     name: str = "script"
+    limits: Window | None = None
+    """The window to work in, when it is not as the script says."""
     requests: list[Request] = field(default_factory=list)
     _left: list[ScriptedReply] = field(init=False)
     _calls_made: int = field(init=False, default=0)
@@ -144,10 +146,13 @@ class Scripted:
             self.script.max_output_tokens,
             prices=Prices(0.0, 0.0, 0.0, 0.0),
             images=True,
+            sources=(("context_window", "script"), ("max_output_tokens", "script"), ("prices", "script")),
         )
 
     @property
     def window(self) -> Window:
+        if self.limits is not None:
+            return self.limits
         size = self.script.context_window
         return Window(size, min(self.script.max_output_tokens, size // 4), min(8192, size // 8))
 

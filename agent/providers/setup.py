@@ -2,16 +2,20 @@
 adapter and makes no connection."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from agent.config import Config, ProviderConfig
-from agent.context.budget import Window
+from agent.context.budget import BUFFER, SMALL_BUFFER, Window, fitting_reserves
 from agent.errors import AuthFailed, ConfigError, UsageError
 from agent.providers.base import Endpoint, ModelFacts
 
 OUTPUT_TOKENS = 16_384
 """Reserved for a reply, when the model can write as much."""
+
+_COMMAND_LINE = ("command line", "--config")
 
 _BASE_URLS = {
     "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
@@ -35,27 +39,108 @@ def first_choice(environment: Mapping[str, str]) -> str:
     )
 
 
-def overrides(config: Config, settings: ProviderConfig, model: str) -> dict[str, object]:
-    """What the configuration knows better than the registry: flag first, then the model, the provider, `[agent]`."""
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A number or name that somebody set for a model, and where."""
+
+    value: Any
+    source: str
+
+
+def find_setting(config: Config, provider: str, model: str, key: str) -> Setting | None:
+    """What is set for a model: on the command line, for the model, for its provider, in `[agent]`; None when nobody
+    has set it. What the command line says wins over all files."""
+    settings, name = config.provider(provider), f"agent.{key}"
+    places = [
+        (settings.models.get(model, {}).get(key), f"providers.{provider}.models.{model}.{key}"),
+        (getattr(settings, key, None), f"providers.{provider}.{key}"),
+        (getattr(config, key, None), name),
+    ]
+    if config.sources.get(name) == "command line":
+        places.reverse()
+    found = [
+        Setting(value, config.sources[place] if place == name else f"{place} in {config.sources[place]}")
+        for value, place in places
+        if value is not None
+    ]
+    said = [setting for setting in found if any(word in setting.source for word in _COMMAND_LINE)]
+    return next(iter([*said, *found]), None)
+
+
+def overrides(config: Config, settings: ProviderConfig, provider: str, model: str) -> dict[str, object]:
+    """What the configuration knows better than the registry."""
     chosen = dict(settings.models.get(model, {}))
-    for window in (settings.context_window, config.context_window):
-        if window is not None:
-            chosen.setdefault("context_window", window)
-    if config.sources["agent.context_window"] == "command line":
-        chosen["context_window"] = config.context_window
+    window = find_setting(config, provider, model, "context_window")
+    if window is not None:
+        chosen["context_window"] = window.value
     return chosen
 
 
-def find_window(facts: ModelFacts, config: Config) -> Window:
-    """The window that a session works in, with its reserves. In a small window the reserves shrink with it."""
-    size = facts.context_window
-    output = config.max_output_tokens or min(facts.max_output_tokens, OUTPUT_TOKENS, size // 4)
-    output = min(output, facts.max_output_tokens)
-    if facts.max_input_tokens is not None:
-        # Some windows are larger than what a request may put into them.
-        size = min(size, facts.max_input_tokens + output)
-    buffer = min(config.context_window_buffer_tokens, size // 8)
-    return Window(size, output, buffer, config.compact_trigger, config.hard_block)
+def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) -> Window:
+    """The window that a session works in, with its reserves and the source of each number. `is_precise`: the estimates
+    for this model have been good, so that less is kept free for their errors."""
+    known = dict(facts.sources)
+    size = _sized(facts, config)
+    longest = find_setting(config, facts.provider, facts.name, "max_output_tokens")
+    output = (
+        Setting(min(facts.max_output_tokens, OUTPUT_TOKENS, size.value // 4), known.get("max_output_tokens", "default"))
+        if longest is None
+        else Setting(min(longest.value, facts.max_output_tokens), longest.source)
+        if known.get("max_output_tokens") in ("registry", "live")
+        else longest
+    )
+    buffer = find_setting(config, facts.provider, facts.name, "context_window_buffer_tokens") or Setting(
+        min(SMALL_BUFFER if is_precise else BUFFER, size.value // 8), "learned" if is_precise else "default"
+    )
+    # Who sets a window has chosen to pay for it; otherwise a request stays where tokens have their usual price.
+    tier = facts.prices.long_above if facts.prices and size.source in ("registry", "live", "default") else None
+    window = Window(
+        size.value, output.value, buffer.value, max_input=facts.max_input_tokens, price_tier=tier,
+        sources=(("context_window", size.source),),
+    )  # fmt: skip
+    limit = min(n for n in (window.size, window.max_input, window.price_tier) if n is not None)
+    reserves = fitting_reserves(limit, output.value, buffer.value)
+    shrunk = "" if reserves == (output.value, buffer.value) else ", less in a small window"
+    sources = (
+        ("context_window", size.source),
+        ("max_output_tokens", output.source + shrunk),
+        ("context_window_buffer_tokens", buffer.source + shrunk),
+        *((("max_input_tokens", known.get("max_input_tokens", "registry")),) if facts.max_input_tokens else ()),
+        *((("price_tier", known.get("prices", "registry")),) if tier else ()),
+    )
+    window = replace(window, output=reserves[0], buffer=reserves[1], sources=sources)
+    notices = tuple(_notices(facts, size, (longest,), bool(shrunk)))
+    return replace(window, **_triggers(window, config), notices=notices)
+
+
+def _sized(facts: ModelFacts, config: Config) -> Setting:
+    """The window's size. What somebody set is never raised by what the server says, but it may be lowered."""
+    source = dict(facts.sources).get("context_window", "default")
+    chosen = find_setting(config, facts.provider, facts.name, "context_window")
+    if chosen is None:
+        return Setting(facts.context_window, source)
+    if source == "live" and facts.context_window < chosen.value:
+        return Setting(facts.context_window, "live")
+    return chosen
+
+
+def _triggers(window: Window, config: Config) -> dict[str, Any]:
+    """The two shares of the usable window. A share of the whole window is converted, and never lies above the block."""
+    if config.threshold_ratio is None:
+        return {"compact_trigger": config.compact_trigger, "hard_block": config.hard_block}
+    share = config.threshold_ratio * window.size / max(window.effective, 1)
+    return {"compact_trigger": min(share, config.hard_block), "hard_block": config.hard_block}
+
+
+def _notices(facts: ModelFacts, size: Setting, outputs: tuple[Setting | None, ...], shrunk: bool) -> Iterator[str]:
+    if size.source == "default" and facts.provider != "ollama":
+        yield (
+            f"nothing is known of `{facts.id}`: its window is taken to be {size.value:,} tokens, its replies to be at "
+            f"most {facts.max_output_tokens:,}, and its price is not known; set `context_window`, `max_output_tokens` "
+            f'and `prices` in `[providers.{facts.provider}.models."{facts.name}"]`'
+        )
+    if shrunk and any(outputs):
+        yield f"the window of `{facts.id}` is too small for the reserves that are set: they were made smaller to fit it"
 
 
 def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:

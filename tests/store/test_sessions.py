@@ -239,3 +239,15 @@ def test_facts_and_rewrites_are_written_with_the_rest(path: Path) -> None:
     store.delete(ROW.id)
     assert (store.situation(ROW.id), store.rewrites(ROW.id)) == ((), ())
     store.close()
+
+
+def test_what_is_kept_for_a_model_is_there_for_every_session(path: Path) -> None:
+    store = SessionStore(path)
+    assert store.calibration("p/m") is None
+    store.keep_calibration("p/m", "first")
+    store.keep_calibration("p/m", "second")
+    store.keep_calibration("p/n", "other")
+    store.close()
+    again = SessionStore(path)
+    assert [again.calibration(model) for model in ("p/m", "p/n", "p/o")] == ["second", "other", None]
+    again.close()

@@ -1,15 +1,18 @@
 """Addresses, keys and windows, from configurations as users write them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.config import Config, load_config
-from agent.context.budget import Window
 from agent.errors import AuthFailed, ConfigError, UsageError
-from agent.providers.base import Endpoint, ModelFacts
+from agent.providers.base import Endpoint, ModelFacts, Prices
+from agent.providers.registry import facts_for, with_live
 from agent.providers.setup import find_endpoint, find_window, first_choice, overrides
+
+BUFFER_KEY = "context_window_buffer_tokens"
 
 
 def configured(folder: Path, *settings: str, flags: Mapping[str, object] | None = None) -> Config:
@@ -66,7 +69,7 @@ def test_the_flag_wins_over_the_model_s_window_and_that_over_the_provider_s(tmp_
 
     def window(*settings: str, flags: Mapping[str, object] | None = None) -> object:
         config = configured(tmp_path, *settings, flags=flags)
-        return overrides(config, config.provider("ollama"), "a/b").get("context_window")
+        return overrides(config, config.provider("ollama"), "ollama", "a/b").get("context_window")
 
     assert window() is None
     assert window(general) == 3000
@@ -75,18 +78,107 @@ def test_the_flag_wins_over_the_model_s_window_and_that_over_the_provider_s(tmp_
     assert window(of_model, flags={"agent.context_window": 9}) == 9
 
 
+KNOWN = (("context_window", "registry"), ("max_output_tokens", "registry"))
+SONNET = ModelFacts("anthropic", "m", 200_000, 64_000, sources=KNOWN)
+TIERED = replace(SONNET, context_window=1_000_000, prices=Prices(1, 2, 0.1, 1.25, long_above=100_000))
+
+
 @pytest.mark.parametrize(
-    ("facts", "expected"),
+    ("facts", "numbers", "effective"),
     [
-        (ModelFacts("p", "m", 200_000, 64_000), Window(200_000, 16_384, 8192)),
-        (ModelFacts("p", "m", 200_000, 4096), Window(200_000, 4096, 8192)),
-        (ModelFacts("p", "m", 8192, 8192), Window(8192, 2048, 1024)),
-        (ModelFacts("p", "m", 400_000, 128_000, 272_000), Window(288_384, 16_384, 8192)),
-        (ModelFacts("p", "m", 400_000, 128_000, 399_000), Window(400_000, 16_384, 8192)),
+        (SONNET, (200_000, 16_384, 8192), 175_424),
+        (replace(SONNET, max_output_tokens=4096), (200_000, 4096, 8192), 187_712),
+        (replace(SONNET, context_window=8192, max_output_tokens=8192), (8192, 2048, 1024), 5120),
+        (replace(SONNET, context_window=400_000, max_input_tokens=272_000), (400_000, 16_384, 8192), 247_424),
+        (replace(SONNET, context_window=400_000, max_input_tokens=500_000), (400_000, 16_384, 8192), 375_424),
+        (TIERED, (1_000_000, 16_384, 8192), 75_424),
     ],
 )
-def test_the_window_and_its_reserves_follow_what_is_known(facts: ModelFacts, expected: Window, tmp_path: Path) -> None:
-    assert find_window(facts, configured(tmp_path)) == expected
+def test_the_window_and_its_reserves_follow_what_is_known(
+    facts: ModelFacts, numbers: tuple[int, int, int], effective: int, tmp_path: Path
+) -> None:
+    window = find_window(facts, configured(tmp_path))
+    assert ((window.size, window.output, window.buffer), window.effective) == (numbers, effective)
+    assert window.notices == ()
+
+
+OF_MODEL = 'providers.anthropic.models."m".{}=1000{}'
+OF_PROVIDER, OF_AGENT = "providers.anthropic.{}=2000{}", "agent.{}=3000{}"
+
+
+@pytest.mark.parametrize(("key", "zeros"), [("context_window", "00"), ("max_output_tokens", ""), (BUFFER_KEY, "")])
+@pytest.mark.parametrize(
+    ("settings", "flag", "value", "source"),
+    [
+        ((OF_MODEL, OF_PROVIDER, OF_AGENT), 4000, 4000, "command line"),
+        ((OF_MODEL, OF_PROVIDER, OF_AGENT), None, 1000, "providers.anthropic.models.m."),
+        ((OF_PROVIDER, OF_AGENT), None, 2000, "providers.anthropic."),
+        ((OF_AGENT,), None, 3000, "config.toml"),
+        ((), None, None, None),
+    ],
+)
+def test_each_number_comes_from_the_nearest_place_that_sets_it(
+    key: str, zeros: str, settings: tuple[str, ...], flag: int | None, value: int | None, source: str | None,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text("\n".join(line.format(key, zeros) for line in settings))
+    flags = {} if flag is None else {f"agent.{key}": int(f"{flag}{zeros}")}
+    window = find_window(SONNET, configured(tmp_path, flags=flags))
+    found = {"context_window": window.size, "max_output_tokens": window.output, BUFFER_KEY: window.buffer}[key]
+    if value is None or source is None:
+        usual = {"context_window": (200_000, "registry"), "max_output_tokens": (16_384, "registry")}
+        assert (found, window.source(key)) == usual.get(key, (8192, "default"))
+    else:
+        assert found == int(f"{value}{zeros}")
+        assert source in window.source(key)
+
+
+def test_the_command_line_wins_over_all_files(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text(OF_MODEL.format("context_window", "00"))
+    window = find_window(SONNET, configured(tmp_path, "agent.context_window=50000"))
+    assert (window.size, window.source("context_window")) == (50_000, "--config agent.context_window=50000")
+
+
+def test_a_live_fact_lowers_what_is_set_and_never_raises_it(tmp_path: Path) -> None:
+    config = configured(tmp_path, "agent.context_window=50000")
+    facts = facts_for("ollama", "m", overrides(config, config.provider("ollama"), "ollama", "m"))
+    longer, shorter = with_live(facts, 131_072, None), with_live(facts, 20_000, None)
+    assert [(w.size, w.source("context_window")) for w in (find_window(f, config) for f in (longer, shorter))] == [
+        (50_000, "--config agent.context_window=50000"),
+        (20_000, "live"),
+    ]
+
+
+def test_an_unknown_model_gets_the_usual_window_and_one_warning(tmp_path: Path) -> None:
+    window = find_window(facts_for("openai-chat", "mine"), configured(tmp_path))
+    assert (window.size, window.output, window.source("context_window")) == (131_072, 8192, "default")
+    assert ["nothing is known of `openai-chat/mine`" in notice for notice in window.notices] == [True]
+
+
+def test_a_model_whose_estimates_are_good_keeps_less_free(tmp_path: Path) -> None:
+    window = find_window(SONNET, configured(tmp_path), is_precise=True)
+    assert (window.buffer, window.source(BUFFER_KEY)) == (4096, "learned")
+
+
+def test_who_sets_a_window_pays_for_long_requests(tmp_path: Path) -> None:
+    window = find_window(TIERED, configured(tmp_path, "agent.context_window=500000"))
+    assert (window.price_tier, window.effective) == (None, 475_424)
+
+
+def test_reserves_larger_than_the_window_are_made_smaller_and_named(tmp_path: Path) -> None:
+    window = find_window(SONNET, configured(tmp_path, "agent.context_window=8000", "agent.max_output_tokens=9000"))
+    assert window.effective >= 2000
+    assert window.output + window.buffer + window.effective == 8000
+    assert "less in a small window" in window.source("max_output_tokens")
+    assert len(window.notices) == 1
+
+
+@pytest.mark.parametrize(("ratio", "trigger"), [(0.5, 0.5 * 200_000 / 175_424), (0.9, 0.98)])
+def test_a_share_of_the_whole_window_is_converted(ratio: float, trigger: float, tmp_path: Path) -> None:
+    window = find_window(SONNET, configured(tmp_path, f"agent.threshold_ratio={ratio}"))
+    assert window.compact_trigger == pytest.approx(trigger)
 
 
 def test_a_key_chooses_the_model_of_somebody_who_has_named_none() -> None:

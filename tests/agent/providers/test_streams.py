@@ -95,7 +95,7 @@ def test_a_recorded_responses_stream(size: int) -> None:
                 ),
                 "p/m",
             ),
-            Usage(input=12, cache_read=4000, cache_write=300, output=89),
+            Usage(input=12, cache_read=4000, cache_write=300, output=89, reasoning=64),
             "calls",
         ),
     ]

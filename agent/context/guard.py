@@ -1,0 +1,196 @@
+"""Whether a request, or the output of a tool, still fits: a projection from counters, before anything is sent. Pure.
+
+    projected = current + pending + new + extra        limit = window - buffer - output
+
+Counters only grow until the turn commits. Tool definitions are counted apart; from the second request on they are
+already in what the provider has counted.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from agent.context.budget import ContextBudget, Window
+from agent.context.estimate import chars_estimate, estimate_text
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The tokens of a session by how far they are settled."""
+
+    current: int = 0
+    """Of the turns that are over."""
+    pending: int = 0
+    """Of what the turn began with."""
+    new: int = 0
+    """Of replies and outputs since the turn began."""
+    schema: int = 0
+    """Of the tool definitions; in `current` too, once the provider has counted them."""
+    schema_counted: bool = False
+    reasoning: int = 0
+    """For people to see; it is inside the output reserve and in no projection."""
+
+    def projected(self, extra: int = 0) -> int:
+        return self.current + self.pending + self.new + max(extra, 0)
+
+    def begun(self, pending: int, reasoning: int = 0) -> "Counters":
+        """The counters when a turn begins."""
+        return replace(self, pending=self.pending + max(pending, 0), reasoning=max(reasoning, 0))
+
+    def plus(self, tokens: int) -> "Counters":
+        """The counters after a reply or an output of so many tokens."""
+        return replace(self, new=self.new + max(tokens, 0))
+
+    def measured(self, budget: ContextBudget) -> "Counters":
+        """The counters when the next request was measured: what it holds beyond them is new."""
+        base = budget.used if self.schema_counted else budget.used - budget.tools
+        grown = max(self.new, base - self.current - self.pending)
+        return replace(self, new=grown, schema=max(self.schema, budget.tools))
+
+    def committed(self, counted: int | None = None) -> "Counters":
+        """The counters when the turn is over: all is current. `counted` is what the provider says that the whole
+        conversation takes, tool definitions included."""
+        if counted is None:
+            return replace(self, current=self.projected(), pending=0, new=0)
+        return replace(self, current=max(counted, 0), pending=0, new=0, schema_counted=True)
+
+    def evaluation(self, extra: int = 0) -> dict[str, int]:
+        """The projection and all that is in it, by the names that the debug log uses."""
+        return {
+            "projectedTokens": self.projected(extra),
+            "currentCtxTokens": self.current,
+            "pendingCtxTokens": self.pending,
+            "newCtxTokens": self.new,
+            "schemaCtxTokens": self.schema,
+            "extraTokens": max(extra, 0),
+            "currentReasoningTokens": self.reasoning,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model that the next request could go to."""
+
+    provider: str
+    model: str
+    window: Window
+
+    @property
+    def limit(self) -> int:
+        return self.window.effective
+
+    def evaluation(self) -> dict[str, str | int]:
+        """The limit and where it comes from, by the names that the debug log uses."""
+        return {
+            "provider": self.provider,
+            "model": self.model,
+            "contextWindow": self.window.size,
+            "bufferTokens": self.window.buffer,
+            "maxOutputTokens": self.window.output,
+            "limit": self.limit,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A target that the request does not fit into."""
+
+    provider: str
+    model: str
+    limit: int
+    projected: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    verdict: Literal["ok", "skip", "final"]
+    """`ok`: the first target takes the request. `skip`: a later one does. `final`: none does."""
+    target: Target | None
+    """Where the request goes; None when it fits nowhere."""
+    blocked: tuple[Blocked, ...] = ()
+    schema_only: bool = False
+    """The request goes out although it is over the limit, since the tool definitions alone put it there."""
+
+
+def turn_preflight(counters: Counters, targets: Sequence[Target], extra: int = 0) -> Preflight:
+    """Where the next request may go. What only the tool definitions put over a limit may still go there."""
+    projected = counters.projected(extra)
+    without_schema = projected - counters.schema if counters.schema_counted else projected
+    whole = without_schema + counters.schema
+    blocked: list[Blocked] = []
+    for target in targets:
+        if without_schema <= target.limit:
+            return Preflight("skip" if blocked else "ok", target, tuple(blocked), whole > target.limit)
+        blocked.append(Blocked(target.provider, target.model, target.limit, projected))
+    return Preflight("final", None, tuple(blocked))
+
+
+def enforced(counters: Counters) -> Counters:
+    """The counters when the final turn is forced: what was pending and new is settled, so that the projection stays."""
+    return replace(counters, current=counters.current + counters.pending + counters.new, pending=0, new=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolBudget:
+    """The room for the outputs of one step."""
+
+    limit: int
+    used: int
+    """What the request takes before any of the outputs."""
+    reserved: int = 0
+    """What the outputs so far take."""
+    exceeded: bool = False
+    """An output did not fit: no further call is run."""
+
+    @property
+    def remaining(self) -> int:
+        return max(self.limit - self.used - self.reserved, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    ok: bool
+    tokens: int
+    budget: ToolBudget
+    """The budget afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPreview:
+    fits: bool
+    tokens: int
+    remaining: int
+    """Tokens left after it; below zero when it does not fit."""
+
+
+def tool_preflight(counters: Counters, window: Window, extra: int = 0) -> ToolBudget:
+    """The room for outputs, from the same projection as the next request's."""
+    projected = counters.projected(extra) + (0 if counters.schema_counted else counters.schema)
+    return ToolBudget(window.effective, projected, exceeded=projected > window.effective)
+
+
+def reserve_tool_output(budget: ToolBudget, tokens: int) -> Reservation:
+    """Takes the room of an output. One that does not fit takes none, and ends the running of calls."""
+    tokens = max(tokens, 0)
+    if budget.exceeded or tokens > budget.remaining:
+        return Reservation(False, tokens, replace(budget, exceeded=True))
+    return Reservation(True, tokens, replace(budget, reserved=budget.reserved + tokens))
+
+
+def preview_tool_output(budget: ToolBudget, tokens: int) -> OutputPreview:
+    """What `reserve_tool_output` would say; nothing is taken."""
+    tokens = max(tokens, 0)
+    left = budget.limit - budget.used - budget.reserved - tokens
+    return OutputPreview(not budget.exceeded and left >= 0, tokens, left)
+
+
+def can_execute_tool(budget: ToolBudget) -> bool:
+    return not budget.exceeded
+
+
+def count_tokens(text: str, tokenizers: Sequence[Callable[[str], float]] = ()) -> int:
+    """Tokens of a text: the most that any of the configured tokenizers and the rule of four characters say; without a
+    tokenizer, the estimate by class of byte."""
+    if not tokenizers:
+        return estimate_text(text)
+    return max(chars_estimate(text), *(-int(-tokenize(text) // 1) for tokenize in tokenizers))

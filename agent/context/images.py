@@ -1,0 +1,97 @@
+"""What an image takes, by the rule of its provider. Pure: it reads the size in the first bytes, it draws nothing."""
+
+import binascii
+import struct
+from base64 import b64decode
+from typing import Literal, TypeAlias
+
+from agent.messages import Image
+
+ImageRule: TypeAlias = Literal["area", "tiles"]
+"""`area`: a token for every 750 pixels (Anthropic). `tiles`: 170 for every square of 512 pixels (OpenAI)."""
+
+AREA_MOST = 1600
+"""The most of the area rule: larger images are scaled down first."""
+TILES_BASE, TILE = 85, 170
+_HEAD = 64 * 1024
+"""Base64 characters in which the size of nearly every image stands; a multiple of 4."""
+
+Size: TypeAlias = tuple[int, int]
+
+
+def image_tokens(image: Image, rule: ImageRule = "area") -> int:
+    """Tokens of an image. One whose size cannot be read is counted as a large one."""
+    size = image_size(image.data)
+    if rule == "tiles":
+        return TILES_BASE + TILE * (4 if size is None else _tiles(*size))
+    return AREA_MOST if size is None else min(max(-(-size[0] * size[1] // 750), 1), AREA_MOST)
+
+
+def _tiles(width: int, height: int) -> int:
+    """Squares of 512 pixels after the image was scaled into 2048 x 2048, and its shorter side to at most 768."""
+    scale = min(1.0, 2048 / max(width, height))
+    scale *= min(1.0, 768 / max(min(width, height) * scale, 1))
+    across, down = max(round(width * scale), 1), max(round(height * scale), 1)
+    return -(-across // 512) * -(-down // 512)
+
+
+def image_size(data: str) -> Size | None:
+    """Width and height of the PNG, GIF, WebP or JPEG in a base64 text, or None."""
+    size = _read(data[:_HEAD])
+    if size is None and len(data) > _HEAD and data.startswith("/9j/"):
+        size = _read(data)  # a JPEG may carry pictures of itself before its size
+    return size if size and size[0] > 0 and size[1] > 0 else None
+
+
+def _read(data: str) -> Size | None:
+    try:
+        raw = b64decode(data + "=" * (-len(data) % 4))
+    except (binascii.Error, ValueError):
+        return None
+    try:
+        if raw.startswith(b"\x89PNG\r\n\x1a\n") and raw[12:16] == b"IHDR":
+            return struct.unpack(">II", raw[16:24])
+        if raw.startswith((b"GIF87a", b"GIF89a")):
+            return struct.unpack("<HH", raw[6:10])
+        if raw.startswith(b"RIFF") and raw[8:12] == b"WEBP":
+            return _webp(raw)
+        if raw.startswith(b"\xff\xd8"):
+            return _jpeg(raw)
+    except (struct.error, IndexError):
+        pass
+    return None
+
+
+def _webp(raw: bytes) -> Size | None:
+    match raw[12:16]:
+        case b"VP8 ":
+            width, height = struct.unpack("<HH", raw[26:30])
+            return width & 0x3FFF, height & 0x3FFF
+        case b"VP8L":
+            (bits,) = struct.unpack("<I", raw[21:25])
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8X":
+            return int.from_bytes(raw[24:27], "little") + 1, int.from_bytes(raw[27:30], "little") + 1
+        case _:
+            return None
+
+
+def _jpeg(raw: bytes) -> Size | None:
+    """The size in the first frame header: the markers before it are skipped by their lengths."""
+    at = 2
+    while at + 4 <= len(raw):
+        if raw[at] != 0xFF:
+            return None
+        marker = raw[at + 1]
+        if marker == 0xFF:
+            at += 1
+            continue
+        if marker in (0x01, *range(0xD0, 0xD9)):
+            at += 2
+            continue
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", raw[at + 5 : at + 9])
+            return width, height
+        (length,) = struct.unpack(">H", raw[at + 2 : at + 4])
+        at += 2 + max(length, 2)
+    return None

@@ -1,0 +1,297 @@
+"""A session's measure of its requests: what was learned of the model's tokens, and the counters of the turn. It decides
+nothing and knows no store; what it has learned is one JSON text."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from agent.context.budget import ContextBudget, Section, Window, measure
+from agent.context.estimate import (
+    WEIGHTS,
+    Counts,
+    Estimator,
+    Ruler,
+    count_messages,
+    count_text,
+    count_tools,
+    is_plausible,
+    learn,
+    total,
+)
+from agent.context.guard import Counters
+from agent.context.prompt import Prompt
+from agent.context.select import ToolSpec
+from agent.events import Event, Noticed
+from agent.messages import Assistant, Conversation, Message, Opaque, Reasoning, Text, Usage, User
+from agent.providers.base import Reply
+
+Reading: TypeAlias = Literal["counted", "missing", "nonsense", "truncated"]
+"""What a reported usage is worth."""
+
+_SEEN = 64
+"""Texts whose counts are kept: the sections of the system text."""
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """The first request that was counted: the tool definitions are what its other parts leave of it."""
+
+    tools: tuple[ToolSpec, ...]
+    rest: Counts
+    prompt: int
+
+
+class Meter:
+    """One for each session. `ruler` may be replaced when a tokenizer has been loaded."""
+
+    def __init__(
+        self,
+        estimator: Estimator | None = None,
+        ruler: Ruler | None = None,
+        load: Callable[["Meter"], None] | None = None,
+    ) -> None:
+        """`load`: starts to load a tokenizer in the background, when the front end says that there is time."""
+        self.estimator = estimator or Estimator()
+        self.ruler = ruler or Ruler()
+        self.counters = Counters()
+        self._load = load
+        self._shown: tuple[str, ...] = ()
+        self._texts: dict[str, Counts] = {}
+        self._tools: tuple[tuple[ToolSpec, ...], Counts] = ((), Counts())
+        self._messages: tuple[tuple[Message, ...], Counts] = ((), Counts())
+        self._first: _First | None = None
+        self._told: set[Reading] = set()
+
+    def prepare(self) -> None:
+        """Starts what makes the first estimates better, once."""
+        load, self._load = self._load, None
+        if load is not None:
+            load(self)
+
+    def use(self, ruler: Ruler) -> None:
+        """Counts with this ruler from now on."""
+        self.ruler = ruler
+        self._texts, self._tools, self._messages = {}, ((), Counts()), ((), Counts())
+        self._first = None
+
+    def measure(
+        self,
+        prompt: Prompt,
+        conversation: Conversation,
+        tools: tuple[ToolSpec, ...],
+        window: Window,
+        sections: Mapping[Section, str] | None = None,
+    ) -> ContextBudget:
+        """The budget of the next request. `sections` are the parts of the system text that are shown by themselves, and
+        what else stands before the messages."""
+        counts = self._sections(prompt.system, conversation.summary, tools, sections or {})
+        seen, unseen = self._split(conversation)
+        counted = conversation.anchor.total if conversation.anchor is not None else None
+        budget = measure(counts, seen, unseen, counted, window, self.estimator, self._schema(tools))
+        self.counters = self.counters.measured(budget)
+        return budget
+
+    def begin_turn(self, said: Message) -> None:
+        self.counters = self.counters.begun(self.estimator.tokens(count_messages((said,), self.ruler)))
+
+    def end_turn(self, conversation: Conversation) -> None:
+        """Commits the counters: to what the provider counted, with an estimate of what it has not seen."""
+        if conversation.anchor is None:
+            self.counters = self.counters.committed()
+            return
+        _, unseen = self._split(conversation)
+        self.counters = self.counters.committed(conversation.anchor.total + self.estimator.tokens(unseen))
+
+    def rewritten(self) -> None:
+        """After a compaction the counters begin again with the next measurement."""
+        self.counters = Counters(reasoning=self.counters.reasoning)
+
+    def anchored(
+        self,
+        conversation: Conversation,
+        reply: Reply,
+        budget: ContextBudget,
+        tools: tuple[ToolSpec, ...],
+        emit: Callable[[Event], None],
+    ) -> Conversation:
+        """The conversation with the reply, anchored at what the provider counted. A count that cannot be meant anchors
+        nothing and teaches nothing."""
+        reading = read_usage(reply, conversation, budget)
+        answered = conversation.plus(reply.message)
+        if reading != "counted":
+            self._tell(reading, reply, budget, emit)
+            return answered
+        self._learn(conversation, reply.usage, reply.message.model, tools)
+        return replace(answered, anchor=what_stays(reply), anchored=len(answered.messages))
+
+    def encoded(self) -> str:
+        return encode_estimator(self.estimator)
+
+    def _learn(self, conversation: Conversation, usage: Usage, model: str, tools: tuple[ToolSpec, ...]) -> None:
+        seen, unseen = self._split(conversation)
+        if conversation.anchor is None:
+            rest = total(self._texts[text] for text in self._shown) + seen + unseen
+            self._first = _First(tools, rest, usage.prompt)
+            counts = rest + self._tools[1]
+            self.estimator = learn(self.estimator, counts, usage.prompt, usage.prompt, whole=True)
+        elif unseen != Counts() and not _is_foreign(conversation, model) and not _drops_reasoning(conversation):
+            reported = usage.prompt - conversation.anchor.total
+            self.estimator = learn(self.estimator, unseen, reported, usage.prompt)
+
+    def _sections(
+        self, system: str, summary: str, tools: tuple[ToolSpec, ...], sections: Mapping[Section, str]
+    ) -> dict[Section, Counts]:
+        texts = {"system": system, "summary": summary, **{name: text for name, text in sections.items() if text}}
+        self._shown = tuple(text for name, text in texts.items() if name in ("system", "summary", "retain"))
+        counts: dict[Section, Counts] = {name: self._text(text) for name, text in texts.items()}
+        inside = [counts[name] for name in ("instructions", "memories", "skills") if name in counts]
+        counts["system"] = less(counts["system"], inside)
+        if self._tools[0] != tools or not tools:
+            self._tools = (tools, count_tools(tools, self.ruler))
+        counts["tools"] = self._tools[1]
+        return counts
+
+    def _text(self, text: str) -> Counts:
+        if text not in self._texts:
+            if len(self._texts) >= _SEEN:
+                self._texts.clear()
+            self._texts[text] = count_text(text, self.ruler)
+        return self._texts[text]
+
+    def _split(self, conversation: Conversation) -> tuple[Counts, Counts]:
+        """Counts of the messages that the provider has counted, and of those it has not."""
+        if conversation.anchor is None:
+            return self._all(conversation.messages), Counts()
+        unseen = conversation.messages[conversation.anchored :]
+        if not unseen:
+            return Counts(), Counts()
+        return Counts(), count_messages(unseen, self.ruler) + Counts(replies=1)
+
+    def _all(self, messages: tuple[Message, ...]) -> Counts:
+        """Counts of all messages: only those behind what was counted before are counted now."""
+        before, counts = self._messages
+        if messages[: len(before)] != before:
+            before, counts = (), Counts()
+        counts += count_messages(messages[len(before) :], self.ruler)
+        self._messages = (messages, counts)
+        return counts
+
+    def _schema(self, tools: tuple[ToolSpec, ...]) -> int | None:
+        if self._first is None or self._first.tools != tools:
+            return None
+        guess = self.estimator.tokens(self._tools[1])
+        return min(max(self._first.prompt - self.estimator.tokens(self._first.rest), guess // 3), guess * 4)
+
+    def _tell(self, reading: Reading, reply: Reply, budget: ContextBudget, emit: Callable[[Event], None]) -> None:
+        if reply.stop_reason == "interrupted" or (reading in self._told and reading != "truncated"):
+            return
+        self._told.add(reading)
+        counted, expected = reply.usage.prompt, budget.used
+        match reading:
+            case "missing":
+                emit(Noticed("the provider does not say how many tokens a request takes; they are estimated"))
+            case "nonsense":
+                emit(
+                    Noticed(
+                        f"the provider counted {counted:,} tokens where about {expected:,} were sent; its counts are "
+                        "left out and the tokens are estimated"
+                    )
+                )
+            case "truncated":
+                emit(
+                    Noticed(
+                        f"the server read only {counted:,} of about {expected:,} tokens: it leaves out the beginning "
+                        "of the conversation. Give the model a larger window on the server, or set "
+                        "`agent.context_window` to what it has"
+                    )
+                )
+            case "counted":
+                pass
+
+
+def read_usage(reply: Reply, conversation: Conversation, budget: ContextBudget) -> Reading:
+    """Whether a reply's usage can be meant. A count that sank although the conversation only grew, or a request
+    larger than the whole window that was counted as smaller, says that the server left something out."""
+    usage = reply.usage
+    numbers = (usage.input, usage.cache_read, usage.cache_write, usage.output)
+    if min(numbers) < 0:
+        return "nonsense"
+    if usage.prompt == 0:
+        return "missing"
+    anchor, size = conversation.anchor, budget.window.size
+    if budget.used > size >= usage.prompt:
+        return "truncated"
+    sank = anchor is not None and usage.prompt < 0.98 * anchor.prompt - 50
+    if sank and not _drops_reasoning(conversation) and not _is_foreign(conversation, reply.message.model):
+        return "truncated"
+    return "counted" if is_plausible(usage.prompt, budget.used) else "nonsense"
+
+
+def what_stays(reply: Reply) -> Usage:
+    """The usage without the reasoning that is not sent back."""
+    if any(isinstance(part, Reasoning | Opaque) for part in reply.message.parts):
+        return reply.usage
+    return replace(reply.usage, output=max(reply.usage.output - reply.usage.reasoning, 0), reasoning=0)
+
+
+def _is_foreign(conversation: Conversation, model: str) -> bool:
+    """Whether another model was asked when the anchor was counted."""
+    if not model or not 0 < conversation.anchored <= len(conversation.messages):
+        return False
+    last = conversation.messages[conversation.anchored - 1]
+    return isinstance(last, Assistant) and last.model not in ("", model)
+
+
+def _drops_reasoning(conversation: Conversation) -> bool:
+    """Whether reasoning that was counted may be left out from the next request on: the user has said something since,
+    and the replies before hold reasoning."""
+    unseen = conversation.messages[conversation.anchored :]
+    said = any(isinstance(part, Text) for message in unseen if isinstance(message, User) for part in message.parts)
+    return said and any(
+        isinstance(part, Reasoning)
+        for message in conversation.messages[: conversation.anchored]
+        for part in message.parts
+    )
+
+
+def less(whole: Counts, parts: Sequence[Counts]) -> Counts:
+    """The counts without those of their parts."""
+    gone = total(parts)
+    return Counts(
+        max(whole.letters - gone.letters, 0),
+        max(whole.signs - gone.signs, 0),
+        max(whole.others - gone.others, 0),
+        max(whole.tokens - gone.tokens, 0.0),
+        whole.items,
+        whole.replies,
+        whole.exact,
+    )
+
+
+def encode_estimator(estimator: Estimator) -> str:
+    body = {
+        "weights": [round(weight, 6) for weight in estimator.weights],
+        "doubt": [[float(f"{entry:.6g}") for entry in row] for row in estimator.doubt],
+        "samples": estimator.samples,
+        "errors": [round(error, 6) for error in estimator.errors],
+    }
+    return json.dumps(body, separators=(",", ":"))
+
+
+def decode_estimator(text: str | None) -> Estimator:
+    """What was learned, or a new estimator where that cannot be read."""
+    if text is None:
+        return Estimator()
+    try:
+        body = json.loads(text)
+        weights = tuple(float(weight) for weight in body["weights"])
+        doubt = tuple(tuple(float(entry) for entry in row) for row in body["doubt"])
+        errors = tuple(float(error) for error in body["errors"])
+        estimator = Estimator(weights, doubt, int(body["samples"]), errors)
+    except (ValueError, KeyError, TypeError):
+        return Estimator()
+    size = len(WEIGHTS)
+    fits = len(weights) == size and len(doubt) == size and all(len(row) == size for row in doubt)
+    numbers = (*weights, *errors, *(entry for row in doubt for entry in row))
+    return estimator if fits and all(abs(number) < 1e6 for number in numbers) else Estimator()

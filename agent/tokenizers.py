@@ -1,0 +1,192 @@
+"""Tokenizers by name, from vocabularies that are on this machine. It knows files and one address; nobody waits for it.
+
+Only a front end with time fetches a vocabulary, in a thread that ends with the program.
+"""
+
+import hashlib
+import os
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from agent.context.estimate import chars_estimate
+
+Count: TypeAlias = Callable[[str], float]
+
+URL = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
+DIGESTS = {
+    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    "p50k_base": "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
+    "r50k_base": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
+}
+"""SHA-256 of each vocabulary that is known."""
+SAME_FILE = {"o200k_harmony": "o200k_base", "p50k_edit": "p50k_base"}
+
+FETCH_SECONDS = 10.0
+MAX_BYTES = 16 * 1024 * 1024
+_PIECE = 100_000
+"""Characters that are encoded at once: a tokenizer takes far more than linear time on some long texts."""
+
+_loading = threading.Lock()
+
+
+def load_tokenizer(name: str, folder: Path, model: str = "") -> Count | None:
+    """A count by the name in the configuration; None where texts are counted by class of byte. Without a vocabulary, a
+    name of a family counts bytes as that family does. It never uses the network."""
+    family, _, wanted = name.partition(":")
+    if name == "bytes":
+        return None
+    if family == "approximate":
+        per_token = float(wanted) if wanted else 4.0
+        return lambda text: chars_estimate(text, per_token)
+    if family == "tiktoken":
+        return _at_least_chars(load_encoding(wanted, folder), 1.0, 1 / 3)
+    factor, per_byte = _family(family, wanted or model)
+    return _at_least_chars(load_encoding("o200k_base", folder), factor, per_byte)
+
+
+def factor_of(provider: str, model: str) -> float:
+    """Tokens of a model for each token of `o200k_base`, as measured over source code, prose and tool output."""
+    if provider == "anthropic":
+        return _family("claude", model)[0]
+    return 1.0 if provider == "openai" else 1.1
+
+
+def _family(family: str, model: str) -> tuple[float, float]:
+    """Tokens for each token of `o200k_base`, and for each byte."""
+    if family not in ("anthropic", "claude"):
+        return 1.1, 1 / 3
+    numbers = [int(part) for part in model.replace(".", "-").split("-") if part.isdigit() and len(part) < 3]
+    is_old = bool(numbers) and (numbers[0], numbers[1] if len(numbers) > 1 else 0) < (4, 7)
+    return (1.27, 1 / 3) if is_old else (1.65, 1 / 2.2)
+
+
+def _at_least_chars(count: Count | None, factor: float, per_byte: float) -> Count:
+    """A tokenizer that somebody has chosen never counts less than four characters a token."""
+
+    def by_bytes(text: str) -> float:
+        return max(len(text.encode("utf-8", "surrogatepass")) * per_byte, chars_estimate(text))
+
+    def by_tokens(text: str) -> float:
+        assert count is not None
+        return max(count(text) * factor, chars_estimate(text))
+
+    return by_bytes if count is None else by_tokens
+
+
+def load_encoding(name: str, folder: Path) -> Count | None:
+    """The count of an encoding, or of the encoding of a model; None when its vocabulary is not on this machine."""
+    file = _named(name)
+    if file is None or not has_vocabulary(file, folder):
+        return None
+    encoding = _encoding(name if name in (*DIGESTS, *SAME_FILE) else file, folder)
+
+    def count(text: str) -> float:
+        return sum(len(encoding.encode_ordinary(piece)) for piece in _pieces(text))
+
+    return count
+
+
+def _pieces(text: str) -> Iterator[str]:
+    for start in range(0, len(text), _PIECE):
+        yield text[start : start + _PIECE]
+
+
+def _named(name: str) -> str | None:
+    """The vocabulary of an encoding or of a model, or None for one that is not known."""
+    if name in DIGESTS or name in SAME_FILE:
+        return SAME_FILE.get(name, name)
+    import tiktoken.model  # noqa: PLC0415  # deferred: 50 ms, and only who has set a tokenizer pays for it
+
+    try:
+        found = tiktoken.model.encoding_name_for_model(name)
+    except KeyError:
+        return None
+    return SAME_FILE.get(found, found) if found in (*DIGESTS, *SAME_FILE) else None
+
+
+def vocabulary_file(name: str, folder: Path) -> Path:
+    """Where a vocabulary is kept, under the name that `tiktoken` gives it."""
+    return folder / hashlib.sha1(URL.format(name).encode(), usedforsecurity=False).hexdigest()
+
+
+def has_vocabulary(name: str, folder: Path) -> bool:
+    """Whether a whole vocabulary is in our folder. One that `tiktoken` has fetched for another program is copied."""
+    target = vocabulary_file(name, folder)
+    for place in (target, *_other_places(target.name)):
+        try:
+            content = place.read_bytes()
+        except OSError:
+            continue
+        if hashlib.sha256(content).hexdigest() == DIGESTS[name]:
+            return place == target or _keep(content, target)
+    return False
+
+
+def _other_places(name: str) -> tuple[Path, ...]:
+    usual = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
+    return (Path(usual or Path(tempfile.gettempdir(), "data-gym-cache")) / name,)
+
+
+def _keep(content: bytes, target: Path) -> bool:
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part = target.with_suffix(f".{os.getpid()}")
+        part.write_bytes(content)
+        part.replace(target)
+    except OSError:
+        return False
+    return True
+
+
+@cache
+def _encoding(name: str, folder: Path) -> Any:  # noqa: ANN401  # `tiktoken` is imported when it is used
+    """An encoding of `tiktoken`, which looks for vocabularies where its environment variable says."""
+    with _loading:
+        before = os.environ.get("TIKTOKEN_CACHE_DIR")
+        os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+        try:
+            import tiktoken  # noqa: PLC0415  # deferred: only who counts with it pays for it
+
+            return tiktoken.get_encoding(name)
+        finally:
+            if before is None:
+                del os.environ["TIKTOKEN_CACHE_DIR"]
+            else:
+                os.environ["TIKTOKEN_CACHE_DIR"] = before
+
+
+def load_in_background(name: str, folder: Path, use: Callable[[Count], None], url: str = URL) -> threading.Thread:
+    """Calls `use` with the count of an encoding once it is loaded, fetched before if it is not there; never, when that
+    fails. Nobody waits for the thread, not even the end of the program."""
+
+    def work() -> None:
+        if has_vocabulary(name, folder) or fetch(name, folder, url):
+            count = load_encoding(name, folder)
+            if count is not None:
+                use(count)
+
+    thread = threading.Thread(target=work, name="vocabulary", daemon=True)
+    thread.start()
+    return thread
+
+
+def fetch(name: str, folder: Path, url: str = URL) -> bool:
+    """Whether the vocabulary could be fetched whole within ten seconds."""
+    deadline = time.monotonic() + FETCH_SECONDS
+    content = bytearray()
+    try:
+        with urllib.request.urlopen(url.format(name), timeout=FETCH_SECONDS) as answer:
+            while piece := answer.read1(1 << 16):
+                content += piece
+                if time.monotonic() > deadline or len(content) > MAX_BYTES:
+                    return False
+    except (OSError, ValueError):
+        return False
+    return hashlib.sha256(content).hexdigest() == DIGESTS[name] and _keep(bytes(content), vocabulary_file(name, folder))

@@ -1,0 +1,130 @@
+"""How good the estimates are: sessions of made-up text against models that count in other weights than ours.
+
+python -m bench.context.estimator [SESSIONS]
+
+The outputs have the sizes of those in real coding sessions (median 150 bytes, mean 1.4 KB, 6 % above 4 KiB). A model's
+true count is a mixture of its own by class of byte, with an error for each text and a frame for each message.
+"""
+
+import random
+import statistics
+import sys
+import time
+from dataclasses import replace
+
+from agent.context.budget import Window
+from agent.context.estimate import Counts, count_message, count_text, count_tools
+from agent.context.prompt import Prompt
+from agent.context.select import ToolSpec
+from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, Usage, User
+from agent.meter import Meter
+from agent.providers.base import Reply
+
+WINDOW = Window(1_000_000, 16_384)
+SYSTEM = "You are a coding agent. Read before you write; run the tests. " * 700
+TOOLS = tuple(ToolSpec(f"tool_{n}", "Does one thing well. " * 40, {"type": "object"}) for n in range(12))
+MODELS = {
+    "coarse (0.24, 0.55, 1.1)": (0.24, 0.55, 1.1, 7, 3),
+    "as assumed (0.33, 0.6, 1.5)": (0.33, 0.6, 1.5, 12, 0),
+    "fine (0.45, 0.85, 1.7)": (0.45, 0.85, 1.7, 15, 9),
+}
+"""Tokens a letter or blank, a digit or sign, another character, a message, and a reply's frame."""
+NOISE = 0.04
+"""Standard deviation of a text's true count, as a share."""
+
+
+def text_of(size: int, dice: random.Random) -> str:
+    """Text of about so many bytes: prose, code, listings or data, some of it not ASCII."""
+    kind = dice.choices(("code", "prose", "listing", "data", "foreign"), (40, 20, 20, 15, 5))[0]
+    words: list[str] = []
+    length = 0
+    while length < size:
+        match kind:
+            case "code":
+                word = dice.choice(("def ", "return ", "self.", "value", "(x, y):\n    ", "index += 1\n", "result = "))
+            case "prose":
+                word = dice.choice(("the ", "window ", "of a ", "model ", "is read, ", "and then ", "written.\n"))
+            case "listing":
+                word = f"-rw-r--r-- 1 user {dice.randrange(99_999)} Nov {dice.randrange(28)} 12:17 file.py\n"
+            case "data":
+                word = f'{{"id": {dice.randrange(10**9)}, "ok": true}},\n'
+            case _:
+                word = dice.choice(("日本語の文 ", "größer ", "élève ", "и так далее "))
+        words.append(word)
+        length += len(word)
+    return "".join(words)[:size]
+
+
+def true_tokens(counts: Counts, model: tuple[float, ...], dice: random.Random) -> float:
+    letter, sign, other, message, _ = model
+    text = counts.letters * letter + counts.signs * sign + counts.others * other
+    return text * max(dice.gauss(1, NOISE), 0.5) + counts.items * message
+
+
+def session(model: tuple[float, ...], dice: random.Random, requests: int = 200) -> list[tuple[int, int, int]]:
+    """One session: of each request its size, the error of the estimate, and how many usages were known before."""
+    meter, conversation = Meter(), Conversation()
+    size = true_tokens(count_text(SYSTEM) + count_tools(TOOLS), model, dice) * 1.1 + 340
+    found: list[tuple[int, int, int]] = []
+    waiting: tuple[ToolOutput, ...] = ()
+    for number in range(requests):
+        said: Message = User((Text(text_of(200, dice)),)) if not waiting else User(waiting)
+        conversation = conversation.plus(said)
+        size += true_tokens(count_message(said), model, dice)
+        budget = meter.measure(Prompt(SYSTEM, conversation.messages), conversation, TOOLS, WINDOW)
+        found.append((round(size), budget.used - round(size), number))
+        calls = tuple(
+            ToolCall(f"c{number}-{n}", "tool_1", {"path": text_of(40, dice)}) for n in range(1 + (dice.random() < 0.14))
+        )
+        message = Assistant((Text(text_of(int(min(dice.lognormvariate(5.0, 1.0), 8000)), dice)), *calls), "p/m")
+        output = round(true_tokens(count_message(message), model, dice))
+        usage = Usage(input=round(size), output=output)
+        conversation = meter.anchored(conversation, Reply(message, usage, "calls"), budget, TOOLS, print)
+        size += output + model[4]
+        waiting = tuple(
+            ToolOutput(call.id, text_of(int(min(dice.lognormvariate(5.0, 1.9), 51_200)), dice)) for call in calls
+        )
+    return found
+
+
+def main() -> int:
+    sessions = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    missed = 0
+    for name, model in MODELS.items():
+        found = [row for seed in range(sessions) for row in session(model, random.Random(seed))]
+        errors = sorted(abs(error) / size for size, error, known in found if known >= 3 and size > 40_000)
+        mean, p95 = statistics.fmean(errors), errors[int(0.95 * len(errors))]
+        holds = mean <= 0.001 and p95 <= 0.003
+        missed += not holds
+        verdict = "holds" if holds else "MISSED"
+        print(f"{name:30} {len(errors):6} requests  mean {mean:.4%}  p95 {p95:.4%}  limit 0.1 %, 0.3 %: {verdict}")
+    print(step_cost())
+    return 1 if missed else 0
+
+
+def step_cost(messages: int = 2000, steps: int = 200) -> str:
+    """What measuring a step costs in a long session, with usage from the provider and without."""
+    dice = random.Random(1)
+    history = tuple(
+        User((ToolOutput(str(n), text_of(1400, dice)),)) if n % 2 else Assistant((Text(text_of(300, dice)),))
+        for n in range(messages)
+    )
+    times = []
+    for anchored in (True, False):
+        conversation = Conversation(history)
+        if anchored:
+            conversation = replace(conversation, anchor=Usage(500_000), anchored=len(history))
+        meter = Meter()
+        meter.measure(Prompt(SYSTEM, ()), conversation, TOOLS, WINDOW)
+        began = time.perf_counter()
+        for n in range(steps):
+            conversation = conversation.plus(User((ToolOutput(str(n), "x" * 1400),)))
+            if anchored:
+                conversation = replace(conversation, anchored=len(conversation.messages) - 1)
+            meter.measure(Prompt(SYSTEM, ()), conversation, TOOLS, WINDOW)
+        times.append((time.perf_counter() - began) / steps * 1000)
+    return f"measuring a step of {messages} messages: {times[0]:.3f} ms with usage, {times[1]:.3f} ms without"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

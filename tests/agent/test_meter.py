@@ -1,0 +1,218 @@
+"""The measure of a session: what it makes of usages that providers report, sensible or not."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.budget import Window
+from agent.context.estimate import Counts, Estimator, Ruler, count_messages, count_text, count_tools, learn
+from agent.context.prompt import Instructions, build_prompt
+from agent.context.select import ToolSpec
+from agent.events import Event, Noticed
+from agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, ToolOutput, Usage, User
+from agent.meter import Meter, Reading, decode_estimator, encode_estimator, read_usage, what_stays
+from agent.providers.base import Reply
+from tests.agent.histories import conversations
+
+WINDOW = Window(200_000, 8000)
+INSTRUCTIONS = Instructions("Be brief. " * 200, "here", "rules " * 100)
+TOOLS = (ToolSpec("echo", "Says it again. " * 30, {"type": "object"}),)
+ASKED = Conversation((User((Text("fix it " * 300),)),))
+ANSWER = Assistant((Text("done"),), "p/m")
+OUTPUTS = User((ToolOutput("1", "some output " * 100),))
+
+
+def steps_taken(meter: Meter, conversation: Conversation, *usages: Usage) -> tuple[Conversation, list[Event]]:
+    """The conversation after as many steps with calls, and what was told."""
+    events: list[Event] = []
+    for usage in usages:
+        budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
+        conversation = meter.anchored(conversation, Reply(ANSWER, usage, "calls"), budget, TOOLS, events.append)
+        conversation = conversation.plus(OUTPUTS)
+    return conversation, events
+
+
+def measured(meter: Meter, conversation: Conversation) -> int:
+    prompt = build_prompt(conversation, INSTRUCTIONS)
+    return meter.measure(prompt, conversation, TOOLS, WINDOW, {"instructions": INSTRUCTIONS.project}).used
+
+
+@given(conversations())
+def test_before_the_first_usage_everything_is_estimated(conversation: Conversation) -> None:
+    meter, first = Meter(), Estimator()
+    prompt = build_prompt(conversation, INSTRUCTIONS)
+    budget = meter.measure(prompt, conversation, TOOLS, WINDOW, {"instructions": INSTRUCTIONS.project})
+    assert budget.system + budget.instructions == pytest.approx(first.tokens(count_text(INSTRUCTIONS.text)), abs=1)
+    assert budget.instructions == first.tokens(count_text(INSTRUCTIONS.project))
+    assert budget.tools == first.tokens(count_tools(TOOLS))
+    assert budget.history == first.tokens(count_messages(conversation.messages))
+    assert budget == meter.measure(prompt, conversation, TOOLS, WINDOW, {"instructions": INSTRUCTIONS.project})
+
+
+@given(conversations(), conversations())
+def test_counting_what_was_added_is_counting_all(conversation: Conversation, more: Conversation) -> None:
+    meter = Meter()
+    longer = replace(conversation, messages=conversation.messages + more.messages)
+    for shown in (conversation, longer, conversation, more):
+        assert measured(meter, shown) == measured(Meter(), shown)
+
+
+def test_what_was_counted_is_exact_and_the_rest_is_learned() -> None:
+    meter = Meter()
+    conversation, events = steps_taken(meter, ASKED, Usage(input=3000, output=50))
+    tail = meter.estimator.tokens(count_messages([OUTPUTS]) + Counts(replies=1))
+    assert measured(meter, conversation) == 3050 + tail
+    conversation, _ = steps_taken(meter, conversation, *(Usage(input=3000 + 1050 * n, output=50) for n in range(1, 6)))
+    assert measured(meter, conversation) == pytest.approx(3000 + 1050 * 6, abs=60)
+    assert (events, meter.estimator.samples) == ([], 6)
+
+
+@pytest.mark.parametrize(
+    ("usage", "reading"),
+    [
+        (Usage(), "missing"),
+        (Usage(output=50), "missing"),
+        (Usage(input=-5, cache_read=4000), "nonsense"),
+        (Usage(input=3000, output=-1), "nonsense"),
+        (Usage(input=400_000), "nonsense"),
+        (Usage(input=900), "truncated"),
+        (Usage(input=3400, output=10), "counted"),
+        (Usage(cache_read=3000, cache_write=400, output=10), "counted"),
+    ],
+)
+def test_a_usage_is_judged_before_it_is_believed(usage: Usage, reading: Reading) -> None:
+    meter = Meter()
+    before, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
+    learned, used = meter.estimator, measured(meter, before)
+    budget = meter.measure(build_prompt(before, INSTRUCTIONS), before, TOOLS, WINDOW)
+    assert read_usage(Reply(ANSWER, usage, "calls"), before, budget) == reading
+    after, events = steps_taken(meter, before, usage)
+    if reading == "counted":
+        assert (after.anchor, events) == (usage, [])
+        return
+    assert (after.anchor, after.anchored, meter.estimator) == (before.anchor, before.anchored, learned)
+    assert [type(event) for event in events] == [Noticed]
+    assert measured(meter, after) > used
+
+
+def test_a_provider_that_never_reports_is_told_of_once() -> None:
+    meter = Meter()
+    conversation, events = steps_taken(meter, ASKED, Usage(), Usage(), Usage())
+    assert len(events) == 1
+    assert measured(meter, conversation) == measured(Meter(), conversation)
+
+
+def test_a_server_that_reads_less_than_was_sent_is_named_each_time() -> None:
+    _, events = steps_taken(Meter(), ASKED, Usage(3000), Usage(2048), Usage(2048))
+    assert ["the server read only 2,048" in str(event) for event in events] == [True, True]
+
+
+def test_a_request_larger_than_the_window_is_truncated_when_it_is_counted_as_smaller() -> None:
+    meter = Meter()
+    budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, Window(1000, 100, 100))
+    assert read_usage(Reply(ANSWER, Usage(1000), "end"), ASKED, budget) == "truncated"
+    assert read_usage(Reply(ANSWER, Usage(1001), "end"), ASKED, budget) == "counted"
+
+
+def test_a_count_that_sinks_after_a_user_message_may_be_reasoning_that_is_left_out() -> None:
+    thought = Assistant((Reasoning("hm", {"type": "thinking"}), Text("done")), "p/m")
+    conversation = Conversation((*ASKED.messages, thought), "", Usage(3000, output=2000), 2)
+    conversation = conversation.plus(User((Text("and now?"),)))
+    meter = Meter()
+    budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
+    reply = Reply(ANSWER, Usage(2500), "end")
+    assert read_usage(reply, conversation, budget) == "counted"
+    assert meter.anchored(conversation, reply, budget, TOOLS, print).anchor == Usage(2500)
+    assert meter.estimator == Estimator()
+
+
+def test_the_count_of_another_model_is_compared_with_nothing() -> None:
+    conversation = Conversation((*ASKED.messages, replace(ANSWER, model="p/other")), "", Usage(6000), 2).plus(OUTPUTS)
+    meter = Meter()
+    after, events = steps_taken(meter, conversation, Usage(3000))
+    assert (after.anchor, events, meter.estimator) == (Usage(3000), [], Estimator())
+
+
+def test_reasoning_is_anchored_only_when_it_is_sent_back() -> None:
+    usage = Usage(input=100, output=900, reasoning=800)
+    assert what_stays(Reply(ANSWER, usage, "end")) == Usage(input=100, output=100)
+    kept = Assistant((Reasoning("", {"type": "reasoning"}), Text("done")))
+    assert what_stays(Reply(kept, usage, "end")) == usage
+
+
+def test_tool_definitions_are_what_the_first_request_leaves_for_them() -> None:
+    meter = Meter()
+    conversation, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
+    budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
+    sent = meter.estimator.tokens(count_text(INSTRUCTIONS.text)) + meter.estimator.tokens(
+        count_messages(ASKED.messages)
+    )
+    assert budget.tools == pytest.approx(3000 - sent, abs=2)
+
+
+def test_the_counters_follow_the_turn() -> None:
+    meter = Meter()
+    meter.begin_turn(ASKED.messages[0])
+    said = meter.counters.pending
+    conversation, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
+    assert said == Estimator().tokens(count_messages(ASKED.messages))
+    measured(meter, conversation)
+    projected = meter.counters.projected()
+    meter.end_turn(replace(conversation, anchored=len(conversation.messages)))
+    assert projected + meter.counters.schema >= 3050
+    assert (meter.counters.current, meter.counters.pending, meter.counters.new) == (3050, 0, 0)
+    assert meter.counters.schema_counted
+
+
+def test_a_tokenizer_may_come_later() -> None:
+    meter = Meter()
+    before = measured(meter, ASKED)
+    meter.use(Ruler(lambda text: float(len(text))))
+    assert measured(meter, ASKED) > 2 * before
+
+
+def test_what_is_not_there_yet_is_loaded_once() -> None:
+    asked: list[Meter] = []
+    meter = Meter(load=asked.append)
+    meter.prepare()
+    meter.prepare()
+    assert asked == [meter]
+
+
+@given(st.lists(st.tuples(st.integers(1, 5000), st.integers(1, 5000)), max_size=12))
+def test_what_was_learned_reads_back(samples: list[tuple[int, int]]) -> None:
+    estimator = Estimator()
+    for letters, reported in samples:
+        estimator = learn(estimator, Counts(letters=letters, items=1), reported, 50_000)
+    again = decode_estimator(encode_estimator(estimator))
+    assert again.samples == estimator.samples
+    assert again.errors == pytest.approx(estimator.errors, abs=1e-6)
+    assert again.weights == pytest.approx(estimator.weights, abs=1e-5)
+    assert encode_estimator(decode_estimator(encode_estimator(again))) == encode_estimator(again)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "{}", "[]", "nonsense", '{"weights": [1], "doubt": [], "samples": 1, "errors": []}',
+     encode_estimator(Estimator()).replace("0.33", "1e99"), encode_estimator(Estimator()).replace("0.33", "NaN")],
+)  # fmt: skip
+def test_what_cannot_be_read_is_learned_anew(text: str | None) -> None:
+    assert decode_estimator(text) == Estimator()
+
+
+def test_an_estimator_is_plain_json() -> None:
+    assert set(json.loads(Meter().encoded())) == {"weights", "doubt", "samples", "errors"}
+
+
+def test_calls_and_outputs_of_a_step_are_the_unseen_tail() -> None:
+    meter = Meter()
+    calls = Assistant((ToolCall("1", "read", {"path": "a"}), ToolCall("2", "read", {"path": "b"})), "p/m")
+    budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, WINDOW)
+    conversation = meter.anchored(ASKED, Reply(calls, Usage(3000, output=40), "calls"), budget, TOOLS, print)
+    outputs = User((ToolOutput("1", "x" * 900), ToolOutput("2", "y" * 900)))
+    budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation.plus(outputs), TOOLS, WINDOW)
+    assert budget.used - budget.pending == 3040
+    assert budget.pending == meter.estimator.tokens(Counts(letters=1800, items=2, replies=1))
