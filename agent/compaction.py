@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from agent.context.budget import Window, measure
+from agent.context.budget import Window
 from agent.context.compact import (
     CompactionPlan,
     apply_summary,
@@ -14,8 +14,7 @@ from agent.context.compact import (
     read_summary,
     summary_request,
 )
-from agent.context.estimate import estimate_messages, estimate_text
-from agent.context.prompt import Prompt
+from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
 from agent.errors import EmptyAnswer, ProviderError
 from agent.events import Cause, CompactionStarted, ContextCompacted, Event, Noticed, ReplyFinished, RetryScheduled
 from agent.interrupt import Interrupt
@@ -117,8 +116,11 @@ async def _ask_for_summary(
 
 def _fits(request: Request, asked: Conversation, window: Window) -> bool:
     """Whether the request for a summary, which may use the buffer, can be sent without overflowing the window."""
-    budget = measure(Prompt(request.system, request.messages), asked, request.tools, window)
-    return budget.used <= window.effective + window.buffer
+    if asked.anchor is not None:
+        size = asked.anchor.total + estimate_messages(asked.messages[asked.anchored :])
+    else:
+        size = estimate_text(request.system) + estimate_tools(request.tools) + estimate_messages(request.messages)
+    return size <= window.effective + window.buffer
 
 
 def compaction_note(result: CompactResult) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from agent.context.budget import ContextBudget, Section, Window, measure
+from agent.context.budget import ContextBudget, Section, Window, apportion
 from agent.context.estimate import (
     WEIGHTS,
     Counts,
@@ -56,6 +56,7 @@ class Meter:
         self.ruler = ruler or Ruler()
         self.counters = Counters()
         self._load = load
+        self._next: Ruler | None = None
         self._shown: tuple[str, ...] = ()
         self._texts: dict[str, Counts] = {}
         self._tools: tuple[tuple[ToolSpec, ...], Counts] = ((), Counts())
@@ -70,10 +71,15 @@ class Meter:
             load(self)
 
     def use(self, ruler: Ruler) -> None:
-        """Counts with this ruler from now on."""
-        self.ruler = ruler
-        self._texts, self._tools, self._messages = {}, ((), Counts()), ((), Counts())
-        self._first = None
+        """Counts with this ruler from the next measurement on. May be called from any thread."""
+        self._next = ruler
+
+    def _take_ruler(self) -> None:
+        ruler, self._next = self._next, None
+        if ruler is not None:
+            self.ruler = ruler
+            self._texts, self._tools, self._messages = {}, ((), Counts()), ((), Counts())
+            self._first = None
 
     def measure(
         self,
@@ -85,10 +91,11 @@ class Meter:
     ) -> ContextBudget:
         """The budget of the next request. `sections` are the parts of the system text that are shown by themselves, and
         what else stands before the messages."""
+        self._take_ruler()
         counts = self._sections(prompt.system, conversation.summary, tools, sections or {})
         seen, unseen = self._split(conversation)
         counted = conversation.anchor.total if conversation.anchor is not None else None
-        budget = measure(counts, seen, unseen, counted, window, self.estimator, self._schema(tools))
+        budget = apportion(counts, seen, unseen, counted, window, self.estimator, self._schema(tools))
         self.counters = self.counters.measured(budget)
         return budget
 
@@ -131,7 +138,7 @@ class Meter:
     def _learn(self, conversation: Conversation, usage: Usage, model: str, tools: tuple[ToolSpec, ...]) -> None:
         seen, unseen = self._split(conversation)
         if conversation.anchor is None:
-            rest = total(self._texts[text] for text in self._shown) + seen + unseen
+            rest = total(self._text(text) for text in self._shown) + seen + unseen
             self._first = _First(tools, rest, usage.prompt)
             counts = rest + self._tools[1]
             self.estimator = learn(self.estimator, counts, usage.prompt, usage.prompt, whole=True)

@@ -8,6 +8,7 @@ import socket
 import sqlite3
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -524,3 +525,22 @@ def test_what_changed_since_a_session_was_left_is_said(user: User) -> None:
     assert (again.out, again.err) == ("Yes.\n", "ebb: since this session was closed: 1 file changed on disk\n")
     events = user.ask({"text": "Yes."}, flags=("-c",), form="stream-json").lines
     assert [event["changed"] for event in events if event["type"] == "resumed"] == [["a.txt"]]
+
+
+def test_what_was_learned_of_a_model_is_there_for_its_next_session(user: User) -> None:
+    user.ask({"text": "Yes.", "usage": {"input": 3000, "output": 5}})
+    user.ask({"text": "Yes.", "usage": {"input": 3000, "output": 5}})
+    with closing(sqlite3.connect(user.home / "data" / "sessions.db")) as db:
+        ((model, body),) = db.execute("select model, body from calibrations").fetchall()
+    assert model.startswith("scripted/")
+    assert json.loads(body)["samples"] == 2
+
+
+def test_config_says_where_the_numbers_of_the_window_come_from(user: User) -> None:
+    run = user.run("config", "-m", "openai-chat/x", "--context-window", "50000", "--config", "agent.contextBudget=7")
+    assert "agent.context_window = 50000    # command line" in run.out
+    found = next(line for line in run.out.splitlines() if line.startswith("# openai-chat/x: "))
+    assert found == (
+        "# openai-chat/x: context_window 50,000 (command line), max_output_tokens 8,192 (default), "
+        "context_window_buffer_tokens 6,250 (default); usable 35,558; compact at 33,780, no request above 34,847"
+    )

@@ -1,10 +1,22 @@
 """How much of the window a request takes, by component, and what follows from it. Pure; tokens everywhere."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from agent.context.estimate import Counts, Estimator
+from agent.context.estimate import (
+    BYTES,
+    COLD,
+    Counts,
+    Estimator,
+    Ruler,
+    count_messages,
+    count_text,
+    count_tools,
+)
+from agent.context.prompt import Prompt
+from agent.context.select import ToolSpec
+from agent.messages import Conversation
 
 Verdict = Literal["fits", "compact", "block"]
 
@@ -151,6 +163,27 @@ class ContextBudget:
 
 
 def measure(
+    prompt: Prompt,
+    conversation: Conversation,
+    tools: Sequence[ToolSpec],
+    window: Window,
+    estimator: Estimator = COLD,
+    ruler: Ruler = BYTES,
+) -> ContextBudget:
+    """The budget of the next request, from nothing but the request. A `Meter` does the same in a session, and counts
+    nothing twice."""
+    sections: dict[Section, Counts] = {
+        "system": count_text(prompt.system, ruler),
+        "tools": count_tools(tools, ruler),
+        "summary": count_text(conversation.summary, ruler),
+    }
+    seen, unseen = Counts(), count_messages(conversation.messages[conversation.anchored :], ruler)
+    if conversation.anchor is None:
+        return apportion(sections, unseen, Counts(), None, window, estimator)
+    return apportion(sections, seen, unseen, conversation.anchor.total, window, estimator)
+
+
+def apportion(
     sections: Mapping[Section, Counts],
     seen: Counts,
     unseen: Counts,

@@ -188,7 +188,7 @@ def learn(estimator: Estimator, counts: Counts, reported: int, request: int, *, 
     values = counts.vector
     doubt = [
         [entry + _FADING * (first - entry) for entry, first in zip(row, first_row, strict=True)]
-        for row, first_row in zip(estimator.doubt, _FIRST.doubt, strict=True)
+        for row, first_row in zip(estimator.doubt, COLD.doubt, strict=True)
     ]
     effect = [sum(entry * value for entry, value in zip(row, values, strict=True)) for row in doubt]
     unsure = sum(value * reach for value, reach in zip(values, effect, strict=True))
@@ -215,17 +215,18 @@ def is_plausible(reported: int, expected: int) -> bool:
     return expected / 10 - 200 <= reported <= 10 * expected + 200
 
 
-_FIRST = Estimator()
+COLD = Estimator()
+"""Of a model of which nothing was learned."""
 
 
 def estimate_text(text: str) -> int:
     """Estimated tokens of a text for a model of which nothing was learned, rounded up; 0 for an empty one."""
-    return _FIRST.tokens(count_text(text))
+    return COLD.tokens(count_text(text))
 
 
 def estimate_message(message: Message) -> int:
     """Estimated tokens of a message with all its parts."""
-    return _FIRST.tokens(count_message(message))
+    return COLD.tokens(count_message(message))
 
 
 def estimate_messages(messages: Sequence[Message]) -> int:
@@ -234,7 +235,7 @@ def estimate_messages(messages: Sequence[Message]) -> int:
 
 def estimate_tools(specs: Sequence[ToolSpec]) -> int:
     """Estimated tokens of the tool definitions of a request."""
-    return sum(_FIRST.tokens(count_tools([spec])) for spec in specs)
+    return sum(COLD.tokens(count_tools([spec])) for spec in specs)
 
 
 def chars_estimate(text: str, per_token: float = 4.0) -> int:

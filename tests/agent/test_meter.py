@@ -174,6 +174,15 @@ def test_a_tokenizer_may_come_later() -> None:
     assert measured(meter, ASKED) > 2 * before
 
 
+def test_a_tokenizer_that_comes_during_a_request_waits_for_the_next() -> None:
+    plain, meter = Meter(), Meter()
+    steps_taken(plain, ASKED, Usage(input=3000, output=50))
+    budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, WINDOW)
+    meter.use(Ruler(lambda text: float(len(text))))
+    meter.anchored(ASKED, Reply(ANSWER, Usage(input=3000, output=50), "calls"), budget, TOOLS, print)
+    assert meter.estimator == plain.estimator
+
+
 def test_what_is_not_there_yet_is_loaded_once() -> None:
     asked: list[Meter] = []
     meter = Meter(load=asked.append)

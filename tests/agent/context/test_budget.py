@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.budget import ContextBudget, Section, Window, after_overflow, fitting_reserves, measure
+from agent.context.budget import ContextBudget, Section, Window, after_overflow, apportion, fitting_reserves, measure
 from agent.context.estimate import Counts, Estimator
+from agent.context.prompt import Instructions, build_prompt
+from agent.context.select import ToolSpec
+from agent.messages import Conversation, Usage
+from agent.meter import Meter
+from tests.agent.histories import conversations
 
 sizes = st.integers(0, 3_000_000)
 windows = st.builds(
@@ -104,10 +109,23 @@ def test_what_was_counted_is_taken_as_counted(
     sections: dict[Section, Counts], seen: Counts, unseen: Counts, counted: int | None, schema: int | None
 ) -> None:
     estimator = Estimator()
-    budget = measure(sections, seen, unseen, counted, Window(200_000, 8000), estimator, schema)
+    budget = apportion(sections, seen, unseen, counted, Window(200_000, 8000), estimator, schema)
     assert min(budget.components.values()) >= 0
     assert budget.pending == estimator.tokens(unseen)
     if counted is not None:
         assert budget.used == counted + budget.pending
     else:
         assert budget.history == estimator.tokens(seen)
+
+
+@given(conversations(), st.none() | st.integers(0, 20_000), st.integers(0, 20))
+def test_a_meter_measures_what_the_request_alone_says(
+    conversation: Conversation, counted: int | None, anchored: int
+) -> None:
+    if counted is not None:
+        anchored = min(anchored, len(conversation.messages))
+        conversation = replace(conversation, anchor=Usage(counted), anchored=anchored)
+    tools = (ToolSpec("echo", "Says it again.", {"type": "object"}),)
+    prompt = build_prompt(conversation, Instructions("base", "here", "rules"))
+    window = Window(200_000, 8000)
+    assert Meter().measure(prompt, conversation, tools, window) == measure(prompt, conversation, tools, window)
