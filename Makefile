@@ -52,6 +52,8 @@ lock:
 bench: .venv/ready
 	$(BIN)/python -m bench.startup
 	$(BIN)/python -m bench.overhead
+	$(BIN)/python -m bench.context.resume
+	$(BIN)/python -m bench.context.play
 	$(BIN)/python -m bench.context.estimator
 
 clean:

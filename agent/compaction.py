@@ -16,7 +16,7 @@ from agent.context.compact import (
 )
 from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
 from agent.errors import EmptyAnswer, ProviderError
-from agent.events import CompactionStarted, ContextCompacted, Event, Noticed, ReplyFinished, RetryScheduled
+from agent.events import Cause, CompactionStarted, ContextCompacted, Event, Noticed, ReplyFinished, RetryScheduled
 from agent.interrupt import Interrupt
 from agent.messages import Conversation
 from agent.providers.base import Provider, Request
@@ -46,6 +46,7 @@ async def compact(
     tail_tokens: int,
     interrupt: Interrupt,
     emit: Callable[[Event], None],
+    cause: Cause,
     focus: str | None = None,
 ) -> Compacted:
     """The conversation with its older part summarised. It always gets smaller or stays as it was: when the model gives
@@ -67,7 +68,12 @@ async def compact(
     )
     emit(
         ContextCompacted(
-            result.before_tokens, result.after_tokens, result.before_messages, result.after_messages, result.strategies
+            result.before_tokens,
+            result.after_tokens,
+            result.before_messages,
+            result.after_messages,
+            result.strategies,
+            cause,
         )
     )
     return Compacted(after, result)
@@ -115,6 +121,16 @@ def _fits(request: Request, asked: Conversation, window: Window) -> bool:
     else:
         size = estimate_text(request.system) + estimate_tools(request.tools) + estimate_messages(request.messages)
     return size <= window.effective + window.buffer
+
+
+def compaction_note(result: CompactResult) -> str:
+    """What the model is told after a compaction that it asked for."""
+    if not result.strategies:
+        return "[compact_context: nothing was compacted; there was too little before the newest steps.]"
+    return (
+        f"[compact_context: about {result.before_tokens:,} tokens in {result.before_messages} messages became "
+        f"{result.after_tokens:,} in {result.after_messages}. Go on with the work.]"
+    )
 
 
 def _size(conversation: Conversation) -> int:

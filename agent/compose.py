@@ -14,21 +14,25 @@ from datetime import date
 from pathlib import Path
 from typing import Literal
 
-from agent.config import PROVIDERS, Config
+from agent.config import MODES, PROVIDERS, Config, Mode, stricter_mode
 from agent.context.budget import Window
 from agent.context.estimate import Estimator, Ruler
 from agent.context.images import ImageRule
 from agent.context.notes import Situation
+from agent.context.prompt import Instructions
+from agent.context.select import ToolSpec
 from agent.debug import Debug, is_asked_for
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import git_branch, load_instructions
-from agent.messages import Message
+from agent.messages import Conversation, Message
 from agent.meter import Meter, decode_estimator
+from agent.overview import Overview, budget_by_component, epochs_of, window_numbers
 from agent.permissions import Policy, Rule, parse_rule
 from agent.providers.base import Endpoint, ModelFacts, Provider
 from agent.providers.registry import facts_for
 from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_setting, find_window, first_choice, overrides
 from agent.recorder import Recorder, StoreThread, decode_message
+from agent.resume import restore
 from agent.session import Parts, Session, SessionInfo
 from agent.tokenizers import factor_of, load_in_background, load_tokenizer
 from agent.turn import Limits
@@ -65,6 +69,8 @@ class Sessions:
         self._ephemeral = ephemeral
         self._thread: StoreThread | None = None
         self._opened: SessionStore | None = None
+        self._open_parts: dict[str, Parts] = {}
+        """What the sessions opened so far are made of, by their ids."""
 
     async def _store(self) -> tuple[StoreThread, SessionStore]:
         if self._thread is None or self._opened is None:
@@ -99,23 +105,35 @@ class Sessions:
             if self._ephemeral:
                 closing.callback(shutil.rmtree, outputs, ignore_errors=True)
             recorder = Recorder(thread, store, row, is_new=is_new)
-            conversation, spent = (None, None) if is_new else await recorder.load()
-            if conversation is not None and row.model != chosen:
+            meter = make_meter(self._config, chosen, estimator, interactive=self._interactive)
+            parts = self._open_parts[row.id] = self._parts(provider, recorder, outputs, meter, self._mode(row))
+            if is_new:
+                return Session(parts, on_close=closing.pop_all().aclose)
+            restored = await restore(recorder, parts.workspace, chosen, parts.policy.mode, parts.debug)
+            conversation = restored.conversation
+            if row.model != chosen:
                 # Another model counts in other tokens.
                 conversation = replace(conversation, anchor=None, anchored=0)
-            meter = make_meter(self._config, chosen, estimator, interactive=self._interactive)
-            parts = self._parts(provider, recorder, outputs, meter)
-            return Session(parts, conversation, spent, closing.pop_all().aclose)
+            return Session(parts, conversation, restored.spent, closing.pop_all().aclose, resumed=restored.event)
 
     def _new_row(self, model: str) -> SessionRow:
         now = time.time()
         return SessionRow(secrets.token_hex(ID_BYTES), self._project, "", model, self._config.permission_mode, now, now)
 
-    def _parts(self, provider: Provider, recorder: Recorder, outputs: Path, meter: Meter) -> Parts:
+    def _mode(self, row: SessionRow) -> Mode:
+        """The session's own mode, unless this run was told another; a project's file can only make it stricter."""
+        configured, source = self._config.permission_mode, self._config.sources["agent.permission_mode"]
+        if row.mode not in MODES or source == "command line" or source.startswith(("environment", "--config")):
+            return configured
+        own = row.mode
+        from_project = source == str(self._config.project / ".ebb" / "config.toml")
+        return stricter_mode(configured, own) if from_project else own
+
+    def _parts(self, provider: Provider, recorder: Recorder, outputs: Path, meter: Meter, mode: Mode) -> Parts:
         config = self._config
         policy = Policy(
             root=str(self._root),
-            mode=config.permission_mode,
+            mode=mode,
             allow=tuple(parse_rule(rule) for rule in config.allow),
             deny=deny_rules(config.deny, self._root),
             readable=(str(outputs),),
@@ -123,14 +141,7 @@ class Sessions:
         )
         return Parts(
             provider=provider,
-            instructions=load_instructions(
-                self._root,
-                config.project,
-                config.folders.config,
-                date.today(),
-                data_folder=config.folders.data,
-                mode=config.permission_mode,
-            ),
+            instructions=self._instructions(),
             tools=builtin_tools(),
             workspace=Workspace(self._root, outputs),
             policy=policy,
@@ -148,6 +159,17 @@ class Sessions:
 
     def _situation(self) -> Situation:
         return Situation(date=date.today().isoformat(), branch=git_branch(self._config.project))
+
+    def _instructions(self) -> Instructions:
+        config = self._config
+        return load_instructions(
+            self._root,
+            config.project,
+            config.folders.config,
+            date.today(),
+            data_folder=config.folders.data,
+            mode=config.permission_mode,
+        )
 
     def _debug(self) -> Debug:
         if not is_asked_for(self._environment):
@@ -214,6 +236,41 @@ class Sessions:
         row = await self._find(prefix)
         return tuple(decode_message(found) for found in await thread.run(store.messages, row.id))
 
+    async def earlier(self, prefix: str, position: int, limit: int) -> tuple[Message, ...]:
+        """At most `limit` messages of a session, the newest of those before a position, in order."""
+        thread, store = await self._store()
+        row = await self._find(prefix)
+        rows = await thread.run(store.messages_before, row.id, position, limit)
+        return tuple(decode_message(found) for found in rows)
+
+    async def overview(self, prefix: str) -> Overview:
+        """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's
+        newest session. Raises `AgentError`."""
+        thread, store = await self._store()
+        parts = self._open_parts.get(prefix)
+        # A session in which nothing was said yet is open without being stored.
+        row = await thread.run(store.session, prefix) if parts is not None else await self._find(prefix)
+        recorder = Recorder(thread, store, row or self._new_row(""))
+        conversation = await recorder.read() if row else Conversation()
+        model = parts.provider.facts.id if parts else row.model if row else ""
+        facts, window = (parts.provider.facts, parts.provider.window) if parts else known_model(self._config, model)
+        # A meter of its own: to measure is to count, and the session's own counts are its turn's.
+        learned = parts.meter.estimator if parts else decode_estimator(await thread.run(store.calibration, model))
+        meter = Meter(learned, parts.meter.ruler if parts else None)
+        instructions = parts.instructions if parts else self._instructions()
+        tools = tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in builtin_tools())
+        size, reserves = window_numbers(window)
+        return Overview(
+            row.id if row else prefix,
+            row.title if row else "",
+            facts.id,
+            budget_by_component(conversation, instructions, tools, window, facts.images, meter),
+            size,
+            reserves,
+            window.effective,
+            epochs_of(await recorder.requests(), await recorder.rewrites()),
+        )
+
     async def delete(self, prefix: str) -> SessionInfo:
         """Deletes a session with its outputs. Raises `AgentError`; a session that is open elsewhere stays."""
         thread, store = await self._store()
@@ -261,6 +318,14 @@ def deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
 
 def _info(row: SessionRow) -> SessionInfo:
     return SessionInfo(row.id, row.title, row.model, row.updated, row.messages, row.project)
+
+
+def known_model(config: Config, model: str) -> tuple[ModelFacts, Window]:
+    """What is known of a model without asking anybody, and the window that follows from it."""
+    name, _, model_name = model.partition("/")
+    known = overrides(config, config.provider(name), name, model_name) if name in PROVIDERS else {}
+    facts = facts_for(name, model_name, known)
+    return facts, find_window(facts, config)
 
 
 def make_meter(config: Config, model: str, estimator: Estimator, *, interactive: bool) -> Meter:

@@ -110,6 +110,10 @@ def one_of(*allowed: str) -> Callable[[object], object]:
     return parse
 
 
+def stricter_mode(one: Mode, other: Mode) -> Mode:
+    return min(one, other, key=lambda mode: _STRICTNESS[mode])
+
+
 def _stricter(current: object, project: object) -> object:
     return min(current, project, key=lambda mode: _STRICTNESS[str(mode)])
 

@@ -12,6 +12,11 @@ BreakCause: TypeAlias = Literal["ttl expired", "model switched", "tools changed"
 TurnEnd: TypeAlias = Literal["answered", "interrupted", "step_limit", "cost_limit", "failed"]
 
 
+Cause: TypeAlias = Literal["full", "asked", "background", "overflow"]
+"""Why a view is rewritten: over the trigger before a request or between turns, because somebody asked for it, or
+because the provider found the request too large."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What the user answers to a `PermissionAsked`. Not an event, but plain data all the same."""
@@ -168,6 +173,8 @@ class ContextCompacted:
     before_messages: int
     after_messages: int
     strategies: tuple[str, ...]
+    """What ran, in order; empty when nothing could be gained."""
+    cause: Cause = "asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +201,26 @@ class Noticed:
     """Something the user should know that stops nothing."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """An earlier session goes on. What is listed is no longer as the session left it."""
+
+    session: str
+    messages: int
+    """How many the model is shown again."""
+    model: str
+    mode: str
+    todos: tuple[tuple[str, str], ...] = ()
+    """Text and status of each item of the model's list."""
+    changed: tuple[str, ...] = ()
+    """Files that hold something else than what the model saw, relative to the working folder."""
+    gone: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+    """Background commands that ended with the program."""
+    problems: tuple[str, ...] = ()
+    """What could not be restored, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +259,7 @@ Event: TypeAlias = (
     | PrefixDrifted
     | CacheBroken
     | Noticed
+    | Resumed
     | TurnFinished
     | TurnFailed
 )

@@ -17,6 +17,7 @@ from agent.events import (
     Event,
     Noticed,
     ReplyFinished,
+    Resumed,
     RetryScheduled,
     StepStarted,
     ToolFinished,
@@ -27,6 +28,7 @@ from agent.events import (
 from agent.interrupt import Interrupt
 from agent.messages import Usage
 from agent.session import Session
+from agent.situation import news_for_user
 from tools.schema import mismatches
 from tools.truncate import plain
 
@@ -242,6 +244,9 @@ def _printer(form: Format, out: TextIO, err: TextIO) -> Callable[[Event], None]:
                 print(f"ebb: {reason}; attempt {attempt} of {attempts} in {delay:.1f} s", file=err)
             case Noticed(text=text):
                 print(f"ebb: {text}", file=err)
+            case Resumed():
+                for text in news_for_user(event):
+                    print(f"ebb: {text}", file=err)
             case ToolStarted(name=name, arguments=arguments) if watched:
                 print(f"ebb: {name} {json.dumps(arguments, ensure_ascii=False)[:200]}", file=err)
             case _:

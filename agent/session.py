@@ -23,17 +23,19 @@ from agent.events import (
     QuestionAnswered,
     QuestionAsked,
     ReplyFinished,
+    Resumed,
     TurnFailed,
     TurnFinished,
     TurnStarted,
 )
 from agent.execute import Gate, Hands
 from agent.interrupt import Interrupt
-from agent.messages import Conversation, Image, Text, User
+from agent.messages import Conversation, Image, Note, Text, User
 from agent.meter import Meter
 from agent.permissions import Policy
 from agent.providers.base import Provider
 from agent.recorder import Recorder, Spent
+from agent.situation import news_for_user, note_for_model, situation_of
 from agent.tail import Tail
 from agent.turn import Env, Limits, compact_now, run_turn
 from agent.watch import Watch
@@ -87,13 +89,18 @@ class Session:
         conversation: Conversation | None = None,
         spent: Spent | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
+        resumed: Resumed | None = None,
     ) -> None:
-        """`on_close` gives back what was opened for the session: its provider, its lock."""
+        """`on_close` gives back what was opened for the session: its provider, its lock. `resumed` tells how a session
+        that goes on differs from how it was left."""
         self._parts = parts
         self._conversation = conversation or Conversation()
         self._spent = spent or Spent()
         self._spent_here = Spent()
         self._on_close = on_close
+        self.news = news_for_user(resumed) if resumed else ()
+        self._resumed = resumed
+        """Told with the next turn, then None."""
         self._interrupt = Interrupt()
         self._events: asyncio.Queue[Event | None] | None = None
         self._waiting: dict[str, asyncio.Future[Decision | str]] = {}
@@ -102,6 +109,7 @@ class Session:
         self._busy = asyncio.Lock()
         self._notices = parts.notices
         self._env = self._make_env()
+        parts.recorder.attend(lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)))
 
     def _make_env(self) -> Env:
         parts = self._parts
@@ -201,6 +209,7 @@ class Session:
         for notice in self._notices:
             self._emit(Noticed(notice))
         self._notices = ()
+        said = self._with_news(said)
         try:
             await self._catch_up()
             self._is_behind = True
@@ -215,6 +224,15 @@ class Session:
             self._emit(TurnFailed(error.code, str(error), error.exit_code))
         else:
             self._emit(TurnFinished(end, answer))
+
+    def _with_news(self, said: User) -> User:
+        """What the user said, with a note on what changed while the session was closed, told once."""
+        resumed, self._resumed = self._resumed, None
+        if resumed is None:
+            return said
+        self._emit(resumed)
+        note = note_for_model(resumed)
+        return User((*said.parts, Note(note))) if note else said
 
     async def _catch_up(self) -> None:
         """After a turn that failed half-way, what is on disk is the conversation."""
@@ -231,7 +249,7 @@ class Session:
         self._interrupt.reset()
         async with self._busy:
             await self._catch_up()
-            compacted = await compact_now(self._conversation, self._env, focus)
+            compacted = await compact_now(self._conversation, self._env, "asked", focus)
             self._conversation = compacted.conversation
             await self._parts.recorder.end_turn(self.model, self.mode)
         return compacted.result
@@ -257,7 +275,7 @@ class Session:
         if isinstance(event, ReplyFinished):
             self._spent = self._spent.plus(event.usage, event.cost)
             self._spent_here = self._spent_here.plus(event.usage, event.cost)
-            self._parts.recorder.note(event)
+        self._parts.recorder.note(event)
         if self._events is not None:
             self._events.put_nowait(event)
 

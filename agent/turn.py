@@ -5,17 +5,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from agent.compaction import Compacted, compact
+from agent.compaction import Compacted, compact, compaction_note
 from agent.context.budget import ContextBudget, Section
 from agent.context.offload import offload
 from agent.context.prompt import Instructions, Prompt, build_prompt
 from agent.context.select import ToolSpec, select_tools
+from agent.context.wishes import compaction_wish
 from agent.debug import Debug
 from agent.errors import ContextExhausted
-from agent.events import ContextMeasured, Event, StepStarted, TurnEnd
+from agent.events import Cause, ContextMeasured, Event, StepStarted, TurnEnd
 from agent.execute import Hands, run_calls
 from agent.interrupt import Interrupt
-from agent.messages import Assistant, Conversation, ToolOutput, User
+from agent.messages import Assistant, Conversation, Note, ToolOutput, User
 from agent.meter import Meter
 from agent.providers.base import Provider, Reply, Request
 from agent.recorder import Recorder
@@ -101,6 +102,7 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
     for number in itertools.count(1):
         if env.limits.cost is not None and env.spent() >= env.limits.cost:
             return conversation, "cost_limit", last_words(conversation)
+        conversation = await compact_if_asked(conversation, env)
         env.emit(StepStarted(number))
         step = await take_step(conversation, env, last=number == env.limits.steps)
         conversation = step.conversation
@@ -124,18 +126,31 @@ def measure(prompt: Prompt, conversation: Conversation, tools: tuple[ToolSpec, .
 
 async def make_room(conversation: Conversation, env: Env) -> Conversation:
     """The conversation with its older part summarised, kept as such."""
-    compacted = await compact_now(conversation, env)
+    compacted = await compact_now(conversation, env, "full")
     return compacted.conversation
 
 
-async def compact_now(conversation: Conversation, env: Env, focus: str | None = None) -> Compacted:
+async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation compacted and a note on what that changed, when the last step's calls asked for it."""
+    wish = compaction_wish(conversation.messages)
+    if wish is None:
+        return conversation
+    compacted = await compact_now(conversation, env, "asked", wish.focus)
+    told = User((Note(compaction_note(compacted.result)),))
+    await env.recorder.said(told)
+    return compacted.conversation.plus(told)
+
+
+async def compact_now(conversation: Conversation, env: Env, cause: Cause, focus: str | None = None) -> Compacted:
     """Compacts the conversation and keeps the result; what `/compact` does, too."""
 
     def request(asked: Conversation) -> Request:
         prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)
         return to_request(prompt, select_tools(env.tools), env)
 
-    compacted = await compact(conversation, request, env.provider, env.tail_tokens, env.interrupt, env.emit, focus)
+    compacted = await compact(
+        conversation, request, env.provider, env.tail_tokens, env.interrupt, env.emit, cause, focus
+    )
     if compacted.result.strategies:
         env.meter.rewritten()
         env.watch.rewritten()

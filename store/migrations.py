@@ -31,8 +31,26 @@ def _sessions(db: sqlite3.Connection) -> None:
     )
 
 
+def _situation(db: sqlite3.Connection) -> None:
+    db.execute(
+        """create table situation (
+            session text not null references sessions (id) on delete cascade, kind text not null, key text not null,
+            body text not null, primary key (session, kind, key)) without rowid"""
+    )
+    db.execute(
+        """create table rewrites (
+            id integer primary key, session text not null references sessions (id) on delete cascade,
+            position integer not null, requests integer not null, reason text not null, strategies text not null,
+            before integer not null, after integer not null, cost real, created real not null)"""
+    )
+    db.execute("create index rewrites_by_session on rewrites (session)")
+    # With the numbers in it, the index alone answers what a session has used.
+    db.execute("drop index usage_by_session")
+    db.execute("create index usage_by_session on usage (session, input, cache_read, cache_write, output, cost)")
+
+
 def _calibrations(db: sqlite3.Connection) -> None:
     db.execute("create table calibrations (model text primary key, body text not null, updated real not null)")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_sessions, _calibrations)
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_sessions, _calibrations, _situation)

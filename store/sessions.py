@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ class SessionRow:
     """Unix seconds."""
     updated: float
     messages: int = 0
-    """How many messages the session has; counted, not stored."""
+    """How many messages the session has: its last position and one, not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,42 @@ class UsageRow:
     cache_write: int
     output: int
     cost: float | None
+    created: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotal:
+    input: int
+    cache_read: int
+    cache_write: int
+    output: int
+    cost: float | None
+    """None when the cost of any request is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactRow:
+    """Something that holds in a session besides its messages. It has one body for each kind and key."""
+
+    kind: str
+    key: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteRow:
+    """A change of what earlier requests had already sent."""
+
+    position: int
+    """How many messages the session had."""
+    reason: str
+    strategies: str
+    before: int
+    after: int
+    cost: float | None
+    created: float = 0.0
+    requests: int = 0
+    """How many requests the session had made, that for a summary included; counted when the row is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +166,11 @@ class SessionStore:
         messages: Iterable[MessageRow] = (),
         usage: Iterable[UsageRow] = (),
         snapshot: SnapshotRow | None = None,
+        facts: Sequence[FactRow] = (),
+        over: Sequence[tuple[str, str]] = (),
+        rewrites: Sequence[RewriteRow] = (),
     ) -> None:
-        """Adds all of it in one transaction, or nothing of it."""
+        """Adds all of it in one transaction, or nothing of it. `over`: kind and key of facts that no longer hold."""
         now = time.time()
         with self._transaction():
             self._db.executemany(
@@ -142,7 +181,17 @@ class SessionStore:
                 "insert into usage (session, model, purpose, input, cache_read, cache_write, output, cost, created) "
                 "values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (session, u.model, u.purpose, u.input, u.cache_read, u.cache_write, u.output, u.cost, now)
+                    (
+                        session,
+                        u.model,
+                        u.purpose,
+                        u.input,
+                        u.cache_read,
+                        u.cache_write,
+                        u.output,
+                        u.cost,
+                        u.created or now,
+                    )
                     for u in usage
                 ],
             )
@@ -150,6 +199,27 @@ class SessionStore:
                 self._db.execute(
                     "insert or replace into snapshots (session, position, body, created) values (?, ?, ?, ?)",
                     (session, snapshot.position, snapshot.body, now),
+                )
+            # Only when there is something: a table that is damaged or missing then stops nothing else.
+            if over:
+                self._db.executemany(
+                    "delete from situation where session = ? and kind = ? and key = ?",
+                    [(session, kind, key) for kind, key in over],
+                )
+            if facts:
+                self._db.executemany(
+                    "insert or replace into situation (session, kind, key, body) values (?, ?, ?, ?)",
+                    [(session, fact.kind, fact.key, fact.body) for fact in facts],
+                )
+            if rewrites:
+                self._db.executemany(
+                    "insert into rewrites "
+                    "(session, position, requests, reason, strategies, before, after, cost, created) "
+                    "values (?1, ?2, (select count(*) from usage where session = ?1), ?3, ?4, ?5, ?6, ?7, ?8)",
+                    [
+                        (session, r.position, r.reason, r.strategies, r.before, r.after, r.cost, r.created or now)
+                        for r in rewrites
+                    ],
                 )
 
     def update(self, session: str, *, title: str, model: str, mode: str) -> None:
@@ -193,7 +263,8 @@ class SessionStore:
         with translated(self.path):
             rows = self._db.execute(
                 "select s.id, s.project, s.title, s.model, s.mode, s.created, s.updated, "
-                f"(select count(*) from messages where session = s.id) from sessions s {clause} "
+                "(select coalesce(max(position) + 1, 0) from messages where session = s.id) "
+                f"from sessions s {clause} "
                 "order by s.updated desc, s.rowid desc limit ?",
                 (*values, limit),
             ).fetchall()
@@ -209,6 +280,16 @@ class SessionStore:
             ).fetchall()
         return tuple(MessageRow(*row) for row in rows)
 
+    def messages_before(self, session: str, position: int, limit: int) -> tuple[MessageRow, ...]:
+        """At most `limit` messages, the newest of those before a position, in order."""
+        with translated(self.path):
+            rows = self._db.execute(
+                "select position, role, body, created from messages where session = ? and position < ? "
+                "order by position desc limit ?",
+                (session, position, limit),
+            ).fetchall()
+        return tuple(MessageRow(*row) for row in reversed(rows))
+
     def snapshot(self, session: str) -> SnapshotRow | None:
         with translated(self.path):
             row = self._db.execute("select position, body from snapshots where session = ?", (session,)).fetchone()
@@ -218,11 +299,39 @@ class SessionStore:
         """What each request of the session took, oldest first."""
         with translated(self.path):
             rows = self._db.execute(
-                "select model, purpose, input, cache_read, cache_write, output, cost from usage where session = ? "
-                "order by id",
+                "select model, purpose, input, cache_read, cache_write, output, cost, created from usage "
+                "where session = ? order by id",
                 (session,),
             ).fetchall()
         return tuple(UsageRow(*row) for row in rows)
+
+    def used(self, session: str) -> UsageTotal:
+        """What all requests of the session took together."""
+        with translated(self.path):
+            row = self._db.execute(
+                "select coalesce(sum(input), 0), coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), "
+                "coalesce(sum(output), 0), case when count(*) = count(cost) then total(cost) end "
+                "from usage where session = ?",
+                (session,),
+            ).fetchone()
+        return UsageTotal(*row)
+
+    def rewrites(self, session: str) -> tuple[RewriteRow, ...]:
+        """Oldest first."""
+        with translated(self.path):
+            rows = self._db.execute(
+                "select position, reason, strategies, before, after, cost, created, requests from rewrites "
+                "where session = ? order by id",
+                (session,),
+            ).fetchall()
+        return tuple(RewriteRow(*row) for row in rows)
+
+    def situation(self, session: str) -> tuple[FactRow, ...]:
+        with translated(self.path):
+            rows = self._db.execute(
+                "select kind, key, body from situation where session = ? order by kind, key", (session,)
+            ).fetchall()
+        return tuple(FactRow(*row) for row in rows)
 
     def calibration(self, model: str) -> str | None:
         """What was kept for a model, of all sessions."""

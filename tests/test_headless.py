@@ -517,6 +517,16 @@ def test_a_reader_that_goes_away_ends_the_turn_and_what_it_runs(user: User) -> N
     assert [part["status"] for part in shown.lines[-1]["parts"]] == ["interrupted"]
 
 
+def test_what_changed_since_a_session_was_left_is_said(user: User) -> None:
+    (user.project / "a.txt").write_text("one\n")
+    user.ask({"calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}, {"text": "Read."})
+    (user.project / "a.txt").write_text("two\n")
+    again = user.ask({"text": "Yes."}, flags=("-c",), form="text")
+    assert (again.out, again.err) == ("Yes.\n", "ebb: since this session was closed: 1 file changed on disk\n")
+    events = user.ask({"text": "Yes."}, flags=("-c",), form="stream-json").lines
+    assert [event["changed"] for event in events if event["type"] == "resumed"] == [["a.txt"]]
+
+
 def test_what_was_learned_of_a_model_is_there_for_its_next_session(user: User) -> None:
     user.ask({"text": "Yes.", "usage": {"input": 3000, "output": 5}})
     user.ask({"text": "Yes.", "usage": {"input": 3000, "output": 5}})

@@ -6,6 +6,7 @@ from tools.base import Tool
 from tools.bash import Bash
 from tools.bash_kill import BashKill
 from tools.bash_output import BashOutput
+from tools.compact_context import CompactContext
 from tools.edit import Edit
 from tools.glob import Glob
 from tools.grep import Grep
@@ -27,5 +28,6 @@ def builtin_tools() -> tuple[Tool, ...]:
         Glob(),
         Grep(),
         Todo(),
+        CompactContext(),
         AskUser(),
     )

@@ -1,6 +1,7 @@
-"""Which files the model has seen, and as what. It knows no tool and reads nothing by itself."""
+"""Which files the model has seen, and as what. It knows no tool and no session."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,5 +28,34 @@ class SeenFiles:
         return self.digests.get(path) == _digest(content)
 
 
+@dataclass(frozen=True, slots=True)
+class Differences:
+    changed: tuple[Path, ...] = ()
+    """Files that hold something else than what was seen."""
+    gone: tuple[Path, ...] = ()
+
+
+def differences(digests: Mapping[Path, str]) -> Differences:
+    """How the files on disk differ from what was seen of them."""
+    changed: list[Path] = []
+    gone: list[Path] = []
+    for path, digest in digests.items():
+        try:
+            if _digest_of_file(path) != digest:
+                changed.append(path)
+        except (FileNotFoundError, NotADirectoryError):
+            gone.append(path)
+        except OSError:
+            changed.append(path)  # what cannot be read is not what was seen
+    return Differences(tuple(changed), tuple(gone))
+
+
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _digest_of_file(path: Path) -> str:
+    if not path.is_file() and path.exists():
+        raise IsADirectoryError(path)  # nor is a pipe opened, which would wait for its other end
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

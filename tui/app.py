@@ -23,6 +23,7 @@ from tui.keys import KEYS
 from tui.palette import CALM, palette_of
 from tui.ports import Session, Sessions
 from tui.sanitise import visible_line
+from tui.screens.context import ContextScreen
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.screens.help import HelpScreen
 from tui.screens.models import model_picker
@@ -253,6 +254,10 @@ class EbbApp(App[str]):
 
     async def compact(self, focus: str) -> None:
         await self.talk.compact(focus)
+
+    async def show_context(self) -> None:
+        if self.talk.session is not None:
+            self.push_screen(ContextScreen(await self.talk.sessions.overview(self.talk.session.id)))
 
     async def resume(self, id: str) -> None:
         current = self.talk.session.id if self.talk.session is not None else ""

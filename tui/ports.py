@@ -6,6 +6,7 @@ from typing import Protocol
 
 from agent.events import Decision, Event
 from agent.messages import Conversation
+from agent.overview import Overview
 
 
 class CompactResult(Protocol):
@@ -42,6 +43,11 @@ class Session(Protocol):
         """US dollars spent so far, or None when the model's prices are not known."""
         ...
 
+    @property
+    def news(self) -> tuple[str, ...]:
+        """What a session that goes on has to tell its user, a line each."""
+        ...
+
     async def prepare(self) -> None:
         """Loads what the first turn needs."""
         ...
@@ -76,5 +82,9 @@ class Sessions(Protocol):
 
     async def open(self, resume: str | None = None, model: str | None = None) -> Session: ...
     async def recent(self) -> Sequence[SessionInfo]: ...
+    async def overview(self, prefix: str) -> Overview:
+        """What the context of a session holds and has cost."""
+        ...
+
     def models(self) -> Sequence[str]: ...
     async def close(self) -> None: ...

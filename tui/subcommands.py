@@ -1,20 +1,24 @@
-"""`ebb sessions`, `ebb config` and `ebb demo`: what they print. They know no screen."""
+"""`ebb sessions`, `ebb context`, `ebb config` and `ebb demo`: what they print. They know no screen."""
 
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 from agent.config import OPTIONS, Config, field_of
 from agent.headless import print_json
 from agent.messages import Assistant, Message, User
+from agent.overview import Overview
 from agent.providers.registry import facts_for
 from agent.providers.setup import find_window, overrides
 from agent.recorder import encode_message
 from agent.session import SessionInfo
 from tui.arguments import add_common, open_sessions, read_settings
+from tui.context import overview_lines
 from tui.sanitise import visible
 
 
@@ -81,6 +85,31 @@ def _show(messages: Sequence[Message], *, as_json: bool) -> None:
                     print(f"{visible(reply.text)}\n")
                 for call in reply.calls:
                     print(f"  {call.name} {visible(json.dumps(call.arguments, ensure_ascii=False))}")
+
+
+def _context(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="ebb context", description="What a session's context holds and what it has cost.", allow_abbrev=False
+    )
+    parser.add_argument("id", nargs="?", default="", help="the beginning of a session's id; the newest without it")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_common(parser)
+    options = parser.parse_args(arguments)
+
+    async def work() -> Overview:
+        sessions = open_sessions(options, interactive=False)
+        try:
+            return await sessions.overview(options.id)
+        finally:
+            await sessions.close()
+
+    overview = asyncio.run(work())
+    if options.json:
+        print_json(sys.stdout, {**asdict(overview), "used": overview.used})
+        return 0
+    for line in overview_lines(overview, shutil.get_terminal_size().columns):
+        print("".join(words for words, _ in line))
+    return 0
 
 
 def _config(arguments: Sequence[str]) -> int:
@@ -156,4 +185,9 @@ def _demo(arguments: Sequence[str]) -> int:
     return run_demo(options.keep)
 
 
-_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"sessions": _sessions, "config": _config, "demo": _demo}
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "sessions": _sessions,
+    "context": _context,
+    "config": _config,
+    "demo": _demo,
+}

@@ -46,6 +46,8 @@ class Talk:
         self.session = session
         shown = view_of(session.history)
         self._show(replace(shown, model=session.model, mode=session.mode, cost=session.cost))
+        for text in session.news:
+            self.notice(text)
 
     async def say(self, text: str) -> bool:
         """Runs a turn. Tells whether it ended with an answer."""

@@ -20,6 +20,7 @@ from agent.events import (
     QuestionAsked,
     ReasoningDelta,
     ReplyFinished,
+    Resumed,
     RetryScheduled,
     StepStarted,
     TextDelta,
@@ -201,6 +202,8 @@ def advance(view: View, event: Event) -> View:
             return view  # nothing to be done about it; `CONTEXT_DEBUG` tells
         case Noticed(text=text):
             return _settle_texts(view).plus(Notice(text))
+        case Resumed():
+            return view  # shown when the session was opened, before any turn
         case TurnFinished(end=end, text=text):
             return _turn_finished(view, end, text)
         case TurnFailed(code=code, message=message):

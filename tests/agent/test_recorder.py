@@ -1,5 +1,6 @@
 """A session written down and read back, on a real database."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context.prompt import Instructions, build_prompt
+from agent.context.todos import TodoItem
 from agent.errors import StoreFailed
 from agent.events import ReplyFinished
 from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, Usage, User
@@ -15,13 +18,16 @@ from agent.recorder import (
     Recorder,
     Spent,
     StoreThread,
+    changes_of,
     decode_message,
+    decode_situation,
     decode_snapshot,
     encode_message,
     encode_snapshot,
     title_of,
 )
-from store.sessions import MessageRow, SessionRow, SessionStore
+from agent.situation import Situation
+from store.sessions import FactRow, MessageRow, SessionRow, SessionStore
 from tests.agent.histories import conversations
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/a", "ask", 1.0, 1.0)
@@ -45,13 +51,52 @@ def test_every_message_reads_back_as_it_was(conversation: Conversation) -> None:
 
 @given(conversations(), st.integers(0, 50))
 def test_a_snapshot_names_the_messages_it_shows(conversation: Conversation, before: int) -> None:
-    start, shown = decode_snapshot(encode_snapshot(conversation, before + len(conversation.messages)))
-    assert (start, shown.summary) == (before, conversation.summary)
+    decoded = decode_snapshot(encode_snapshot(conversation, before + len(conversation.messages)))
+    assert decoded == (before, Conversation((), conversation.summary))
+
+
+situations = st.builds(
+    Situation,
+    st.lists(st.builds(TodoItem, st.text(), st.sampled_from(["pending", "doing", "done"])), max_size=3).map(tuple),
+    st.dictionaries(st.sampled_from([Path("/a"), Path("/b"), Path("/c d")]), st.sampled_from(["1", "2"])),
+    st.dictionaries(st.sampled_from(["job-1", "job-2"]), st.text(min_size=1)),
+)
+
+
+@given(st.lists(situations, max_size=5))
+def test_rows_follow_every_change_of_the_situation(changes: list[Situation]) -> None:
+    rows: dict[tuple[str, str], FactRow] = {}
+    before = Situation()
+    for after in changes:
+        facts, over = changes_of(before, after)
+        for gone in over:
+            del rows[gone]
+        rows |= {(fact.kind, fact.key): fact for fact in facts}
+        before = after
+        assert decode_situation(rows.values()) == after
+    assert changes_of(before, before) == ((), ())
+
+
+@given(conversations())
+def test_a_view_that_is_restored_is_the_view_that_was_kept(conversation: Conversation) -> None:
+    async def work() -> None:
+        thread = StoreThread(lambda: SessionStore(":memory:"))
+        store = await thread.open()
+        recorder = Recorder(thread, store, ROW)
+        for message in conversation.messages:
+            await (recorder.said(message) if isinstance(message, User) else recorder.replied(message))
+        await recorder.snapshot(conversation, User(()))
+        restored = await Recorder(thread, store, ROW, is_new=False).read()
+        await thread.close()
+        assert restored == conversation
+        assert build_prompt(restored, Instructions("x")) == build_prompt(conversation, Instructions("x"))
+
+    asyncio.run(work())
 
 
 @pytest.mark.parametrize("body", ["", "{}", "[]", "nonsense", '{"start": "x"}'])
-def test_a_snapshot_that_cannot_be_read_shows_the_full_history(body: str) -> None:
-    assert decode_snapshot(body) == (0, Conversation())
+def test_a_snapshot_that_cannot_be_read_is_none(body: str) -> None:
+    assert decode_snapshot(body) is None
 
 
 @pytest.mark.parametrize(
@@ -77,6 +122,16 @@ async def test_a_session_resumes_from_its_last_snapshot(thread: StoreThread) -> 
     assert resumed == (compacted, Spent(Usage(1, 2, 3, 4), 0.5))
     row = store_row(await thread.run(store.session, ROW.id))
     assert (row.title, row.mode, row.messages) == ("fix it", "auto", 3)
+
+
+async def test_a_view_without_messages_is_a_view(thread: StoreThread) -> None:
+    store = await thread.open()
+    recorder = Recorder(thread, store, ROW)
+    await recorder.said(ASKED)
+    await recorder.snapshot(Conversation((), "all of it"), User(()))
+    again = Recorder(thread, store, ROW, is_new=False)
+    assert await again.read() == Conversation((), "all of it")
+    assert again.problems == ()
 
 
 async def test_calls_that_a_dead_process_left_open_are_answered_once(thread: StoreThread) -> None:

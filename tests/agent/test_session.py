@@ -360,7 +360,7 @@ async def test_a_full_window_is_compacted_before_the_request(home: Home) -> None
         {"text": "x" * 12_000},
         {"when": "context window is nearly full", "text": "<summary>they talked about x</summary>"},
         {"text": "fine"},
-        context_window=8000,
+        context_window=8100,
     )
     session = await home.open(provider)
     await events_of(session, "tell me about x")
@@ -385,7 +385,7 @@ async def test_a_summary_that_cannot_be_used_is_replaced_by_a_list(home: Home, r
         {"text": "y" * 12_000},
         {"when": "context window is nearly full", **reply},
         {"text": "fine"},
-        context_window=8000,
+        context_window=8100,
     )
     session = await home.open(provider)
     await events_of(session, "never touch b.py")
@@ -398,7 +398,7 @@ async def test_a_summary_that_cannot_be_used_is_replaced_by_a_list(home: Home, r
 
 
 async def test_a_conversation_that_overflows_the_window_is_not_sent_for_its_summary(home: Home) -> None:
-    provider = Scripted.of({"text": "first"}, {"text": "not asked for"}, context_window=8000)
+    provider = Scripted.of({"text": "first"}, {"text": "not asked for"}, context_window=8100)
     session = await home.open(provider)
     await events_of(session, "one")
     events = await events_of(session, "word " * 10_000)
@@ -415,7 +415,7 @@ async def test_retries_of_a_summary_are_shown(home: Home) -> None:
         {"when": "context window is nearly full", "error": "overloaded"},
         {"when": "context window is nearly full", "text": "<summary>they talked about x</summary>"},
         {"text": "fine"},
-        context_window=8000,
+        context_window=8100,
     )
     session = await home.open(provider)
     await events_of(session, "tell me about x")
@@ -426,7 +426,7 @@ async def test_retries_of_a_summary_are_shown(home: Home) -> None:
 
 
 async def test_what_cannot_fit_ends_the_turn_with_exit_code_7(home: Home) -> None:
-    session = await home.open(Scripted.of(context_window=8000))
+    session = await home.open(Scripted.of(context_window=8100))
     failed = (await events_of(session, "word " * 10_000))[-1]
     assert isinstance(failed, TurnFailed)
     assert (failed.code, failed.exit_code) == ("context", 7)
@@ -437,7 +437,7 @@ async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home
     provider = Scripted.of(
         {"text": "x" * 12_000},
         {"when": "context window is nearly full", "text": "<summary>x</summary>", "pause": 60},
-        context_window=8000,
+        context_window=8100,
     )
     session = await home.open(provider)
     await events_of(session, "tell me about x")
@@ -497,6 +497,42 @@ async def test_what_a_compaction_by_hand_took_is_on_disk_when_it_returns(home: H
     assert (await session.compact()).strategies == ()
     again = await home.open(Scripted.of(), resume=True)
     assert again.spent == session.spent
+    await session.close()
+
+
+async def test_the_model_may_ask_for_room_and_is_told_what_that_freed(home: Home) -> None:
+    provider = Scripted.of(
+        {"text": "z" * 3000},
+        {"text": "I make room.", "calls": [call("compact_context", focus="the parser")]},
+        {"when": "the parser", "text": "<summary>all about z</summary>"},
+        {"text": "fine"},
+    )
+    session = await home.open(provider)
+    await events_of(session, "one")
+    events = await events_of(session, "two")
+    kinds = [type(event) for event in events if isinstance(event, StepStarted | ToolFinished | ContextCompacted)]
+    assert kinds == [StepStarted, ToolFinished, ContextCompacted, StepStarted]
+    (output,) = outputs_of(session)
+    assert (output.status, "before your next request" in output.text) == ("done", True)
+    notes = [
+        part.text for m in session.history.messages if isinstance(m, User) for part in m.parts if isinstance(part, Note)
+    ]
+    assert [note.partition(":")[0] for note in notes] == ["[compact_context"]
+    assert events[-1] == TurnFinished("answered", "fine")
+    await session.close()
+
+    again = await home.open(Scripted.of({"text": "ok"}), resume=True)
+    assert again.history == session.history
+    assert provider.requests[-1].tools == provider.requests[0].tools
+    await again.close()
+
+
+async def test_a_wish_for_room_where_there_is_none_to_make_is_answered_too(home: Home) -> None:
+    provider = Scripted.of({"calls": [call("compact_context")]}, {"text": "fine"})
+    session = await home.open(provider)
+    events = await events_of(session, "go")
+    assert events[-1] == TurnFinished("answered", "fine")
+    assert "nothing was compacted" in str(session.history.messages[3])
     await session.close()
 
 

@@ -11,7 +11,7 @@ import pytest
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.migrations import MIGRATIONS
-from store.sessions import MessageRow, SessionRow, SessionStore, SnapshotRow, UsageRow
+from store.sessions import FactRow, MessageRow, RewriteRow, SessionRow, SessionStore, SnapshotRow, UsageRow, UsageTotal
 
 ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
 
@@ -27,7 +27,7 @@ def message(position: int, text: str = "hi") -> MessageRow:
 
 def test_what_is_written_is_read_back_by_another_connection(path: Path) -> None:
     store = SessionStore(path)
-    usage = UsageRow("scripted/a", "step", 10, 20, 30, 40, 0.5)
+    usage = UsageRow("scripted/a", "step", 10, 20, 30, 40, 0.5, 7.0)
     store.create(ROW)
     store.write(ROW.id, [message(0), message(1, "there")], [usage], SnapshotRow(2, "{}"))
     store.close()
@@ -179,6 +179,66 @@ def test_a_session_is_open_in_one_place_at_a_time(tmp_path: Path) -> None:
     second.release()
     second.release()
     assert list(tmp_path.iterdir()) == []
+
+
+def plan_of(path: Path, statement: str, values: tuple[object, ...]) -> str:
+    with sqlite3.connect(path) as db:
+        rows = db.execute(f"explain query plan {statement}", values).fetchall()
+    db.close()
+    return "; ".join(row[3] for row in rows)
+
+
+def test_a_resume_searches_indexes_and_scans_nothing(path: Path) -> None:
+    store = SessionStore(path)
+    store.create(ROW)
+    asked: list[str] = []
+    store._db.set_trace_callback(asked.append)
+    store.session(ROW.id)
+    store.messages(ROW.id, 5)
+    store.messages_before(ROW.id, 5, 2)
+    store.snapshot(ROW.id)
+    store.used(ROW.id)
+    store.situation(ROW.id)
+    store.close()
+    plans = [plan_of(path, statement, ()) for statement in asked]
+    assert [plan for plan in plans if "SCAN" in plan or "TEMP B-TREE" in plan] == []
+    assert any("(session=? AND position>?)" in plan for plan in plans)
+    assert any("usage USING COVERING INDEX" in plan for plan in plans)
+
+
+def test_older_messages_are_read_a_page_at_a_time(path: Path) -> None:
+    store = SessionStore(path)
+    store.create(ROW)
+    store.write(ROW.id, [message(position) for position in range(7)])
+    assert store.messages_before(ROW.id, 5, 2) == (message(3), message(4))
+    assert store.messages_before(ROW.id, 1, 5) == (message(0),)
+    assert store.messages_before(ROW.id, 0, 5) == ()
+    store.close()
+
+
+def test_usage_adds_up_and_an_unknown_cost_makes_the_whole_unknown(path: Path) -> None:
+    store = SessionStore(path)
+    store.create(ROW)
+    assert store.used(ROW.id) == UsageTotal(0, 0, 0, 0, 0.0)
+    store.write(ROW.id, usage=[UsageRow("m", "step", 1, 2, 3, 4, 0.5), UsageRow("m", "summary", 1, 1, 1, 1, 0.25)])
+    assert store.used(ROW.id) == UsageTotal(2, 3, 4, 5, 0.75)
+    store.write(ROW.id, usage=[UsageRow("m", "step", 1, 0, 0, 0, None)])
+    assert store.used(ROW.id) == UsageTotal(3, 3, 4, 5, None)
+    store.close()
+
+
+def test_facts_and_rewrites_are_written_with_the_rest(path: Path) -> None:
+    store = SessionStore(path)
+    store.create(ROW)
+    usage = UsageRow("m", "step", 1, 1, 1, 1, None)
+    rewrite = RewriteRow(3, "asked", "summary", 900, 100, 0.5, 6.0)
+    store.write(ROW.id, usage=[usage, usage], facts=[FactRow("seen", "a", "1"), FactRow("job", "j", "x")])
+    store.write(ROW.id, facts=[FactRow("seen", "a", "2")], over=[("job", "j")], rewrites=[rewrite])
+    assert store.situation(ROW.id) == (FactRow("seen", "a", "2"),)
+    assert store.rewrites(ROW.id) == (replace(rewrite, requests=2),)
+    store.delete(ROW.id)
+    assert (store.situation(ROW.id), store.rewrites(ROW.id)) == ((), ())
+    store.close()
 
 
 def test_what_is_kept_for_a_model_is_there_for_every_session(path: Path) -> None:

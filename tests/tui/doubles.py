@@ -18,7 +18,9 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.messages import Assistant, Conversation, Text, User
+from agent.messages import Assistant, Conversation, Text, Usage, User
+from agent.overview import Epoch, Number, Overview
+from agent.recorder import Asked, Rewrite
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class FakeSession:
     root: Path = Path("/home/me/project")
     history: Conversation = field(default_factory=Conversation)
     cost: float | None = 0.0
+    news: tuple[str, ...] = ()
     said: list[str] = field(default_factory=list)
     answers: dict[str, Decision | str] = field(default_factory=dict)
     interrupted: int = 0
@@ -137,11 +140,48 @@ class FakeSessions:
     async def recent(self) -> tuple[Info, ...]:
         return self.infos
 
+    async def overview(self, prefix: str) -> Overview:
+        return overview(prefix)
+
     def models(self) -> tuple[str, ...]:
         return self.names
 
     async def close(self) -> None:
         pass
+
+
+def overview(session: str) -> Overview:
+    """A session with two rewrites and a few requests."""
+
+    def asked(count: int, start: int, purpose: str = "step") -> tuple[Asked, ...]:
+        return tuple(
+            Asked(purpose, "anthropic/claude", Usage(40, start + 2_000 * n, 2_000, 350), 0.0312, 0.0)
+            for n in range(count)
+        )
+
+    return Overview(
+        session,
+        "make the parser accept trailing commas",
+        "anthropic/claude",
+        (
+            Number("system", 2_400, "estimated"),
+            Number("instructions", 1_150, "estimated"),
+            Number("tools", 1_790, "estimated"),
+            Number("summary", 2_900, "estimated"),
+            Number("history", 61_300, "counted"),
+        ),
+        Number("window", 200_000, "registry"),
+        (Number("output", 16_384, "reserve"), Number("buffer", 8_192, "reserve")),
+        175_424,
+        (
+            Epoch(asked(40, 16_000), Rewrite("full", ("mask",), 98_000, 61_000, 0.0, 0.0, 40)),
+            Epoch(
+                (*asked(25, 61_000), *asked(1, 110_000, "summary")),
+                Rewrite("asked", ("summary",), 112_000, 21_000, 0.0421, 0.0, 66),
+            ),
+            Epoch(asked(12, 21_000)),
+        ),
+    )
 
 
 def measured() -> ContextMeasured:

@@ -20,6 +20,7 @@ from agent.events import (
 from agent.messages import Usage
 from tests.tui.doubles import FakeSession, FakeSessions, Info, measured
 from tui.app import EbbApp
+from tui.screens.context import ContextScreen
 from tui.screens.help import HelpScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.sessions import session_picker
@@ -141,6 +142,18 @@ def test_help(snap_compare: Compare, size: tuple[int, int]) -> None:
         await ready(app, lambda: isinstance(app.screen, HelpScreen))(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=open_help)
+
+
+@SIZES
+def test_the_context(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession()]), guard=0.0)
+
+    async def open_context(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        app.run_worker(app.show_context())
+        await ready(app, lambda: isinstance(app.screen, ContextScreen))(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=open_context)
 
 
 def test_the_commands_that_a_slash_offers(snap_compare: Compare) -> None:

@@ -1,0 +1,107 @@
+"""What a session's context holds and what it has cost, for people to look at. It reads and draws nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.context.budget import Section, Window
+from agent.context.prompt import Instructions, build_prompt
+from agent.context.select import ToolSpec, select_tools
+from agent.messages import Conversation, Usage
+from agent.meter import Meter
+from agent.recorder import Asked, Rewrite
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    name: str
+    tokens: int
+    source: str
+    """Where the number comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The requests between two rewrites: each is the beginning of the next."""
+
+    requests: tuple[Asked, ...]
+    rewrite: Rewrite | None = None
+    """What ended it; None for the one that goes on."""
+
+    @property
+    def usage(self) -> Usage:
+        return sum((asked.usage for asked in self.requests), Usage())
+
+    @property
+    def cost(self) -> float | None:
+        return total_cost(self.requests)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    session: str
+    title: str
+    model: str
+    components: tuple[Number, ...]
+    """What the next request takes."""
+    window: Number
+    reserves: tuple[Number, ...]
+    """What is kept free of the window."""
+    effective: int
+    """What a request may take."""
+    epochs: tuple[Epoch, ...]
+
+    @property
+    def used(self) -> int:
+        return sum(component.tokens for component in self.components)
+
+    @property
+    def requests(self) -> tuple[Asked, ...]:
+        return tuple(asked for epoch in self.epochs for asked in epoch.requests)
+
+
+SHOWN_ALWAYS = ("system", "instructions", "tools", "history")
+"""Components that are listed also where they take nothing."""
+
+
+def budget_by_component(
+    conversation: Conversation,
+    instructions: Instructions,
+    tools: Sequence[ToolSpec],
+    window: Window,
+    images: bool,
+    meter: Meter,
+) -> tuple[Number, ...]:
+    """What the next request takes, each number with its source."""
+    prompt = build_prompt(conversation, instructions, images=images)
+    sections: dict[Section, str] = {"instructions": instructions.project}
+    budget = meter.measure(prompt, conversation, select_tools(tools), window, sections)
+    counted = conversation.anchor is not None
+    return tuple(
+        Number(name, tokens, "counted" if counted and name == "history" else "estimated")
+        for name, tokens in budget.components.items()
+        if tokens or name in SHOWN_ALWAYS
+    )
+
+
+def window_numbers(window: Window) -> tuple[Number, tuple[Number, ...]]:
+    """The window and what is kept free of it, each with its source."""
+    size = Number("window", window.size, window.source("context_window"))
+    output = Number("output", window.output, window.source("max_output_tokens"))
+    buffer = Number("buffer", window.buffer, window.source("context_window_buffer_tokens"))
+    return size, (output, buffer)
+
+
+def epochs_of(requests: Sequence[Asked], rewrites: Sequence[Rewrite]) -> tuple[Epoch, ...]:
+    """The requests parted at the rewrites; the last epoch is the one that goes on."""
+    epochs: list[Epoch] = []
+    start = 0
+    for rewrite in rewrites:
+        epochs.append(Epoch(tuple(requests[start : rewrite.requests]), rewrite))
+        start = max(start, rewrite.requests)
+    return (*epochs, Epoch(tuple(requests[start:])))
+
+
+def total_cost(requests: Sequence[Asked]) -> float | None:
+    """US dollars; None when the price of any request is not known."""
+    costs = [asked.cost for asked in requests]
+    return None if None in costs else sum(cost for cost in costs if cost is not None)

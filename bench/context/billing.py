@@ -1,0 +1,107 @@
+"""What a request costs where prefixes are cached: Anthropic's rules, over the body of a request. Pure but for `Cache`.
+
+A prefix is written where a breakpoint stands. A later request reads the longest written prefix that ends at one of its
+own breakpoints or within 20 blocks before it, byte for byte, while its time has not run out.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.messages import Usage
+from bench.context.workload import TOKENS_PER_BYTE
+
+LOOK_BACK = 20
+LEAST_CACHED = 1024
+"""Tokens that a prefix needs to be cached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Prices in units of one token of fresh input."""
+
+    read: float = 0.1
+    write: float = 1.25
+    output: float = 5.0
+    ttl: float = 300.0
+    """Seconds for which a prefix is kept after its last use."""
+
+    def cost(self, usage: Usage) -> float:
+        return usage.input + self.read * usage.cache_read + self.write * usage.cache_write + self.output * usage.output
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of a request: a tool, a block of the system text or of a message."""
+
+    text: str
+    """Its JSON without the breakpoint."""
+    marked: bool
+    """A breakpoint stands at its end."""
+
+    @property
+    def tokens(self) -> int:
+        return round(len(self.text.encode("utf-8", "surrogatepass")) * TOKENS_PER_BYTE)
+
+
+def blocks_of(body: Mapping[str, Any]) -> tuple[Block, ...]:
+    """The body in the order in which it is cached: tools, system text, messages."""
+    messages = ({"role": message["role"], **block} for message in body["messages"] for block in message["content"])
+    return tuple(_block(value) for value in (*body.get("tools", ()), *body.get("system", ()), *messages))
+
+
+def _block(value: Mapping[str, Any]) -> Block:
+    plain = {key: inner for key, inner in value.items() if key != "cache_control"}
+    return Block(json.dumps(plain, ensure_ascii=False), "cache_control" in value)
+
+
+@dataclass(slots=True)
+class Cache:
+    """The prefixes that the provider holds, by their digest, with the time at which each is forgotten."""
+
+    ttl: float
+    held: dict[str, float] = field(default_factory=dict)
+
+    def bill(self, blocks: Sequence[Block], now: float, output: int = 0) -> Usage:
+        """What the request is counted as. The cache then holds its marked prefixes."""
+        digests, sizes = _prefixes(blocks)
+        marks = [index for index, block in enumerate(blocks) if block.marked and sizes[index] >= LEAST_CACHED]
+        if not marks:
+            return Usage(input=sizes[-1] if sizes else 0, output=output)
+        hit = self._longest_hit(digests, marks, now)
+        read = sizes[hit] if hit is not None else 0
+        for index in (*marks, *([hit] if hit is not None else [])):
+            self.held[digests[index]] = now + self.ttl
+        return Usage(sizes[-1] - sizes[marks[-1]], read, sizes[marks[-1]] - read, output)
+
+    def _longest_hit(self, digests: Sequence[str], marks: Sequence[int], now: float) -> int | None:
+        for mark in reversed(marks):
+            for index in range(mark, max(mark - LOOK_BACK, -1), -1):
+                if self.held.get(digests[index], 0.0) > now:
+                    return index
+        return None
+
+
+def _prefixes(blocks: Sequence[Block]) -> tuple[list[str], list[int]]:
+    """For each block the digest and the tokens of everything up to its end."""
+    digests: list[str] = []
+    sizes: list[int] = []
+    running, total = hashlib.sha256(), 0
+    for block in blocks:
+        running.update(block.text.encode("utf-8", "surrogatepass") + b"\0")
+        total += block.tokens
+        digests.append(running.hexdigest())
+        sizes.append(total)
+    return digests, sizes
+
+
+def common_prefix(one: Sequence[Block], other: Sequence[Block]) -> int:
+    """How many blocks both begin with."""
+    count = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine.text != theirs.text:
+            break
+        count += 1
+    return count

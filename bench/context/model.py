@@ -1,0 +1,178 @@
+"""A model that follows a plan and bills like Anthropic: a `Provider` for the real session. It knows no network.
+
+It behaves as models were seen to: what was cut from an output is asked for again now and then, what was masked less and
+less with age, and after a summary a few files are read again.
+"""
+
+import math
+import random
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.context.budget import Window
+from agent.messages import Assistant, Text, ToolCall, Usage, User
+from agent.providers.anthropic import body
+from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request, TextChunk
+from bench.context.billing import Block, Cache, Rates, blocks_of
+from bench.context.workload import TOKENS_PER_BYTE, Output, Planned, prose
+from tools.base import Arguments, Effect, Result, Workspace
+
+SUMMARY_TOKENS = 1800
+REREAD = Output("read", int(2200 / TOKENS_PER_BYTE))
+REREADS = 3
+"""Files that are read again after a summary."""
+WANTED = {"read": 0.95}
+WANTED_ELSE = 0.22
+"""How often the part of an output that was cut when it came in is wanted at once."""
+MOST_FETCHED = 2500
+"""Tokens."""
+HAZARD, AGE = 0.05, 12.0
+"""How likely a masked output is wanted again at a request, and over how many requests that fades."""
+EFFECTS: Mapping[str, Effect] = {"read": "read", "edit": "write", "bash": "run", "mcp": "run", "read_result": "read"}
+
+
+class Produce:
+    """A tool that brings as many bytes as its call says."""
+
+    schema: Mapping[str, object] = {"type": "object"}
+
+    def __init__(self, name: str, tokens: int) -> None:
+        """The definition takes about that many tokens of a request."""
+        self.name = name
+        self.description = prose(sum(name.encode()), int(tokens / TOKENS_PER_BYTE))
+        self.effect = EFFECTS[name]
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return (str(arguments["command"]),) if self.effect == "run" else (str(workspace.root / str(arguments["path"])),)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        return Result(prose(int(str(arguments["seed"])), int(str(arguments["size"]))))
+
+
+@dataclass(frozen=True, slots=True)
+class Billed:
+    purpose: str
+    usage: Usage
+    blocks: tuple[Block, ...]
+
+
+@dataclass(slots=True)
+class Seen:
+    """An output as the model first saw it."""
+
+    output: Output
+    text: str
+    request: int
+
+
+@dataclass(slots=True)
+class PlannedModel:
+    plan: list[Planned]
+    seed: int
+    size: int = 200_000
+    rates: Rates = field(default_factory=Rates)
+    now: float = 0.0
+    """Seconds of the plan's own clock."""
+    billed: list[Billed] = field(default_factory=list)
+    _cache: Cache = field(init=False)
+    _rng: random.Random = field(init=False)
+    _made: dict[str, Output] = field(default_factory=dict)
+    _seen: dict[str, Seen] = field(default_factory=dict)
+    _again: list[Output] = field(default_factory=list)
+    """What is to be fetched before the plan goes on."""
+    _calls: int = 0
+
+    def __post_init__(self) -> None:
+        self._cache = Cache(self.rates.ttl)
+        self._rng = random.Random(self.seed)
+
+    @property
+    def facts(self) -> ModelFacts:
+        prices = Prices(1.0, self.rates.output, self.rates.read, self.rates.write)
+        return ModelFacts("anthropic", "planned", self.size, 64_000, prices=prices)
+
+    @property
+    def window(self) -> Window:
+        return Window(self.size, 16_384, 8_192)
+
+    @property
+    def said_next(self) -> str | None:
+        """What the user says now, or None when the plan is at its end."""
+        return prose(len(self.plan), int(self.plan[0].said / TOKENS_PER_BYTE)) or "go on" if self.plan else None
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        content = body(request, self.facts)
+        last = request.messages[-1]
+        asks_for_summary = isinstance(last, User) and "<summary>" in last.text
+        reply = self._summary(content) if asks_for_summary else self._step(content)
+        yield TextChunk(reply.message.text)
+        yield reply
+
+    async def prepare(self) -> None:
+        """Nothing needs to be loaded."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def _summary(self, content: Mapping[str, Any]) -> Reply:
+        self.now += 3
+        self._again = [REREAD] * REREADS
+        written = prose(len(self.billed), int(SUMMARY_TOKENS / TOKENS_PER_BYTE) - 400)
+        text = f"<retain>{written[:2400]}</retain>\n<summary>{written[2400:]}</summary>"
+        return self._reply("summary", content, text, (), SUMMARY_TOKENS)
+
+    def _step(self, content: Mapping[str, Any]) -> Reply:
+        self._look(content)
+        if self._again and self.plan:
+            self.now += 3
+            return self._reply("again", content, "", (self._again.pop(0),), 100)
+        planned = self.plan.pop(0)
+        self.now += planned.gap
+        return self._reply("step", content, "", planned.outputs, planned.reply)
+
+    def _look(self, content: Mapping[str, Any]) -> None:
+        """Notices what became of outputs, and decides what of it is fetched again."""
+        masked = 0.0
+        for id, text in _outputs(content).items():
+            if id not in self._seen:
+                output = self._made[id]
+                self._seen[id] = Seen(output, text, len(self.billed))
+                if len(text) < 0.8 * output.size and self._rng.random() < WANTED.get(output.tool, WANTED_ELSE):
+                    left = output.size - len(text)
+                    most = left if output.tool == "read" else int(MOST_FETCHED / TOKENS_PER_BYTE)
+                    self._again.append(Output("read_result", min(left, most)))
+            elif text != self._seen[id].text:
+                masked += math.exp(-(len(self.billed) - self._seen[id].request) / AGE)
+        if masked and self._rng.random() < 1 - math.exp(-HAZARD * masked):
+            self._again.append(Output("read_result", int(MOST_FETCHED / TOKENS_PER_BYTE)))
+
+    def _reply(
+        self, purpose: str, content: Mapping[str, Any], text: str, outputs: tuple[Output, ...], tokens: int
+    ) -> Reply:
+        calls = tuple(self._call(output) for output in outputs)
+        text = text or prose(self._calls, max(20, int(tokens / TOKENS_PER_BYTE) - 110 * len(calls)))
+        blocks = blocks_of(content)
+        usage = self._cache.bill(blocks, self.now, tokens)
+        self.billed.append(Billed(purpose, usage, blocks))
+        message = Assistant((Text(text), *calls), self.facts.id)
+        return Reply(message, usage, "calls" if calls else "end")
+
+    def _call(self, output: Output) -> ToolCall:
+        self._calls += 1
+        id = f"toolu_{self._calls:06}"
+        self._made[id] = output
+        subject = {"path": f"src/module_{self._calls % 40}.py"}
+        if EFFECTS[output.tool] == "run":
+            subject = {"command": f"make check-{self._calls % 40}"}
+        return ToolCall(id, output.tool, {**subject, "size": output.size, "seed": self._calls})
+
+
+def _outputs(content: Mapping[str, Any]) -> dict[str, str]:
+    """The outputs in a request, by the ids of their calls."""
+    blocks = (block for message in content["messages"] for block in message["content"])
+    return {
+        block["tool_use_id"]: "".join(part.get("text", "") for part in block["content"])
+        for block in blocks
+        if block["type"] == "tool_result"
+    }

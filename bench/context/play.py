@@ -1,0 +1,152 @@
+"""Plays planned sessions through the real one and prints what they cost, in thousands of fresh input tokens.
+
+python -m bench.context.play [--mix light|heavy] [--requests 300] [--seeds 3] [--window 200000]
+"""
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.context.prompt import Instructions
+from agent.events import ContextCompacted, TurnFailed
+from agent.messages import Usage
+from agent.permissions import Policy
+from agent.recorder import Recorder, StoreThread
+from agent.session import Parts, Session
+from bench.context.billing import common_prefix
+from bench.context.model import EFFECTS, Billed, PlannedModel, Produce
+from bench.context.workload import HEAVY, LIGHT, TOKENS_PER_BYTE, Mix, plan, prose
+from store.sessions import SessionRow, SessionStore
+from tools.base import Workspace
+
+SYSTEM, TOOLS = 5_000, 11_000
+"""Tokens of the system text and of the tool definitions."""
+MIXES: dict[str, Mix] = {"light": LIGHT, "heavy": HEAVY}
+GOALS = {"light": (2700, 0.97, 4, 2), "heavy": (3350, 0.96, 9, 3)}
+"""Cost, cached share, rewrites and summaries that are to be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    cost: float
+    """Thousands of fresh input tokens, output included."""
+    cached: float
+    """Share of the prompt tokens that were read from the cache."""
+    requests: int
+    again: int
+    """Requests that fetched or read something a second time."""
+    rewrites: int
+    summaries: int
+    peak: float
+    """The largest request as a share of the window."""
+    drift: int
+    """Requests that did not begin with the one before, though nothing was said to be rewritten."""
+
+
+async def play(seed: int, count: int, mix: Mix, window: int) -> Played:
+    """One planned session, to its end."""
+    model = PlannedModel(list(plan(seed, count, mix)), seed, window)
+    rewritten_before: set[int] = set()
+    with tempfile.TemporaryDirectory() as name:
+        thread = StoreThread(lambda: SessionStore(":memory:"))
+        try:
+            session = await _session(model, Path(name), thread)
+            while (said := model.said_next) is not None:
+                async for event in session.send(said):
+                    match event:
+                        case ContextCompacted(strategies=strategies) if strategies:
+                            rewritten_before.add(len(model.billed))
+                        case TurnFailed(message=message):
+                            raise SystemExit(f"the session ended early: {message}")
+                        case _:
+                            pass
+            await session.close()
+        finally:
+            await thread.close()
+    return _played(model, rewritten_before)
+
+
+async def _session(model: PlannedModel, folder: Path, thread: StoreThread) -> Session:
+    store = await thread.open()
+    row = SessionRow("aa11bb22cc33", str(folder), "", model.facts.id, "auto", 0.0, 0.0)
+    parts = Parts(
+        provider=model,
+        instructions=Instructions(prose(1, int(SYSTEM / TOKENS_PER_BYTE))),
+        tools=tuple(Produce(name, TOOLS // len(EFFECTS)) for name in EFFECTS),
+        workspace=Workspace(folder, folder / "outputs"),
+        policy=Policy(str(folder), "auto"),
+        recorder=Recorder(thread, store, row),
+        interactive=False,
+    )
+    return Session(parts)
+
+
+def _played(model: PlannedModel, rewritten_before: set[int]) -> Played:
+    usage = sum((billed.usage for billed in model.billed), Usage())
+    return Played(
+        model.rates.cost(usage) / 1000,
+        usage.cache_read / usage.prompt,
+        len(model.billed),
+        sum(billed.purpose == "again" for billed in model.billed),
+        len(rewritten_before),
+        sum(billed.purpose == "summary" for billed in model.billed),
+        max(billed.usage.prompt for billed in model.billed) / model.size,
+        _drift(model.billed, rewritten_before),
+    )
+
+
+def _drift(billed: Sequence[Billed], rewritten_before: set[int]) -> int:
+    """Summaries stand aside: the step after one is compared with the step before it."""
+    count = 0
+    earlier: Billed | None = None
+    since = 0
+    for number, request in enumerate(billed):
+        if request.purpose == "summary":
+            continue
+        if earlier is not None and not rewritten_before & set(range(since + 1, number + 1)):
+            count += common_prefix(earlier.blocks, request.blocks) < len(earlier.blocks)
+        earlier, since = request, number
+    return count
+
+
+def table(name: str, runs: Sequence[Played]) -> str:
+    """The mean of the runs, each number beside its goal."""
+    cost, cached, rewrites, summaries = GOALS[name]
+
+    def mean(field: str) -> float:
+        return statistics.fmean(float(getattr(run, field)) for run in runs)
+
+    rows = (
+        ("cost, thousand tokens of input", f"{mean('cost'):.0f}", f"≤ {cost}"),
+        ("cached share", f"{mean('cached'):.1%}", f"≥ {cached:.0%}"),
+        ("rewrites", f"{mean('rewrites'):.1f}", f"≤ {rewrites}"),
+        ("summaries", f"{mean('summaries'):.1f}", f"≤ {summaries}"),
+        ("largest request / window", f"{max(run.peak for run in runs):.0%}", "≤ 88%"),
+        ("unlogged prefix changes", f"{sum(run.drift for run in runs)}", "0"),
+        ("requests", f"{mean('requests'):.0f}", ""),
+        ("of them to fetch something again", f"{mean('again'):.1f}", ""),
+    )
+    lines = [f"  {label:34}{value:>9}   {goal}".rstrip() for label, value, goal in rows]
+    return "\n".join([f"{name}, {len(runs)} sessions", *lines])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.context.play")
+    parser.add_argument("--mix", choices=sorted(MIXES), help="one of the mixtures; both without it")
+    parser.add_argument("--requests", type=int, default=300)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--window", type=int, default=200_000)
+    options = parser.parse_args()
+    for name in [options.mix] if options.mix else ["light", "heavy"]:
+        runs = [asyncio.run(play(seed, options.requests, MIXES[name], options.window)) for seed in range(options.seeds)]
+        print(table(name, runs))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

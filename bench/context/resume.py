@@ -1,0 +1,111 @@
+"""How long a long session takes to go on: snapshot and tail read, view built. Process start is not in the figure.
+
+python -m bench.context.resume [MESSAGES]
+"""
+
+import asyncio
+import hashlib
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.context.prompt import Instructions, build_prompt
+from agent.debug import Debug
+from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from agent.recorder import Recorder, StoreThread, encode_message, encode_snapshot
+from agent.resume import restore
+from bench.measure import row
+from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow, UsageRow
+from tools.base import Workspace
+
+ROW = SessionRow("aa11bb22cc33", "/p", "a long session", "scripted/a", "ask", 1.0, 1.0)
+SHOWN = 200
+"""Messages that the snapshot still shows."""
+FILES = 200
+ROUNDS = 20
+
+
+def main() -> int:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fill(folder, count)
+        size = (folder / "sessions.db").stat().st_size / 1e6
+        both, whole = asyncio.run(resumed(folder))
+        print(row(f"resume of {count:,} messages: view", both, "ms", 50))
+        print(row("the same with a look at the disk", whole, "ms"))
+        print(row("database", [size], "MB"))
+    return 0
+
+
+async def resumed(folder: Path) -> tuple[list[float], list[float]]:
+    """Milliseconds until the view is there, and until it is known what changed on disk, for each round."""
+    both: list[float] = []
+    whole: list[float] = []
+    for _ in range(ROUNDS):
+        thread = StoreThread(lambda: SessionStore(folder / "sessions.db"))
+        store = await thread.open()
+        recorder = Recorder(thread, store, ROW, is_new=False)
+        began = time.perf_counter()
+        conversation, _ = await recorder.load()
+        build_prompt(conversation, Instructions("Be brief."))
+        both.append((time.perf_counter() - began) * 1000)
+        assert len(conversation.messages) == SHOWN
+        await thread.close()
+
+        thread = StoreThread(lambda: SessionStore(folder / "sessions.db"))
+        store = await thread.open()
+        began = time.perf_counter()
+        await restore(
+            Recorder(thread, store, ROW, is_new=False), Workspace(folder, folder), "scripted/a", "ask", Debug()
+        )
+        whole.append((time.perf_counter() - began) * 1000)
+        await thread.close()
+    return both, whole
+
+
+def fill(folder: Path, count: int) -> None:
+    """A session of `count` messages, as a session leaves it behind: steps, what they took, files seen, a snapshot."""
+    store = SessionStore(folder / "sessions.db")
+    store.create(ROW)
+    messages = [message for _, message in zip(range(count), history(), strict=False)]
+    rows = [encode_message(message, position) for position, message in enumerate(messages)]
+    usage = [UsageRow("scripted/a", "step", 40, 60_000, 900, 180, 0.02) for _ in range(count // 2)]
+    shown = Conversation(tuple(messages[-SHOWN:]))
+    store.write(ROW.id, rows, usage, SnapshotRow(count, encode_snapshot(shown, count)), facts(folder))
+    store.close()
+
+
+def history() -> Iterator[Message]:
+    """A session without an end: a request, steps with a call each, an answer."""
+    rng = random.Random(7)
+    number = 0
+    while True:
+        yield User((Text(words(rng, 200)),))
+        for _ in range(9):
+            number += 1
+            call = ToolCall(f"c{number}", "bash", {"command": words(rng, 60)}, "")
+            yield Assistant((Text(words(rng, 150)), call), "scripted/a")
+            yield User((ToolOutput(call.id, words(rng, int(min(40_000, rng.lognormvariate(5.5, 1.7))))),))
+        yield Assistant((Text(words(rng, 600)),), "scripted/a")
+
+
+def words(rng: random.Random, size: int) -> str:
+    return "".join(rng.choices("etaoin shrdlu\n", k=max(size, 1)))
+
+
+def facts(folder: Path) -> list[FactRow]:
+    found: list[FactRow] = []
+    for number in range(FILES):
+        path = folder / f"{number}.py"
+        path.write_text("x\n")
+        digest = hashlib.sha256(b"x\n").hexdigest()
+        found.append(FactRow("seen", str(path), f'[{path.stat().st_mtime_ns}, "{digest}"]'))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

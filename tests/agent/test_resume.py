@@ -1,0 +1,266 @@
+"""Sessions that go on after the program ended: real files, a real database, a scripted model."""
+
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.compose import Sessions
+from agent.config import load_config
+from agent.events import Event, Noticed, Resumed, ToolStarted, TurnFinished
+from agent.messages import Note, Usage, User
+from agent.recorder import UNREADABLE_SNAPSHOT
+from agent.session import Session
+
+TODO = {"name": "todo", "arguments": {"items": [{"text": "parse", "status": "doing"}]}}
+READ = {"name": "read", "arguments": {"path": "a.txt"}}
+EDIT = {"name": "edit", "arguments": {"path": "a.txt", "old": "one", "new": "two"}}
+SLEEP = {"name": "bash", "arguments": {"command": "sleep 60", "background": True}}
+
+
+class Desk:
+    """A project and the program's own folder; `sessions` is the program as after a new start."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.home = folder / "project", folder / "home"
+        self.root.mkdir()
+        self._open: list[Sessions] = []
+
+    def sessions(self, **flags: object) -> Sessions:
+        environment = {"EBB_HOME": str(self.home)}
+        told = {f"agent.{name}": value for name, value in flags.items()}
+        sessions = Sessions(load_config(self.root, environment, told), self.root, environment, interactive=False)
+        self._open.append(sessions)
+        return sessions
+
+    async def session(self, *steps: dict[str, Any], resume: str | None = None, mode: str | None = None) -> Session:
+        script = self.script(*steps)
+        flags = {"model": f"scripted/{script}" if resume is None else None, "permission_mode": mode}
+        return await self.sessions(**{name: value for name, value in flags.items() if value}).open(resume)
+
+    def script(self, *steps: dict[str, Any]) -> Path:
+        path = self.root.parent / "script.json"
+        path.write_text(json.dumps({"reply": steps}))
+        return path
+
+    def sql(self, statement: str) -> None:
+        with sqlite3.connect(self.home / "data" / "sessions.db") as db:
+            db.execute(statement)
+        db.close()
+
+    async def close(self) -> None:
+        for sessions in self._open:
+            await sessions.close()
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    made = Desk(tmp_path)
+    (made.root / "a.txt").write_text("one\n")
+    (made.root / "b.txt").write_text("b\n")
+    yield made
+    await made.close()
+
+
+async def say(session: Session, text: str) -> list[Event]:
+    return [event async for event in session.send(text)]
+
+
+async def left(desk: Desk, *steps: dict[str, Any], mode: str = "auto") -> Session:
+    """A session in which one turn was made, closed."""
+    session = await desk.session(*steps, {"text": "Done."}, mode=mode)
+    await say(session, "go")
+    await session.close()
+    return session
+
+
+def resumed_in(events: list[Event]) -> Resumed:
+    return next(event for event in events if isinstance(event, Resumed))
+
+
+def notes_in(session: Session) -> list[str]:
+    messages = session.history.messages
+    return [part.text for m in messages if isinstance(m, User) for part in m.parts if isinstance(part, Note)]
+
+
+async def test_a_session_goes_on_in_the_mode_and_with_the_model_it_had(desk: Desk) -> None:
+    before = await left(desk)
+    again = await desk.session({"text": "Yes."}, resume="")
+    assert (again.id, again.mode, again.model) == (before.id, "auto", before.model)
+    await again.close()
+
+
+async def test_a_mode_on_the_command_line_wins_over_the_one_of_the_session(desk: Desk) -> None:
+    await left(desk)
+    again = await desk.session({"text": "Yes."}, resume="", mode="plan")
+    assert again.mode == "plan"
+    await again.close()
+
+
+async def test_a_project_keeps_a_session_from_going_on_in_a_looser_mode(desk: Desk) -> None:
+    await left(desk)
+    (desk.root / ".ebb").mkdir()
+    (desk.root / ".ebb" / "config.toml").write_text('[agent]\npermission_mode = "plan"\n')
+    again = await desk.session({"text": "Yes."}, resume="")
+    assert again.mode == "plan"
+    await again.close()
+
+
+async def test_a_file_that_was_read_can_be_edited_after_a_resume(desk: Desk) -> None:
+    await left(desk, {"calls": [READ]})
+    again = await desk.session({"calls": [EDIT]}, {"text": "Done."}, resume="")
+    assert again.news == ()
+    await say(again, "edit it")
+    await again.close()
+    assert (desk.root / "a.txt").read_text() == "two\n"
+
+
+async def test_what_changed_on_disk_is_told_to_the_user_and_the_model(desk: Desk) -> None:
+    read_both = {"calls": [READ, {"name": "read", "arguments": {"path": "b.txt"}}]}
+    before = await left(desk, read_both)
+    (desk.root / "a.txt").write_text("one, but not as before\n")
+    (desk.root / "b.txt").unlink()
+    again = await desk.session({"calls": [EDIT]}, {"text": "Done."}, {"text": "Again."}, resume="")
+    assert again.news == ("since this session was closed: 1 file changed on disk, 1 file is gone",)
+
+    events = await say(again, "edit it")
+    assert resumed_in(events) == Resumed(before.id, 4, before.model, "auto", (), ("a.txt",), ("b.txt",))
+    assert "[This session was closed" in notes_in(again)[0]
+    assert "`a.txt`" in notes_in(again)[0]
+    assert (desk.root / "a.txt").read_text() == "one, but not as before\n"
+    assert not [event for event in await say(again, "and now?") if isinstance(event, Resumed)]
+    assert len(notes_in(again)) == 1
+    await again.close()
+
+
+async def test_a_file_that_was_only_touched_has_not_changed(desk: Desk) -> None:
+    await left(desk, {"calls": [READ]})
+    (desk.root / "a.txt").write_text("one\n")
+    again = await desk.session({"text": "Yes."}, resume="")
+    assert again.news == ()
+    await again.close()
+
+
+async def test_background_jobs_that_ended_with_the_program_are_told_once(desk: Desk) -> None:
+    await left(desk, {"calls": [SLEEP]})
+    again = await desk.session({"text": "Yes."}, resume="")
+    assert resumed_in(await say(again, "go on")).jobs == ("sleep 60",)
+    assert "`sleep 60`" in notes_in(again)[0]
+    await again.close()
+    third = await desk.session({"text": "Yes."}, resume="")
+    assert third.news == ()
+    await third.close()
+
+
+async def test_the_list_of_the_model_outlives_its_call(desk: Desk) -> None:
+    await left(desk, {"calls": [TODO]}, *({"calls": [READ]} for _ in range(3)))
+    desk.sql("delete from messages where position < 2")
+    desk.sql("update snapshots set body = replace(body, '\"start\":0', '\"start\":3')")
+    again = await desk.session({"text": "Yes."}, resume="")
+    assert (again.news, len(again.history.messages)) == ((), 7)
+    assert resumed_in(await say(again, "go on")).todos == (("parse", "doing"),)
+    await again.close()
+
+
+@pytest.mark.parametrize("body", ["nonsense", '{"start": 2}', '{"start":-4,"summary":"","anchor":null,"anchored":0}'])
+async def test_without_a_readable_snapshot_everything_is_shown_and_a_notice_says_so(desk: Desk, body: str) -> None:
+    before = await left(desk, {"calls": [READ]})
+    desk.sql(f"update snapshots set body = '{body}'")
+    again = await desk.session({"text": "Yes."}, resume="")
+    assert again.history.messages == before.history.messages
+    assert again.news == (UNREADABLE_SNAPSHOT,)
+    await again.close()
+
+
+@pytest.mark.parametrize("start", [2, 400])
+async def test_a_snapshot_that_does_not_fit_the_messages_is_not_used(desk: Desk, start: int) -> None:
+    before = await left(desk, {"calls": [READ]})
+    desk.sql(f"update snapshots set body = replace(body, '\"start\":0', '\"start\":{start}')")
+    again = await desk.session({"text": "Yes."}, resume="")
+    assert again.history.messages == before.history.messages
+    assert again.news == (UNREADABLE_SNAPSHOT,)
+    await again.close()
+
+
+@pytest.mark.parametrize("table", ["situation", "rewrites"])
+async def test_facts_and_rewrites_that_cannot_be_written_stop_no_turn(desk: Desk, table: str) -> None:
+    room = {"name": "compact_context", "arguments": {}}
+    summary = {"when": "context window is nearly full", "text": "<summary>short</summary>"}
+    session = await desk.session(
+        {"text": "z" * 60_000}, {"calls": [READ, room]}, summary, {"text": "Done."}, mode="auto"
+    )
+    desk.sql(f"drop table {table}")
+    await say(session, "one")
+    events = await say(session, "two")
+    assert events[-1] == TurnFinished("answered", "Done.")
+    assert [event for event in events if isinstance(event, Noticed)]
+    await session.close()
+
+
+async def test_a_snapshot_that_cannot_be_written_costs_nothing_but_a_notice(desk: Desk) -> None:
+    session = await desk.session({"calls": [READ]}, {"text": "Done."}, mode="auto")
+    desk.sql("drop table snapshots")
+    events = await say(session, "go")
+    notices = [event.text for event in events if isinstance(event, Noticed)]
+    assert [text.partition(",")[0] for text in notices] == ["the session's snapshot could not be written"] * 2
+    await session.close()
+    again = await desk.session({"text": "Yes."}, resume="")
+    assert again.history.messages == session.history.messages
+    assert again.news[0].startswith(UNREADABLE_SNAPSHOT)
+    await again.close()
+
+
+async def test_facts_that_cannot_be_read_are_left_out(desk: Desk) -> None:
+    await left(desk, {"calls": [READ, TODO]})
+    desk.sql("update situation set body = 'nonsense'")
+    again = await desk.session({"text": "Yes."}, resume="")
+    assert resumed_in(await say(again, "go on")).todos == ()
+    await again.close()
+
+
+async def test_a_session_without_its_facts_is_still_a_session(desk: Desk) -> None:
+    before = await left(desk, {"calls": [READ]})
+    desk.sql("drop table situation")
+    again = await desk.session({"text": "Yes."}, resume="")
+    assert again.history.messages == before.history.messages
+    assert again.news[0].startswith("files, list and background jobs of the session could not be restored")
+    await again.close()
+
+
+async def test_the_overview_of_an_open_session_needs_no_message_and_writes_none(desk: Desk) -> None:
+    sessions = desk.sessions(
+        model=f"scripted/{desk.script({'calls': [READ]}, {'text': 'Done.'})}", permission_mode="auto"
+    )
+    session = await sessions.open()
+    empty = await sessions.overview(session.id)
+    assert (empty.session, empty.requests, empty.components[-1].tokens) == (session.id, (), 0)
+    async for event in session.send("go"):
+        if isinstance(event, ToolStarted):
+            await sessions.overview(session.id)
+    assert len(session.history.messages) == 4
+    assert len((await sessions.overview(session.id)).requests) == 2
+    await session.close()
+
+
+async def test_what_the_view_no_longer_shows_is_read_a_page_at_a_time(desk: Desk) -> None:
+    before = await left(desk, {"calls": [READ]})
+    sessions = desk.sessions()
+    assert await sessions.earlier(before.id, 3, 2) == before.history.messages[1:3]
+    assert await sessions.earlier(before.id, 0, 2) == ()
+
+
+async def test_a_rewrite_is_kept_with_its_reason_and_its_price(desk: Desk) -> None:
+    usage = {"input": 5, "output": 7}
+    room = {"name": "compact_context", "arguments": {}}
+    summary = {"when": "context window is nearly full", "text": "<summary>short</summary>", "usage": usage}
+    before = await left(desk, {"text": "z" * 60_000, "calls": [READ]}, {"calls": [room]}, summary, {"text": "Done."})
+    overview = await desk.sessions().overview(before.id)
+    first, second = overview.epochs
+    assert first.rewrite is not None
+    assert (first.rewrite.reason, first.rewrite.strategies, first.rewrite.cost) == ("asked", ("summary",), 0.0)
+    assert first.rewrite.after < first.rewrite.before
+    assert [asked.purpose for asked in first.requests] == ["step", "step", "summary"]
+    assert (first.requests[-1].usage, len(second.requests)) == (Usage(5, 0, 0, 7), 1)

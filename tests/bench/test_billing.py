@@ -1,0 +1,93 @@
+"""What the benchmarks' provider bills: by prefix, breakpoint and time."""
+
+from agent.messages import Usage
+from bench.context.billing import LOOK_BACK, Block, Cache, Rates, blocks_of, common_prefix
+from bench.context.workload import HEAVY, LIGHT, plan, prose
+
+LONG = "x" * 4000
+TOKENS = 1300
+
+
+def block(text: str = LONG, *, marked: bool = False) -> Block:
+    return Block(text, marked)
+
+
+def test_what_was_marked_is_read_the_next_time() -> None:
+    cache = Cache(300)
+    assert cache.bill([block(), block(marked=True)], 0) == Usage(0, 0, 2 * TOKENS, 0)
+    assert cache.bill([block(), block(), block(marked=True)], 1, 7) == Usage(0, 2 * TOKENS, TOKENS, 7)
+
+
+def test_what_comes_after_the_last_mark_is_fresh() -> None:
+    assert Cache(300).bill([block(marked=True), block()], 0) == Usage(TOKENS, 0, TOKENS, 0)
+    assert Cache(300).bill([block(), block()], 0) == Usage(2 * TOKENS)
+    assert Cache(300).bill([], 0) == Usage()
+
+
+def test_one_changed_byte_costs_all_that_comes_after_it() -> None:
+    cache = Cache(300)
+    cache.bill([block(), block(marked=True), block(), block(marked=True)], 0)
+    again = cache.bill([block(), block(marked=True), block("y" * 4000), block(marked=True)], 1)
+    assert again == Usage(0, 2 * TOKENS, 2 * TOKENS)
+
+
+def test_a_prefix_that_was_not_used_for_long_is_forgotten_and_use_keeps_it() -> None:
+    cache = Cache(300)
+    cache.bill([block(marked=True)], 0)
+    assert cache.bill([block(marked=True)], 299).cache_read == TOKENS
+    assert cache.bill([block(marked=True)], 598).cache_read == TOKENS
+    assert cache.bill([block(marked=True)], 898).cache_read == 0
+
+
+def test_a_mark_looks_back_over_twenty_blocks_and_no_further() -> None:
+    for between, hit in ((LOOK_BACK - 2, True), (LOOK_BACK - 1, True), (LOOK_BACK, False)):
+        cache = Cache(300)
+        cache.bill([block(marked=True)], 0)
+        request = [block(), *[block("b")] * (between - 1), block("b", marked=True)]
+        assert bool(cache.bill(request, 1).cache_read) == hit
+
+
+def test_a_short_prefix_is_not_cached() -> None:
+    cache = Cache(300)
+    cache.bill([block("short", marked=True)], 0)
+    assert cache.bill([block("short", marked=True)], 1).cache_read == 0
+
+
+def test_a_body_is_cached_in_the_order_of_tools_system_and_messages() -> None:
+    mark = {"cache_control": {"type": "ephemeral"}}
+    body = {
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi", **mark}]}],
+        "system": [{"type": "text", "text": "be brief"}],
+        "tools": [{"name": "read"}],
+    }
+    blocks = blocks_of(body)
+    assert [found.marked for found in blocks] == [False, False, True]
+    assert ["read" in blocks[0].text, "be brief" in blocks[1].text, "cache_control" in blocks[2].text] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_prefixes_are_compared_without_their_marks() -> None:
+    assert common_prefix([block("a"), block("b")], [block("a", marked=True), block("c")]) == 1
+
+
+def test_costs_are_in_tokens_of_fresh_input() -> None:
+    assert Rates().cost(Usage(10, 100, 100, 10)) == 10 + 10 + 125 + 50
+
+
+def test_plans_repeat_and_have_the_sizes_of_their_mixture() -> None:
+    assert plan(1, 50, LIGHT) == plan(1, 50, LIGHT) != plan(2, 50, LIGHT)
+    sizes = {}
+    for name, mix in (("light", LIGHT), ("heavy", HEAVY)):
+        outputs = sorted(o.size for seed in range(20) for planned in plan(seed, 300, mix) for o in planned.outputs)
+        sizes[name] = (outputs[len(outputs) // 2], sum(outputs) / len(outputs))
+    assert 130 < sizes["light"][0] < 200
+    assert 1_000 < sizes["light"][1] < 1_900
+    assert 3_500 < sizes["heavy"][1] < 6_000
+    assert plan(1, 50, LIGHT)[0].said > 0
+
+
+def test_prose_has_the_bytes_it_was_asked_for() -> None:
+    assert [len(prose(3, size)) for size in (0, 1, 5000)] == [0, 1, 5000]

@@ -1,0 +1,38 @@
+"""`ebb context` as a user runs it, on sessions that a scripted model has left."""
+
+import json
+from pathlib import Path
+
+from tests.running import ebb
+
+
+def asked(home: Path, project: Path) -> str:
+    """A session of two requests; its id."""
+    usage = {"input": 10, "cache_read": 20, "cache_write": 30, "output": 40}
+    call = {"name": "todo", "arguments": {"items": []}}
+    script = home / "script.json"
+    script.write_text(json.dumps({"reply": [{"calls": [call], "usage": usage}, {"text": "Yes.", "usage": usage}]}))
+    run = ebb("-p", "hi", "-m", f"scripted/{script}", "-C", str(project), "--output-format", "json", home=home)
+    return str(run.result["session"])
+
+
+def test_the_budget_the_epochs_and_the_requests_of_a_stored_session(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    session = asked(tmp_path, tmp_path / "project")
+    shown = ebb("context", session[:6], "-C", str(tmp_path / "project"), home=tmp_path)
+    assert shown.code == 0
+    lines = [line.split() for line in shown.out.splitlines()]
+    assert lines[0][:2] == ["Context", session]
+    assert [line[0] for line in lines if "estimated" in line][:3] == ["system", "instructions", "tools"]
+    assert ["1", "2", "20", "40", "60", "80", "$0.00"] in lines
+    assert ["2", "33%", "10", "20", "30", "40", "$0.00"] in lines
+
+    printed = ebb("context", "--json", "-C", str(tmp_path / "project"), home=tmp_path).result
+    assert (printed["session"], len(printed["epochs"][0]["requests"])) == (session, 2)
+    assert printed["used"] == sum(component["tokens"] for component in printed["components"])
+
+
+def test_without_a_session_it_says_so(tmp_path: Path) -> None:
+    shown = ebb("context", "-C", str(tmp_path), home=tmp_path)
+    assert (shown.code, shown.out) == (2, "")
+    assert "there is no earlier session" in shown.err

@@ -1,0 +1,19 @@
+"""The `compact_context` tool: the model's wish for room. The wish is in the call's arguments; whoever runs the turn
+reads it from there and grants it before the next request."""
+
+from tools.base import Arguments, Effect, Result, Workspace
+from tools.described import description_beside
+from tools.schema import object_of
+
+
+class CompactContext:
+    name = "compact_context"
+    description = description_beside(__file__)
+    effect: Effect = "none"
+    schema = object_of({"focus": {"type": "string"}}, required=())
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        return Result("the conversation is compacted before your next request; a note will tell what that freed")

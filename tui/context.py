@@ -1,0 +1,107 @@
+"""A context overview as lines of text: the budget with bars, the epochs, the requests. It knows widths, not colours."""
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from agent.messages import Usage
+from agent.overview import Epoch, Overview
+from agent.recorder import Asked, Rewrite
+from tui.numbers import dollars, tokens
+from tui.sanitise import visible_line
+
+Ink: TypeAlias = Literal["text", "strong", "dim", "accent", "warn"]
+Span: TypeAlias = tuple[str, Ink]
+Line: TypeAlias = tuple[Span, ...]
+
+MOST_REQUESTS = 200
+"""Requests that are listed, the newest first."""
+
+_PARTS_OF_A_CELL = " ▏▎▍▌▋▊▉"
+
+
+def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
+    """All of it, for a screen of that many cells."""
+    title: list[Line] = [((visible_line(overview.title), "text"),)] if overview.title else []
+    return (
+        (("Context", "strong"), (f"  {overview.session}  {visible_line(overview.model)}", "dim")),
+        *title,
+        (),
+        *budget_lines(overview, width),
+        (),
+        *epoch_lines(overview.epochs),
+        (),
+        *request_lines(overview.requests),
+    )
+
+
+def budget_lines(overview: Overview, width: int) -> list[Line]:
+    """A row for each component with its share of what a request may take, then what that is made of."""
+    room = max(overview.effective, 1)
+    cells = max(8, min(30, width - 46))
+    lines: list[Line] = []
+    for component in overview.components:
+        share = component.tokens / room
+        row = f"  {component.name:<13}{tokens(component.tokens):>8}{share:>8.1%}  "
+        lines.append(((row, "text"), (f"{component.source:<11}", "dim"), (bar(share, cells), "accent")))
+    used, free = overview.used, overview.effective - overview.used
+    ink: Ink = "warn" if free < 0.05 * room else "strong"
+    row = f"  {'used':<13}{tokens(used):>8}{used / room:>8.1%}  "
+    lines.append(((row, ink), (" " * 11, "dim"), (bar(used / room, cells), "warn" if ink == "warn" else "accent")))
+    lines.append(((f"  {'free':<13}{tokens(max(free, 0)):>8}{max(free, 0) / room:>8.1%}", "text"),))
+    lines.append(())
+    lines.append(((f"  {'window':<13}{overview.window.tokens:>8,}  ", "text"), (overview.window.source, "dim")))
+    for reserve in overview.reserves:
+        lines.append(((f"  − {reserve.name:<11}{reserve.tokens:>8,}  ", "text"), (reserve.source, "dim")))
+    lines.append(((f"  {'= usable':<13}{overview.effective:>8,}", "text"),))
+    return lines
+
+
+def bar(share: float, cells: int) -> str:
+    """A bar of at most that many cells, an eighth of a cell exact; something is never nothing."""
+    eighths = min(round(max(share, 0.0) * cells * 8), cells * 8)
+    if share > 0:
+        eighths = max(eighths, 1)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + _PARTS_OF_A_CELL[rest]).rstrip()
+
+
+def epoch_lines(epochs: Sequence[Epoch]) -> list[Line]:
+    """A row for each stretch between two rewrites, and what each rewrite changed and cost."""
+    lines: list[Line] = [(("Epochs", "strong"), (f"  {_columns('requests')}", "dim"))]
+    for number, epoch in enumerate(epochs, 1):
+        row = f"  {number:<5}{len(epoch.requests):>9}{_counts(epoch.usage)}{dollars(epoch.cost):>10}"
+        lines.append(((row, "text"),))
+        if epoch.rewrite is not None:
+            lines.append(((f"    ↳ {rewrite_text(epoch.rewrite)}", "dim"),))
+    return lines
+
+
+def rewrite_text(rewrite: Rewrite) -> str:
+    """Why, how, from what to what, and for how much."""
+    how = " + ".join(rewrite.strategies) or "rewrite"
+    why = f" ({rewrite.reason})" if rewrite.reason else ""
+    saved = f"{tokens(rewrite.before)} → {tokens(rewrite.after)} tokens"
+    return visible_line(f"{how}{why}: {saved}, {dollars(rewrite.cost)}")
+
+
+def request_lines(requests: Sequence[Asked]) -> list[Line]:
+    """What each request took, the newest first."""
+    lines: list[Line] = [(("Requests", "strong"), (_columns("hit"), "dim"))]
+    if not requests:
+        lines.append((("  none yet", "dim"),))
+    for number in range(len(requests), max(0, len(requests) - MOST_REQUESTS), -1):
+        asked = requests[number - 1]
+        hit = asked.usage.cache_read / asked.usage.prompt if asked.usage.prompt else 0.0
+        row = f"  {number:<5}{hit:>9.0%}{_counts(asked.usage)}{dollars(asked.cost):>10}"
+        lines.append(((row, "text"), (f"  {asked.purpose}" if asked.purpose != "step" else "", "dim")))
+    if len(requests) > MOST_REQUESTS:
+        lines.append(((f"  {len(requests) - MOST_REQUESTS} earlier ones: `ebb context --json` prints them", "dim"),))
+    return lines
+
+
+def _counts(usage: Usage) -> str:
+    return "".join(f"{tokens(n):>8}" for n in (usage.input, usage.cache_read, usage.cache_write, usage.output))
+
+
+def _columns(first: str) -> str:
+    return f"{first:>8}" + "".join(f"{name:>8}" for name in ("fresh", "read", "written", "output")) + f"{'cost':>10}"
