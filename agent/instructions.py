@@ -5,8 +5,8 @@ A project's files come with a repository that somebody else may have written: th
 """
 
 import hashlib
+import os
 import os.path
-import platform
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -226,7 +226,7 @@ def _environment(root: Path, project: Path, today: date, mode: str) -> str:
     git = "in a git work tree" if (project / ".git").exists() else "not in a git work tree"
     lines = [
         f"Working folder: {root} ({git}{f', branch {branch}' if branch else ''})",
-        f"System: {platform.system()} {platform.machine()}",
+        f"System: {os.uname().sysname} {os.uname().machine}",
         f"Permission mode: {mode}" if mode else "",
         f"Date: {today.isoformat()}",
     ]

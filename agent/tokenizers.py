@@ -8,7 +8,6 @@ import os
 import tempfile
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -179,6 +178,8 @@ def load_in_background(name: str, folder: Path, use: Callable[[Count], None], ur
 
 def fetch(name: str, folder: Path, url: str = URL) -> bool:
     """Whether the vocabulary could be fetched whole within ten seconds."""
+    import urllib.request  # noqa: PLC0415  # deferred: only the terminal fetches, once
+
     deadline = time.monotonic() + FETCH_SECONDS
     content = bytearray()
     try:
