@@ -215,9 +215,19 @@ class SessionStore:
                 self._db.executemany(
                     "insert into rewrites "
                     "(session, position, requests, reason, strategies, before, after, cost, created) "
-                    "values (?1, ?2, (select count(*) from usage where session = ?1), ?3, ?4, ?5, ?6, ?7, ?8)",
+                    "values (?, ?, (select count(*) from usage where session = ?), ?, ?, ?, ?, ?, ?)",
                     [
-                        (session, r.position, r.reason, r.strategies, r.before, r.after, r.cost, r.created or now)
+                        (
+                            session,
+                            r.position,
+                            session,
+                            r.reason,
+                            r.strategies,
+                            r.before,
+                            r.after,
+                            r.cost,
+                            r.created or now,
+                        )
                         for r in rewrites
                     ],
                 )
