@@ -1,26 +1,60 @@
-"""Compaction as it happens: a plan, a summary by the model, the conversation after it. What to cut is decided in
-`agent.context.compact`."""
+"""Compaction as it happens: one strategy after the other, from the cheapest to the last resort, until there is room.
+What each of them makes of a conversation is decided in `agent.context.compact`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from agent.context.budget import Window
 from agent.context.compact import (
+    FAILURES,
+    LADDERS,
+    Compacting,
     CompactionPlan,
-    apply_summary,
+    Floor,
+    Room,
+    Rung,
+    can_pay,
+    chunks,
+    climb,
+    compacted,
+    goal_of,
     is_worth_it,
-    plain_summary,
     plan_compaction,
-    read_summary,
-    summary_request,
+    receipt,
+    size_of,
+    solve_floor,
+    transcript,
 )
-from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
-from agent.errors import EmptyAnswer, ProviderError
-from agent.events import Cause, CompactionStarted, ContextCompacted, Event, Noticed, ReplyFinished, RetryScheduled
+from agent.context.estimate import estimate_text
+from agent.context.summary import Draft, Reading, Refused, instruction, read_reply, without_open_calls
+from agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError
+from agent.events import (
+    Cause,
+    CompactionFailed,
+    CompactionStarted,
+    ContextCompacted,
+    Event,
+    Noticed,
+    ReceiptItem,
+    ReplyFinished,
+    RetryScheduled,
+)
 from agent.interrupt import Interrupt
-from agent.messages import Conversation
+from agent.messages import Conversation, Text, User
 from agent.providers.base import Provider, Request
 from agent.stream import stream_reply
+
+Summarisers: TypeAlias = Callable[[], Awaitable[Sequence[Provider]]]
+"""The models that the user set for summaries, the one to ask first in front. Called when the first one is needed."""
+
+NO_MORE = f"{FAILURES} summaries in a row could not be used, so no more are asked for; `/compact` tries again"
+READER = (
+    "You write down what a coding session has been about, so that somebody else can go on with it without having "
+    "seen it."
+)
+MOST_CHUNKS = 24
+"""Pieces of a conversation that are summarised one after the other. What is longer is left to the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,97 +64,190 @@ class CompactResult:
     before_messages: int
     after_messages: int
     strategies: tuple[str, ...]
-    """What ran: `summary` by the model, `plain` without one; empty when there was nothing to compact."""
+    """What ran, in order: `mask`, `summary` or `chunks` by a model, `ledger` without one, `mask_all`, `drop`, `last`.
+    Empty when there was nothing to gain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
     conversation: Conversation
     result: CompactResult
+    problem: str = ""
+    """Which component is too large, when what stays after any compaction leaves too little room."""
 
 
-async def compact(
-    conversation: Conversation,
-    request: Callable[[Conversation], Request],
-    provider: Provider,
-    tail_tokens: int,
-    interrupt: Interrupt,
-    emit: Callable[[Event], None],
-    cause: Cause,
-    focus: str | None = None,
-) -> Compacted:
-    """The conversation with its older part summarised. It always gets smaller or stays as it was: when the model gives
-    no usable summary, one is made without it. An interrupted compaction leaves the conversation unchanged."""
-    plan = plan_compaction(conversation, tail_tokens)
-    before = _size(conversation)
-    if plan is None:
-        return Compacted(conversation, CompactResult(before, before, _count(conversation), _count(conversation), ()))
-    emit(CompactionStarted(before))
-    summary = await _ask_for_summary(conversation, plan, request, provider, interrupt, emit, focus)
-    if interrupt.requested():
-        return Compacted(conversation, CompactResult(before, before, _count(conversation), _count(conversation), ()))
-    strategy = "summary" if summary else "plain"
-    after = apply_summary(plan, summary or plain_summary(plan))
-    if _size(after) >= before:
-        after, strategy = conversation, ""
-    result = CompactResult(
-        before, _size(after), _count(conversation), _count(after), tuple(name for name in (strategy,) if name)
-    )
-    emit(
-        ContextCompacted(
-            result.before_tokens,
-            result.after_tokens,
-            result.before_messages,
-            result.after_messages,
-            result.strategies,
-            cause,
+@dataclass(slots=True)
+class Lessons:
+    """What a session has learnt about the model's window and about its summaries."""
+
+    window: Window | None = None
+    """The real window, when the provider has shown that it is smaller than was known."""
+    failures: int = 0
+    """Summaries in a row that could not be used."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether no summary is asked for any more, until something changes."""
+        return self.failures >= FAILURES
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a compaction works with."""
+
+    provider: Provider
+    request: Callable[[Conversation], Request]
+    """What would be sent to the provider to go on with a conversation: the same system text and tools."""
+    room: Room
+    settings: Compacting
+    interrupt: Interrupt
+    emit: Callable[[Event], None]
+    lessons: Lessons = field(default_factory=Lessons)
+    summarisers: Summarisers | None = None
+
+
+async def compact(conversation: Conversation, work: Work, cause: Cause, focus: str | None = None) -> Compacted:
+    """The conversation made smaller. It always gets smaller or stays as it was: when no model gives a usable summary,
+    the ledger stands for what is left out. An interrupted compaction leaves the conversation unchanged."""
+    if cause == "asked":
+        work.lessons.failures = 0
+    floor = solve_floor(conversation, work.settings.caps, work.room)
+    after, ran = conversation, list[Rung]()
+    work.emit(CompactionStarted(size_of(conversation)))
+    for rung in LADDERS[cause]:
+        candidate = await _try(rung, after, work, floor, focus)
+        if work.interrupt.requested():
+            return Compacted(conversation, _result(conversation, conversation, ()), floor.problem)
+        if candidate is None or not _helps(rung, after, candidate, work.room):
+            continue
+        after, ran = candidate, [*ran, rung]
+        if cause == "asked" or work.room.share(after) <= goal_of(rung, work.room):
+            break
+    result = _result(conversation, after, ran)
+    if ran:
+        work.emit(_told(result, cause, receipt(conversation, after, ran)))
+    if floor.problem:
+        work.emit(Noticed(floor.problem))
+    return Compacted(after, result, floor.problem)
+
+
+def _helps(rung: Rung, before: Conversation, after: Conversation, room: Room) -> bool:
+    """Whether a strategy's outcome is taken: always smaller, by a tenth when it replaces messages by a summary; masking
+    that leaves too little room only costs the cache that a summary would be read from."""
+    match rung:
+        case "mask":
+            return size_of(after) < size_of(before) and room.share(after) <= goal_of(rung, room)
+        case "summary" | "chunks" | "ledger":
+            return is_worth_it(before, after)
+        case "mask_all" | "drop" | "last":
+            return size_of(after) < size_of(before)
+
+
+async def _try(
+    rung: Rung, conversation: Conversation, work: Work, floor: Floor, focus: str | None
+) -> Conversation | None:
+    if rung not in ("summary", "chunks"):
+        return climb(rung, conversation, work.settings.caps, floor)
+    plan = plan_compaction(conversation, floor.caps.tail, least=floor.least)
+    if plan is None or work.lessons.is_broken or not can_pay(conversation, plan):
+        return None
+    draft = await _summarise(conversation, plan, work, floor, focus, cached=rung == "summary")
+    after = compacted(plan, draft, floor.caps) if draft else conversation
+    if draft and is_worth_it(conversation, after):
+        work.lessons.failures = 0
+        return after
+    if draft:
+        work.emit(CompactionFailed(work.provider.facts.id, "it is hardly smaller than what it replaces"))
+    if not work.interrupt.requested():
+        work.lessons.failures += 1
+    if work.lessons.failures == FAILURES:
+        work.emit(
+            Noticed(
+                f"{FAILURES} summaries in a row could not be used, so no more are asked for; `/compact` tries again"
+            )
         )
-    )
-    return Compacted(after, result)
+    return None
 
 
-async def _ask_for_summary(
-    conversation: Conversation,
-    plan: CompactionPlan,
-    request: Callable[[Conversation], Request],
-    provider: Provider,
-    interrupt: Interrupt,
-    emit: Callable[[Event], None],
-    focus: str | None,
-) -> str | None:
-    """The model's summary, or None when it gave none that can be used."""
+async def _summarise(
+    conversation: Conversation, plan: CompactionPlan, work: Work, floor: Floor, focus: str | None, *, cached: bool
+) -> Draft | None:
+    """What a model wrote down: one of those that the user set for this, else the one that has the conversation in its
+    cache. None when none gave anything that can be used."""
+    asked = instruction(work.settings.wishes, focus, retain_tokens=floor.caps.retain, summary_tokens=floor.caps.summary)
+    for provider in await _summarisers_of(work):
+        draft = await _in_chunks(provider, plan, asked, work)
+        if draft is not None or work.interrupt.requested():
+            return draft
+    if not cached:
+        return await _in_chunks(work.provider, plan, asked, work)
+    open_ended = replace(conversation, messages=without_open_calls(conversation.messages))
+    with_instruction = open_ended.plus(User((Text(asked),)))
+    if not work.room.holds(with_instruction):
+        return await _in_chunks(work.provider, plan, asked, work)
+    request = work.request(with_instruction)
+    try:
+        reading = await _ask(work.provider, request, work)
+    except ContextOverflow:
+        return await _in_chunks(work.provider, plan, asked, work)
+    except (ProviderError, EmptyAnswer) as error:
+        reading = Refused(str(error))
+    return _draft(reading, work.provider, work)
+
+
+async def _summarisers_of(work: Work) -> Sequence[Provider]:
+    if work.summarisers is None:
+        return ()
+    try:
+        return await work.summarisers()
+    except AgentError as error:
+        work.emit(Noticed(f"the model that is set for summaries cannot be used: {error}"))
+        return ()
+
+
+async def _in_chunks(provider: Provider, plan: CompactionPlan, asked: str, work: Work) -> Draft | None:
+    """The summary by a model that has not seen the conversation: it reads it as text, in pieces of at most half its
+    window, each together with the summary of those before."""
+    window = provider.window
+    fixed = estimate_text(READER) + estimate_text(asked) + work.settings.caps.retain + work.settings.caps.summary
+    pieces = chunks(transcript(plan), max(min(window.size // 2, window.effective - fixed), 500))
+    if not 0 < len(pieces) <= MOST_CHUNKS:
+        return None
+    so_far = ""
+    draft: Draft | None = None
+    for piece in pieces:
+        said = f"{so_far}{piece}\n\n{asked}"
+        request = Request(READER, (User((Text(said),)),), (), window.output, work.request(Conversation()).session)
+        try:
+            reading = await _ask(provider, request, work)
+        except (ProviderError, EmptyAnswer) as error:
+            reading = Refused(str(error))
+        draft = _draft(reading, provider, work)
+        if draft is None:
+            return None
+        so_far = f"[summary of what came before]\n{draft.retain}\n{draft.summary}\n\n"
+    return draft
+
+
+async def _ask(provider: Provider, request: Request, work: Work) -> Reading:
+    """One request for a summary, told to nobody but as what it cost."""
 
     def quietly(event: Event) -> None:
         if isinstance(event, ReplyFinished):
-            emit(replace(event, purpose="summary"))
+            work.emit(replace(event, purpose="summary"))
         elif isinstance(event, RetryScheduled):
-            emit(event)
+            work.emit(event)
 
-    asked = conversation.plus(summary_request(focus))
-    wanted = request(asked)
-    if not _fits(wanted, asked, provider.window):
-        emit(Noticed("the conversation is too long for the model to summarise, so older messages are listed instead"))
-        return None
-    try:
-        reply = await stream_reply(provider, wanted, interrupt, quietly)
-    except (ProviderError, EmptyAnswer) as error:
-        emit(Noticed(f"the model could not summarise, so older messages are listed instead: {error}"))
-        return None
-    summary = None if reply.message.calls else read_summary(reply.message.text)
-    if summary is not None and not is_worth_it(plan, summary):
-        summary = None
-    if summary is None and not interrupt.requested():
-        emit(Noticed("the model's summary could not be used, so older messages are listed instead"))
-    return summary
+    reply = await stream_reply(provider, request, work.interrupt, quietly)
+    return read_reply(reply.message.text, reply.message.calls, reply.stop_reason)
 
 
-def _fits(request: Request, asked: Conversation, window: Window) -> bool:
-    """Whether the request for a summary, which may use the buffer, can be sent without overflowing the window."""
-    if asked.anchor is not None:
-        size = asked.anchor.total + estimate_messages(asked.messages[asked.anchored :])
-    else:
-        size = estimate_text(request.system) + estimate_tools(request.tools) + estimate_messages(request.messages)
-    return size <= window.effective + window.buffer
+def _draft(reading: Reading, provider: Provider, work: Work) -> Draft | None:
+    if isinstance(reading, Draft):
+        return reading
+    if not work.interrupt.requested():
+        work.emit(CompactionFailed(provider.facts.id, reading.why))
+    return None
 
 
 def compaction_note(result: CompactResult) -> str:
@@ -133,9 +260,17 @@ def compaction_note(result: CompactResult) -> str:
     )
 
 
-def _size(conversation: Conversation) -> int:
-    return estimate_text(conversation.summary) + estimate_messages(conversation.messages)
+def _told(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -> ContextCompacted:
+    return ContextCompacted(
+        result.before_tokens,
+        result.after_tokens,
+        result.before_messages,
+        result.after_messages,
+        result.strategies,
+        cause,
+        items,
+    )
 
 
-def _count(conversation: Conversation) -> int:
-    return len(conversation.messages)
+def _result(before: Conversation, after: Conversation, ran: Sequence[Rung]) -> CompactResult:
+    return CompactResult(size_of(before), size_of(after), len(before.messages), len(after.messages), tuple(ran))

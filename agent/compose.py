@@ -16,11 +16,13 @@ from typing import Literal
 
 from agent.config import MODES, PROVIDERS, Config, Mode, stricter_mode
 from agent.context.budget import Window
+from agent.context.compact import Caps, Compacting
 from agent.context.estimate import Estimator, Ruler
 from agent.context.images import ImageRule
 from agent.context.notes import Situation
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
+from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import git_branch, load_instructions
@@ -34,13 +36,15 @@ from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_setting, fin
 from agent.recorder import Recorder, StoreThread, decode_message
 from agent.resume import restore
 from agent.session import Parts, Session, SessionInfo
+from agent.summarisers import Summarisers
 from agent.tokenizers import factor_of, load_in_background, load_tokenizer
 from agent.turn import Limits
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.sessions import SessionRow, SessionStore
-from tools.base import Workspace
+from tools.base import Tool, Workspace
 from tools.catalog import builtin_tools
+from tools.final_report import FinalReport
 
 WireName = Literal["sdk", "http"]
 
@@ -106,7 +110,13 @@ class Sessions:
                 closing.callback(shutil.rmtree, outputs, ignore_errors=True)
             recorder = Recorder(thread, store, row, is_new=is_new)
             meter = make_meter(self._config, chosen, estimator, interactive=self._interactive)
-            parts = self._open_parts[row.id] = self._parts(provider, recorder, outputs, meter, self._mode(row))
+            summarisers = build_summarisers(
+                self._config, self._environment, self._config.summary_model, headless=not self._interactive
+            )
+            if summarisers is not None:
+                closing.push_async_callback(summarisers.close)
+            parts = self._parts(provider, recorder, outputs, meter, self._mode(row))
+            parts = self._open_parts[row.id] = replace(parts, summarisers=summarisers)
             if is_new:
                 return Session(parts, on_close=closing.pop_all().aclose)
             restored = await restore(recorder, parts.workspace, chosen, parts.policy.mode, parts.debug)
@@ -131,6 +141,7 @@ class Sessions:
 
     def _parts(self, provider: Provider, recorder: Recorder, outputs: Path, meter: Meter, mode: Mode) -> Parts:
         config = self._config
+        compacting = compacting_of(config, provider.window.effective)
         policy = Policy(
             root=str(self._root),
             mode=mode,
@@ -142,12 +153,12 @@ class Sessions:
         return Parts(
             provider=provider,
             instructions=self._instructions(),
-            tools=builtin_tools(),
+            tools=tools_for(compacting),
             workspace=Workspace(self._root, outputs),
             policy=policy,
             recorder=recorder,
             limits=Limits(config.max_turns, config.max_cost),
-            tail_tokens=min(config.tail_tokens, provider.window.effective // 5),
+            compacting=compacting,
             effort=config.reasoning_effort,
             debug=self._debug(),
             situation=self._situation,
@@ -284,12 +295,8 @@ class Sessions:
         return _info(row)
 
     def models(self) -> tuple[str, ...]:
-        """Names to offer: the configured one, those the configuration describes, the usual ones there is a key for."""
-        configured = [f"{name}/{m}" for name, provider in self._config.providers.items() for m in provider.models]
-        usual = [model for key, model in FIRST_CHOICE if key in self._environment]
-        return tuple(
-            dict.fromkeys(itertools.chain([self._config.model] if self._config.model else [], configured, usual))
-        )
+        """Names to offer."""
+        return known_models(self._config, self._environment)
 
     async def close(self) -> None:
         if self._thread is not None:
@@ -301,6 +308,51 @@ LOCAL = ("ollama", "scripted")
 """Providers for which nothing is fetched from elsewhere."""
 KNOWN_WELL = 20
 """Samples of a model's usage after which a tokenizer adds nothing to what was learned."""
+
+
+def tools_for(compacting: Compacting) -> tuple[Tool, ...]:
+    """The built-in tools; where a full window ends in a report, the tool that takes it is there from the beginning."""
+    return (*builtin_tools(), FinalReport()) if compacting.on_full == "final" else builtin_tools()
+
+
+def known_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The configured model, those the configuration describes, the usual ones there is a key for."""
+    configured = [f"{name}/{m}" for name, provider in config.providers.items() for m in provider.models]
+    usual = [model for key, model in FIRST_CHOICE if key in environment]
+    return tuple(dict.fromkeys(itertools.chain([config.model] if config.model else [], configured, usual)))
+
+
+def build_summarisers(
+    config: Config, environment: Mapping[str, str], chosen: str | None, *, headless: bool
+) -> Summarisers | None:
+    """The models that write summaries, when the user has chosen: one, or `fastest` of those that are configured."""
+    if chosen is None:
+        return None
+
+    async def connect(model: str) -> Provider:
+        return await build_provider(config, model, environment, headless=headless)
+
+    if chosen != FASTEST:
+        return Summarisers([chosen], connect)
+    return Summarisers(known_models(config, environment), connect, measure=True)
+
+
+FASTEST = "fastest"
+
+
+def compacting_of(config: Config, effective: int) -> Compacting:
+    """How a session compacts. In a small window the parts that stay are smaller, too."""
+    usual = Caps()
+    caps = Caps(
+        tail=min(config.tail_tokens, effective // 5),
+        ledger=min(usual.ledger, effective // 5),
+        retain=min(config.retain_tokens, effective // 10),
+        summary=min(config.summary_tokens, effective // 8),
+        protect=min(config.protect_tokens or usual.protect, effective // 4),
+    )
+    wishes = Wishes(summary_directives=config.summary_directives, retain_directives=config.retain_directives)
+    return Compacting(caps, wishes, config.on_full)
+
 
 NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
 

@@ -9,7 +9,7 @@ from agent.messages import OutputStatus, StopReason, Usage
 BreakCause: TypeAlias = Literal["ttl expired", "model switched", "tools changed", "system changed", "unknown"]
 """Why a provider's cache was probably not read."""
 
-TurnEnd: TypeAlias = Literal["answered", "interrupted", "step_limit", "cost_limit", "failed"]
+TurnEnd: TypeAlias = Literal["answered", "interrupted", "step_limit", "cost_limit", "context_limit", "failed"]
 
 
 Cause: TypeAlias = Literal["full", "asked", "background", "overflow"]
@@ -167,7 +167,20 @@ class CompactionStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class ReceiptItem:
+    """What became of one part of the view. Not an event, but plain data all the same."""
+
+    item: str
+    fate: Literal["kept", "summarised", "masked", "dropped"]
+    tokens: int
+    """What it took before."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class ContextCompacted:
+    """The view was rewritten. What left it is kept in the session's log."""
+
     before_tokens: int
     after_tokens: int
     before_messages: int
@@ -175,6 +188,33 @@ class ContextCompacted:
     strategies: tuple[str, ...]
     """What ran, in order; empty when nothing could be gained."""
     cause: Cause = "asked"
+    receipt: tuple[ReceiptItem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionFailed:
+    """A model gave no summary that could be used; the next strategy takes its place."""
+
+    model: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WindowLearned:
+    """The provider found a request too large: its window is smaller than was known. The request is sent again."""
+
+    size: int
+    """Tokens of the window from now on, in this session."""
+    attempt: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinalTurn:
+    """The window is full, and the model is asked for its report instead of further work."""
+
+    used: int
+    effective: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +298,9 @@ Event: TypeAlias = (
     | ContextCompacted
     | PrefixDrifted
     | CacheBroken
+    | CompactionFailed
+    | WindowLearned
+    | FinalTurn
     | Noticed
     | Resumed
     | TurnFinished

@@ -45,6 +45,7 @@ _STOPS: Mapping[str, StopReason] = {
 _LIMITS: Mapping[str, str] = {
     "step_limit": "stopped at `--max-turns`; raise it, or go on with `ebb -c`",
     "cost_limit": "stopped at `--max-cost`; raise it, or go on with `ebb -c`",
+    "context_limit": "the window is full and the model gave no report; go on with `ebb -c`, which compacts first",
 }
 
 
@@ -103,6 +104,9 @@ class Outcome:
                 self.interrupted()
             case "step_limit" | "cost_limit":
                 self.stop_reason, self.exit_code = ("step_limit" if end == "step_limit" else "cost_limit"), 6
+                self.error = {"code": end, "message": _LIMITS[end]}
+            case "context_limit":
+                self.stop_reason, self.exit_code = "context", 7
                 self.error = {"code": end, "message": _LIMITS[end]}
             case _ if self.denied:
                 self.stop_reason, self.exit_code = "denied", 5

@@ -142,15 +142,42 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Summary:
+    """What stands for the messages that were compacted away."""
+
+    retain: str = ""
+    """What the model wants to keep word for word."""
+    summary: str = ""
+    """The model's account of the work."""
+    ledger: str = ""
+    """Facts that were collected without a model."""
+    request: User = User(())  # a frozen value
+    """The open turn's user message, unchanged, when it is among what was compacted away."""
+
+    def __bool__(self) -> bool:
+        return bool(self.text or self.request.parts)
+
+    @property
+    def text(self) -> str:
+        """All of it that was written for this summary, for people to read."""
+        return "\n\n".join(part for part in (self.retain, self.summary, self.ledger) if part)
+
+
+@dataclass(frozen=True, slots=True)
 class Conversation:
     """What the next request shows: a summary of what was compacted away, then the messages since."""
 
     messages: tuple[Message, ...] = ()
-    summary: str = ""
+    """The newest messages of the session, without a gap."""
+    summary: Summary = Summary()  # a frozen value
     anchor: Usage | None = field(default=None)
     """What the provider counted for the request that `anchored` messages were part of, or None before the first."""
     anchored: int = 0
     """How many of `messages` (the reply included) `anchor` covers."""
+    masked: frozenset[str] = frozenset()
+    """The ids of the calls whose outputs are shown as one line each."""
+    outputs_before: int = 0
+    """How many outputs the session stored before those in `messages`: the next one is `r<outputs_before + 1>`."""
 
     def plus(self, *messages: Message) -> "Conversation":
         """This conversation with messages appended; empty ones are left out."""

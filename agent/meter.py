@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from agent.context.budget import ContextBudget, Section, Window, apportion
+from agent.context.budget import ContextBudget, Section, Window, apportion, count_summary
 from agent.context.estimate import (
     WEIGHTS,
     Counts,
@@ -20,10 +20,11 @@ from agent.context.estimate import (
     total,
 )
 from agent.context.guard import Counters
+from agent.context.mask import as_shown
 from agent.context.prompt import Prompt
 from agent.context.select import ToolSpec
 from agent.events import Event, Noticed
-from agent.messages import Assistant, Conversation, Message, Opaque, Reasoning, Text, Usage, User
+from agent.messages import Assistant, Conversation, Message, Opaque, Reasoning, Summary, Text, Usage, User
 from agent.providers.base import Reply
 
 Reading: TypeAlias = Literal["counted", "missing", "nonsense", "truncated"]
@@ -60,6 +61,7 @@ class Meter:
         self._shown: tuple[str, ...] = ()
         self._texts: dict[str, Counts] = {}
         self._tools: tuple[tuple[ToolSpec, ...], Counts] = ((), Counts())
+        self._summary: tuple[Summary, dict[Section, Counts]] = (Summary(), {})
         self._messages: tuple[tuple[Message, ...], Counts] = ((), Counts())
         self._first: _First | None = None
         self._told: set[Reading] = set()
@@ -79,6 +81,7 @@ class Meter:
         if ruler is not None:
             self.ruler = ruler
             self._texts, self._tools, self._messages = {}, ((), Counts()), ((), Counts())
+            self._summary = (Summary(), {})
             self._first = None
 
     def measure(
@@ -138,7 +141,8 @@ class Meter:
     def _learn(self, conversation: Conversation, usage: Usage, model: str, tools: tuple[ToolSpec, ...]) -> None:
         seen, unseen = self._split(conversation)
         if conversation.anchor is None:
-            rest = total(self._text(text) for text in self._shown) + seen + unseen
+            written = (*(self._text(text) for text in self._shown), *self._summary[1].values())
+            rest = total(written) + seen + unseen
             self._first = _First(tools, rest, usage.prompt)
             counts = rest + self._tools[1]
             self.estimator = learn(self.estimator, counts, usage.prompt, usage.prompt, whole=True)
@@ -147,11 +151,14 @@ class Meter:
             self.estimator = learn(self.estimator, unseen, reported, usage.prompt)
 
     def _sections(
-        self, system: str, summary: str, tools: tuple[ToolSpec, ...], sections: Mapping[Section, str]
+        self, system: str, summary: Summary, tools: tuple[ToolSpec, ...], sections: Mapping[Section, str]
     ) -> dict[Section, Counts]:
-        texts = {"system": system, "summary": summary, **{name: text for name, text in sections.items() if text}}
-        self._shown = tuple(text for name, text in texts.items() if name in ("system", "summary", "retain"))
+        texts: dict[Section, str] = {"system": system, **{name: text for name, text in sections.items() if text}}
+        self._shown = tuple(text for name, text in texts.items() if name == "system")
         counts: dict[Section, Counts] = {name: self._text(text) for name, text in texts.items()}
+        if self._summary[0] != summary:
+            self._summary = (summary, count_summary(summary, self.ruler))
+        counts.update(self._summary[1])
         inside = [counts[name] for name in ("instructions", "memories", "skills") if name in counts]
         counts["system"] = less(counts["system"], inside)
         if self._tools[0] != tools or not tools:
@@ -169,8 +176,8 @@ class Meter:
     def _split(self, conversation: Conversation) -> tuple[Counts, Counts]:
         """Counts of the messages that the provider has counted, and of those it has not."""
         if conversation.anchor is None:
-            return self._all(conversation.messages), Counts()
-        unseen = conversation.messages[conversation.anchored :]
+            return self._all(as_shown(conversation)), Counts()
+        unseen = as_shown(conversation)[conversation.anchored :]
         if not unseen:
             return Counts(), Counts()
         return Counts(), count_messages(unseen, self.ruler) + Counts(replies=1)

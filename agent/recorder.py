@@ -26,6 +26,7 @@ from agent.messages import (
     Note,
     Opaque,
     Reasoning,
+    Summary,
     Text,
     ToolCall,
     ToolOutput,
@@ -365,7 +366,9 @@ def encode_snapshot(conversation: Conversation, position: int) -> str:
     """The view as JSON: it names the first message it still shows instead of repeating the messages."""
     body = {
         "start": position - len(conversation.messages),
-        "summary": conversation.summary,
+        "summary": _encode_summary(conversation.summary),
+        "masked": sorted(conversation.masked),
+        "outputs_before": conversation.outputs_before,
         "anchor": asdict(conversation.anchor) if conversation.anchor else None,
         "anchored": conversation.anchored,
     }
@@ -387,10 +390,27 @@ def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
     try:
         body = json.loads(text)
         anchor = Usage(**body["anchor"]) if body["anchor"] else None
+        masked = frozenset(str(id) for id in body.get("masked", ()))
+        before = int(body.get("outputs_before", 0))
+        shown = Conversation((), _decode_summary(body["summary"]), anchor, int(body["anchored"]), masked, before)
         start = int(body["start"])
-        return (start, Conversation((), str(body["summary"]), anchor, int(body["anchored"]))) if start >= 0 else None
-    except (ValueError, KeyError, TypeError):
+        return (start, shown) if start >= 0 else None
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _encode_summary(summary: Summary) -> dict[str, object]:
+    request = [_encode_part(part) for part in summary.request.parts]
+    return {"retain": summary.retain, "summary": summary.summary, "ledger": summary.ledger, "request": request}
+
+
+def _decode_summary(body: object) -> Summary:
+    """The summary in a snapshot. Those of the first version were one text."""
+    if isinstance(body, str):
+        return Summary(summary=body)
+    fields = cast(Mapping[str, Any], body)
+    request = User(cast(tuple[UserPart, ...], tuple(_decode_part(part) for part in fields["request"])))
+    return Summary(str(fields["retain"]), str(fields["summary"]), str(fields["ledger"]), request)
 
 
 def changes_of(before: Situation, after: Situation) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:

@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent.compaction import CompactResult
+from agent.compaction import CompactResult, Summarisers
+from agent.context.compact import Compacting
 from agent.context.notes import Situation
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
@@ -37,7 +38,7 @@ from agent.providers.base import Provider
 from agent.recorder import Recorder, Spent
 from agent.situation import news_for_user, note_for_model, situation_of
 from agent.tail import Tail
-from agent.turn import Env, Limits, compact_now, run_turn
+from agent.turn import Env, Limits, compact_now, is_over_trigger, run_turn
 from agent.watch import Watch
 from tools.base import Tool, Workspace
 
@@ -66,7 +67,9 @@ class Parts:
     policy: Policy
     recorder: Recorder
     limits: Limits = Limits()  # noqa: RUF009  # a frozen value
-    tail_tokens: int = 8000
+    compacting: Compacting = Compacting()  # noqa: RUF009  # a frozen value
+    summarisers: Summarisers | None = None
+    """The models that the user set for summaries."""
     effort: str | None = None
     debug: Debug = field(default_factory=Debug)
     situation: Callable[[], Situation] = Situation
@@ -108,6 +111,9 @@ class Session:
         self._is_behind = False
         self._busy = asyncio.Lock()
         self._notices = parts.notices
+        self._stop_tidying = Interrupt()
+        self._tidying: asyncio.Task[None] | None = None
+        self._unheard: list[Event] = []
         self._env = self._make_env()
         parts.recorder.attend(lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)))
 
@@ -126,7 +132,8 @@ class Session:
             emit=self._emit,
             spent=lambda: self._spent_here.cost or 0.0,
             limits=parts.limits,
-            tail_tokens=parts.tail_tokens,
+            compacting=parts.compacting,
+            summarisers=parts.summarisers,
             effort=parts.effort,
             debug=parts.debug,
             meter=parts.meter,
@@ -188,6 +195,9 @@ class Session:
             raise AgentError("a turn is running; wait for its end, or interrupt it")
         self._interrupt.reset()
         events = self._events = asyncio.Queue()
+        for missed in self._unheard:
+            events.put_nowait(missed)
+        self._unheard.clear()
         turn = asyncio.create_task(self._turn(User((Text(text), *images)), steps))
         turn.add_done_callback(lambda _: events.put_nowait(None))
         try:
@@ -224,6 +234,30 @@ class Session:
             self._emit(TurnFailed(error.code, str(error), error.exit_code))
         else:
             self._emit(TurnFinished(end, answer))
+            if end == "answered":
+                self._start_tidying()
+
+    def _start_tidying(self) -> None:
+        """Compacts between two turns where somebody will go on, so that the next one need not wait for it."""
+        is_wanted = self._parts.interactive and is_over_trigger(self._conversation, self._env)
+        if is_wanted and (self._tidying is None or self._tidying.done()):
+            self._stop_tidying.reset()
+            self._tidying = asyncio.create_task(self._tidy())
+
+    async def _tidy(self) -> None:
+        """What goes wrong here goes wrong in the next turn, too, and is told then."""
+        env = replace(self._env, interrupt=self._stop_tidying, emit=self._emit_or_keep)
+        async with self._busy:
+            with suppress(AgentError):
+                compacted = await compact_now(self._conversation, env, "background")
+                self._conversation = compacted.conversation
+                await self._parts.recorder.end_turn(self.model, self.mode)
+
+    def _emit_or_keep(self, event: Event) -> None:
+        """Emits an event, at the beginning of the next turn if there is none now."""
+        if self._events is None:
+            self._unheard.append(event)
+        self._emit(event)
 
     def _with_news(self, said: User) -> User:
         """What the user said, with a note on what changed while the session was closed, told once."""
@@ -263,10 +297,13 @@ class Session:
     def interrupt(self) -> None:
         """Ends the turn soon: the request is cancelled, running calls are stopped, and every call gets an output."""
         self._interrupt.request()
+        self._stop_tidying.request()
 
     async def close(self) -> None:
         """Ends what runs in the background and gives back what the session holds."""
-        self._interrupt.request()
+        self.interrupt()
+        if self._tidying is not None:
+            await self._tidying
         await self._parts.workspace.jobs.close()
         if self._on_close is not None:
             await self._on_close()
@@ -278,6 +315,8 @@ class Session:
         self._parts.recorder.note(event)
         if self._events is not None:
             self._events.put_nowait(event)
+        elif self._tidying is not None:
+            self._unheard.append(event)
 
     async def _ask(self, question: PermissionAsked) -> Decision:
         answer = await self._wait_for(question)

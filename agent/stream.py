@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 from agent.errors import EmptyAnswer, ProviderError
 from agent.events import CallDelta, Event, Noticed, ReasoningDelta, ReplyFinished, RetryScheduled, TextDelta
@@ -13,6 +14,9 @@ from agent.providers.retry import ATTEMPTS, delay_before
 
 Emit = Callable[[Event], None]
 
+MOST_OUTPUT = 65_536
+"""Tokens that a reply may take when it is asked for again because it was too long."""
+
 
 async def stream_reply(provider: Provider, request: Request, interrupt: Interrupt, emit: Emit) -> Reply:
     """The model's reply. When the user interrupts, the reply is what had been said, without calls. A reply that says
@@ -20,18 +24,29 @@ async def stream_reply(provider: Provider, request: Request, interrupt: Interrup
     reply = await _with_retries(provider, request, interrupt, emit)
     if _is_empty(reply) and reply.stop_reason != "refusal":
         emit(RetryScheduled(2, 2, 0.0, "the model answered with nothing"))
+        request = with_more_output(request, reply, provider)
         reply = await _with_retries(provider, request, interrupt, emit)
     if _is_empty(reply):
         raise EmptyAnswer(f"`{provider.facts.id}` {_why_empty(reply, request)}")
-    if reply.stop_reason in ("max_tokens", "overflow") and not reply.message.calls:
+    if reply.stop_reason == "max_tokens" and not reply.message.calls:
         emit(Noticed("the answer was cut at the limit of what the model may write; ask it to go on"))
     return reply
+
+
+def with_more_output(request: Request, reply: Reply, provider: Provider) -> Request:
+    """The request with as much room for the reply as the model can use, when the last one used it all up before it came
+    to an answer, and when that fits into the window."""
+    more = min(MOST_OUTPUT, provider.facts.max_output_tokens)
+    fits = reply.usage.prompt + more <= provider.window.size
+    if reply.stop_reason != "max_tokens" or not fits:
+        return request
+    return replace(request, max_output_tokens=max(more, request.max_output_tokens))
 
 
 def _is_empty(reply: Reply) -> bool:
     says_nothing = not reply.message.text.strip() and not reply.message.calls
     is_going_on = reply.stop_reason == "pause" and bool(reply.message.parts)
-    return says_nothing and not is_going_on and reply.stop_reason != "interrupted"
+    return says_nothing and not is_going_on and reply.stop_reason not in ("interrupted", "overflow")
 
 
 def _why_empty(reply: Reply, request: Request) -> str:

@@ -195,7 +195,7 @@ def test_a_configuration_that_cannot_be_read_exits_with_2(user: User) -> None:
         (Turn(status=400, error=("invalid_request_error", "odd")), (3, "provider", "bad_request")),
         (Turn(status=402, error=("billing_error", "no credit")), (3, "provider", "quota")),
         (Turn(status=400, error=("invalid_request_error", "prompt is too long: 9 tokens > 8 maximum")),
-         (7, "context", "overflow")),
+         (7, "context", "context")),
         (Turn(status=529, error=("overloaded_error", "busy"), headers=NOW), (3, "provider", "overloaded")),
         (Turn(status=500, error=("api_error", "broken"), headers=NOW), (3, "provider", "overloaded")),
         (Turn(status=429, error=("rate_limit_error", "slow down"), headers=NOW), (75, "rate_limited", "rate_limit")),

@@ -8,10 +8,12 @@ from agent.events import (
     CacheBroken,
     CallDelta,
     CallDenied,
+    CompactionFailed,
     CompactionStarted,
     ContextCompacted,
     ContextMeasured,
     Event,
+    FinalTurn,
     Noticed,
     PermissionAnswered,
     PermissionAsked,
@@ -31,6 +33,7 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
     TurnStarted,
+    WindowLearned,
 )
 from agent.messages import (
     Assistant,
@@ -200,6 +203,12 @@ def advance(view: View, event: Event) -> View:
             return _settle_texts(view).plus(Notice(text))
         case CacheBroken():
             return view  # nothing to be done about it; `CONTEXT_DEBUG` tells
+        case CompactionFailed(model=model, reason=reason):
+            return _settle_texts(view).plus(Notice(f"the summary by {model} is not used: {reason}"))
+        case WindowLearned(size=size):
+            return _window_learned(view, size)
+        case FinalTurn():
+            return _settle_texts(view).plus(Notice("the window is full: the model is asked for its report"))
         case Noticed(text=text):
             return _settle_texts(view).plus(Notice(text))
         case Resumed():
@@ -212,7 +221,8 @@ def advance(view: View, event: Event) -> View:
 
 def view_of(conversation: Conversation) -> View:
     """What a resumed session shows. Calls that never got an output are shown as interrupted."""
-    blocks: list[Block] = [Summary(conversation.summary)] if conversation.summary else []
+    blocks: list[Block] = [Summary(conversation.summary.text)] if conversation.summary else []
+    blocks.extend(_user_blocks(conversation.summary.request))
     calls: dict[str, int] = {}
     for message in conversation.messages:
         match message:
@@ -303,6 +313,14 @@ def _retry_scheduled(view: View, event: RetryScheduled) -> View:
     return replace(view, turn=(*before, *kept, note), activity="waiting to try again")
 
 
+def _window_learned(view: View, size: int) -> View:
+    """The view without what the model said of a reply that hit the end of its window: it is asked again."""
+    before, step = view.turn[: view.step_start], view.turn[view.step_start :]
+    kept = tuple(block for block in step if not isinstance(block, AnswerText | Thought))
+    note = Notice(f"the request was too large for the model: from now on its window counts as {size:,} tokens")
+    return replace(view, turn=(*before, *kept, note), window=size, activity="making room")
+
+
 def _reply_finished(view: View, event: ReplyFinished) -> View:
     cost = None if view.cost is None or event.cost is None else view.cost + event.cost
     if event.purpose == "summary":
@@ -383,6 +401,10 @@ def _turn_finished(view: View, end: TurnEnd, text: str) -> View:
             return rested.plus(Notice("stopped: the turn has used all its steps. Send a message to go on."))
         case "cost_limit":
             return rested.plus(Notice("stopped: the cost limit is reached."))
+        case "context_limit":
+            return rested.plus(
+                Notice("stopped: the window is full and the model gave no report. `/compact` makes room.")
+            )
         case "answered" | "failed":
             return rested
 

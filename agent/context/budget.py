@@ -14,9 +14,11 @@ from agent.context.estimate import (
     count_text,
     count_tools,
 )
+from agent.context.mask import as_shown
 from agent.context.prompt import Prompt
 from agent.context.select import ToolSpec
-from agent.messages import Conversation
+from agent.context.summary import RETAIN, shown_summary
+from agent.messages import Conversation, Summary
 
 Verdict = Literal["fits", "compact", "block"]
 
@@ -175,12 +177,18 @@ def measure(
     sections: dict[Section, Counts] = {
         "system": count_text(prompt.system, ruler),
         "tools": count_tools(tools, ruler),
-        "summary": count_text(conversation.summary, ruler),
+        **count_summary(conversation.summary, ruler),
     }
-    seen, unseen = Counts(), count_messages(conversation.messages[conversation.anchored :], ruler)
+    seen, unseen = Counts(), count_messages(as_shown(conversation)[conversation.anchored :], ruler)
     if conversation.anchor is None:
         return apportion(sections, unseen, Counts(), None, window, estimator)
     return apportion(sections, seen, unseen, conversation.anchor.total, window, estimator)
+
+
+def count_summary(summary: Summary, ruler: Ruler = BYTES) -> dict[Section, Counts]:
+    """Counts of what opens a compacted view: what is kept word for word, and everything else."""
+    rest = count_messages(shown_summary(replace(summary, retain="")), ruler)
+    return {"retain": count_text(f"{RETAIN}\n{summary.retain}", ruler) if summary.retain else Counts(), "summary": rest}
 
 
 def apportion(

@@ -1,121 +1,426 @@
-"""Which part of a conversation a summary stands for, and what the conversation is afterwards. Pure."""
+"""What leaves the view when it gets too large, and what the conversation is afterwards. Pure.
 
-import json
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+From the cheapest to the last resort: outputs as one line each, a summary by a model, the facts that code can tell, the
+older half of the turns dropped, nothing but the user's last message.
+"""
 
-from agent.context.estimate import estimate_message, estimate_text
-from agent.messages import Assistant, Conversation, Message, Text, ToolCall, User
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
-INSTRUCTION = """\
-The context window is nearly full. Write down what is needed to go on without the messages above; they will no longer \
-be visible. Call no tool. Answer with one `<summary>` element and nothing else:
+from agent.context.estimate import estimate_message, estimate_messages, estimate_text
+from agent.context.ledger import Ledger, keep_ledger, missing_facts, render_ledger
+from agent.context.mask import as_shown, mask_outputs, numbered_outputs, one_line, output_size, what_happened
+from agent.context.summary import Draft, Wishes, shown_summary, within
+from agent.events import Cause, ReceiptItem
+from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, User
 
-<summary>
-- the user's goals and every constraint they stated, in their own words
-- what is done, and what is still open
-- files read and changed, with what matters about each
-- decisions taken and why; what was tried and failed
-- commands that run, their last result, and anything still running in the background
-</summary>"""
+Rung: TypeAlias = Literal["mask", "summary", "chunks", "ledger", "mask_all", "drop", "last"]
+"""One strategy: old outputs masked, a summary by the model that has the conversation in its cache (or one that the user
+set), the same piece by piece, facts only, all outputs masked, older half of the turns dropped, the last message."""
 
-_SUMMARY = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
+LADDERS: dict[Cause, tuple[Rung, ...]] = {
+    "full": ("mask", "summary", "ledger", "mask_all", "drop", "last"),
+    "background": ("mask", "summary", "ledger", "mask_all"),
+    "asked": ("summary", "ledger"),
+    "overflow": ("mask_all", "chunks", "ledger", "drop", "last"),
+}
+
+WORTH = 0.9
+"""A summary must leave less than this of what there was."""
+AFTER_MASK = 0.7
+"""Masking is enough when it leaves less than this share of the window in use; otherwise it would soon come again."""
+FLOOR = 0.6
+"""What is there after any compaction should take no more than this share of the window."""
+LEAST_CAP = 900
+FAILURES = 3
+"""Summaries in a row that failed, after which no more are asked for until something changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """Tokens that the parts of a compacted view may take."""
+
+    tail: int = 8000
+    ledger: int = 3600
+    retain: int = 1200
+    summary: int = 1800
+    protect: int = 24_000
+    """Newest outputs that masking leaves whole while there is another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compacting:
+    """How a session compacts, as the user set it."""
+
+    caps: Caps = Caps()  # a frozen value
+    wishes: Wishes = Wishes()  # noqa: RUF009  # a frozen value
+    on_full: Literal["compact", "final"] = "compact"
+    """`final`: a full window ends the turn with a report instead of a compaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The window as a compaction sees it."""
+
+    effective: int
+    system: int
+    tools: int
+    trigger: float = 0.95
+    scale: float = 1.0
+    """Tokens that the provider counts for one that is estimated, when it counts more."""
+    buffer: int = 0
+    """Tokens beyond `effective` that a request for a summary may take."""
+
+    @property
+    def fixed(self) -> int:
+        return self.system + self.tools
+
+    def holds(self, conversation: Conversation) -> bool:
+        """Whether a request that asks for a summary of the conversation fits into the window."""
+        return (self.fixed + size_of(conversation)) * self.scale <= self.effective + self.buffer
+
+    def share(self, conversation: Conversation) -> float:
+        """The part of the window that a request would take."""
+        return (self.fixed + size_of(conversation)) * self.scale / max(self.effective, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
     """Where a conversation is cut: always between steps, so that no call is parted from its output."""
 
-    earlier: str
-    """The summary that already stood for what came before."""
+    earlier: Summary
+    """What already stood for what came before."""
     covered: tuple[Message, ...]
     """What the new summary will stand for."""
     tail: tuple[Message, ...]
     """What stays as it is."""
-    request: str
-    """The open turn's user message, when it is covered: it is kept word for word."""
+    request: User
+    """The open turn's user message, when it is covered: it is kept unchanged."""
+    facts: Ledger
+    """What code can tell of all of it, the tail included."""
+    masked: frozenset[str] = frozenset()
+    """Masked calls that are still in the tail."""
+    outputs_before: int = 0
 
 
-def plan_compaction(conversation: Conversation, tail_tokens: int) -> CompactionPlan | None:
-    """The plan that keeps the newest whole steps up to `tail_tokens`, and at least the last one. None when there is
-    nothing before them to summarise."""
-    messages = conversation.messages
-    starts = [index for index, message in enumerate(messages) if _starts_step(message)]
-    if not starts:
-        return None
-    cut, size = len(messages), 0
+def size_of(conversation: Conversation) -> int:
+    """Estimated tokens of a conversation as it is shown."""
+    return estimate_messages(shown_summary(conversation.summary)) + estimate_messages(as_shown(conversation))
+
+
+def plan_compaction(conversation: Conversation, tail_tokens: int, *, least: int = 1) -> CompactionPlan | None:
+    """The plan that keeps the newest whole steps up to `tail_tokens`, and at least the last finished one; of the turns
+    before the last only whole ones. None when nothing stands before them. With `least` 0 a message that nothing has
+    answered yet may stand alone."""
+    cut = _cut(as_shown(conversation), tail_tokens, least)
+    return _plan_at(conversation, cut) if cut else None
+
+
+def _cut(messages: Sequence[Message], tail_tokens: int, least: int) -> int:
+    """The index at which the tail begins; 0 when all of it is tail."""
+    turns = turn_starts(messages)
+    last_turn = turns[-1] if turns else 0
+    bounds = {*turns, *(index for index in range(last_turn, len(messages)) if _starts_step(messages[index]))}
+    cut, size, steps = len(messages), 0, 0
     for index in range(len(messages) - 1, -1, -1):
         size += estimate_message(messages[index])
-        if size > tail_tokens and cut < len(messages):
+        has_enough = cut < len(messages) and steps >= least
+        if size > tail_tokens and has_enough:
             break
-        if index in starts:
+        steps += isinstance(messages[index], Assistant)
+        if index in bounds or (steps == least == 1 and isinstance(messages[index], Assistant)):
             cut = index
-    if cut == 0:
-        return None
-    return CompactionPlan(conversation.summary, messages[:cut], messages[cut:], _open_request(messages, cut))
+    return 0 if cut == len(messages) else cut
+
+
+def turn_starts(messages: Sequence[Message]) -> list[int]:
+    """Where turns begin: at messages of the user that are no outputs and follow none."""
+    return [
+        index
+        for index, message in enumerate(messages)
+        if _is_request(message) and not (index and _is_request(messages[index - 1]))
+    ]
+
+
+def _is_request(message: Message) -> bool:
+    """Whether the user said it; messages with nothing but outputs or notes of the program are no requests."""
+    return isinstance(message, User) and any(isinstance(part, Text | Image) for part in message.parts)
 
 
 def _starts_step(message: Message) -> bool:
-    return isinstance(message, Assistant) or not message.outputs
+    return isinstance(message, Assistant) or _is_request(message)
 
 
-def _open_request(messages: Sequence[Message], cut: int) -> str:
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if isinstance(message, User) and message.text:
-            return message.text if index < cut else ""
-    return ""
+def _plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
+    messages, earlier = conversation.messages, conversation.summary
+    covered, tail = messages[:cut], messages[cut:]
+    shown = {output.call_id for message in tail if isinstance(message, User) for output in message.outputs}
+    return CompactionPlan(
+        earlier,
+        covered,
+        tail,
+        _open_request(conversation, cut),
+        keep_ledger(earlier.ledger, messages),
+        conversation.masked & shown,
+        conversation.outputs_before + len(outputs_of(covered)),
+    )
 
 
-def summary_request(focus: str | None = None) -> User:
-    """The message that asks for the summary, appended to the conversation as it was last sent, so that the provider's
-    cache serves all of it."""
-    wish = f"\n\nPay most attention to this: {focus}" if focus else ""
-    return User((Text(INSTRUCTION + wish),))
+def outputs_of(messages: Sequence[Message]) -> tuple[str, ...]:
+    """The call ids of all outputs, in order."""
+    return tuple(output.call_id for message in messages if isinstance(message, User) for output in message.outputs)
 
 
-def read_summary(text: str) -> str | None:
-    """The summary in a reply, or None when there is none: no closed element, or an empty one."""
-    match = _SUMMARY.search(text)
-    return (match[1].strip() or None) if match else None
-
-
-def apply_summary(plan: CompactionPlan, summary: str) -> Conversation:
-    """The conversation after the compaction: the summary, the open request word for word, and the tail."""
-    if plan.request:
-        summary += f"\n\nThe request that is being worked on, word for word:\n{plan.request}"
-    return Conversation(plan.tail, summary)
-
-
-def is_worth_it(plan: CompactionPlan, summary: str) -> bool:
-    """Whether the summary is smaller than what it stands for by at least a tenth."""
-    covered = sum(estimate_message(message) for message in plan.covered) + estimate_text(plan.earlier)
-    return estimate_text(summary) + estimate_text(plan.request) < 0.9 * covered
-
-
-def plain_summary(plan: CompactionPlan, max_chars: int = 6000) -> str:
-    """A summary made without a model: what the user said and which calls were made, newest kept when space runs out."""
-    lines = [f"Earlier summary: {_clip(plan.earlier, max_chars // 3)}"] if plan.earlier else []
-    for message in plan.covered:
-        if isinstance(message, User):
-            lines += [f"The user said: {_clip(message.text, 800)}"] if message.text else []
-        else:
-            lines += [f"Called {_condensed(call)}" for call in message.calls]
-    kept: list[str] = []
-    room = max_chars
-    for line in reversed(lines):
-        room -= len(line) + 1
-        if room < 0:
-            kept.append(f"[{len(lines) - len(kept)} earlier entries are left out; they are kept in the session's log]")
+def _open_request(conversation: Conversation, cut: int) -> User:
+    """What the user wants now, when the tail does not show it: their last message, with those right before it, unless
+    it has been answered."""
+    messages = conversation.messages
+    if messages and _is_answer(messages[-1]):
+        return User(())
+    starts = turn_starts(messages)
+    if not starts:
+        return conversation.summary.request
+    start = starts[-1]
+    if start >= cut:
+        return User(())
+    parts = conversation.summary.request.parts if start == 0 else ()
+    for message in messages[start:cut]:
+        if not isinstance(message, User) or not _is_request(message):
             break
-        kept.append(line)
-    return "\n".join(reversed(kept))
+        parts += message.parts
+    return User(parts)
 
 
-def _condensed(call: ToolCall) -> str:
-    return f"{call.name} {_clip(json.dumps(call.arguments, ensure_ascii=False), 160)}"
+def _is_answer(message: Message) -> bool:
+    """Whether the message ends a turn: it says something and asks for nothing."""
+    return isinstance(message, Assistant) and not message.calls and isinstance(message.parts[-1], Text)
 
 
-def _clip(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What will be there whatever a summary says, and the caps with which it fits."""
+
+    caps: Caps
+    least: int
+    """Finished steps that the tail must hold."""
+    problem: str = ""
+    """Which component is too large, when even the smallest caps leave too little room."""
+
+
+def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
+    """Caps with which system text, tools, ledger and tail take at most 60 % of the window: those of tail and ledger are
+    halved until they do, down to one step and 900 tokens. It always ends."""
+    least = 1
+    while True:
+        sizes = _floor_sizes(conversation, caps, least, room)
+        if sum(sizes.values()) * room.scale <= FLOOR * room.effective:
+            return Floor(caps, least)
+        if caps.ledger > LEAST_CAP or caps.tail > LEAST_CAP:
+            caps = replace(caps, tail=max(caps.tail // 2, LEAST_CAP), ledger=max(caps.ledger // 2, LEAST_CAP))
+        elif least:
+            least = 0
+        else:
+            break
+    name, size = max(sizes.items(), key=lambda item: item[1])
+    share = round(100 * sum(sizes.values()) * room.scale / max(room.effective, 1))
+    return Floor(
+        caps,
+        0,
+        f"what stays after a compaction takes {share} % of the window; the largest part of it is {name} with about "
+        f"{size:,} tokens",
+    )
+
+
+def _floor_sizes(conversation: Conversation, caps: Caps, least: int, room: Room) -> dict[str, int]:
+    messages = as_shown(conversation)
+    cut = _cut(messages, caps.tail, least)
+    tail, request = messages[cut:], _open_request(conversation, cut)
+    stays = estimate_messages(tail) + (estimate_message(request) if request.parts else 0)
+    return {
+        "the system text": room.system,
+        "the tool definitions": room.tools,
+        "the ledger": caps.ledger,
+        "your message" if tail and _is_request(tail[-1]) else "the newest step": stays,
+    }
+
+
+def compacted(plan: CompactionPlan, draft: Draft | None, caps: Caps) -> Conversation:
+    """The conversation after the compaction: what a model wrote, with what it left out of what must be said, and the
+    ledger; the open request; the tail. Without a draft the ledger stands for everything that was said since."""
+    ledger = render_ledger(plan.facts, caps.ledger)
+    if draft is None:
+        summary = Summary(plan.earlier.retain, plan.earlier.summary, ledger, plan.request)
+    else:
+        retain, said = within(draft.retain, caps.retain), within(draft.summary, caps.summary)
+        missing = missing_facts(plan.facts, "\n".join((retain, said, ledger)))
+        if missing:
+            said = "\n".join((said, "", "Not to be forgotten:", *missing))
+        summary = Summary(retain, said, ledger, plan.request)
+    return Conversation(plan.tail, summary, masked=plan.masked, outputs_before=plan.outputs_before)
+
+
+def is_worth_it(before: Conversation, after: Conversation) -> bool:
+    """Whether a tenth is saved at least."""
+    return size_of(after) < WORTH * size_of(before)
+
+
+def can_pay(conversation: Conversation, plan: CompactionPlan) -> bool:
+    """Whether a tenth could be saved if the summary were empty."""
+    return is_worth_it(conversation, Conversation(plan.tail, Summary(request=plan.request), masked=plan.masked))
+
+
+def drop_half(conversation: Conversation, caps: Caps) -> Conversation | None:
+    """The conversation without the older half of its turns, which only the ledger remembers. None when there is one."""
+    turns = turn_starts(conversation.messages)
+    later = [start for start in turns if start > 0]
+    if not later:
+        return None
+    plan = _plan_at(conversation, later[(len(later) - 1) // 2])
+    return compacted(plan, None, caps)
+
+
+def last_message(conversation: Conversation) -> Conversation | None:
+    """The conversation with nothing but what the user wants now and the facts; calls without an output stay, since
+    their outputs will come. None when there is nothing else."""
+    messages = conversation.messages
+    cut = len(messages) - (1 if conversation.unanswered else 0)
+    if cut == 0:
+        return None
+    plan = _plan_at(conversation, cut)
+    request = plan.request if plan.request.parts else _last_request(conversation)
+    summary = Summary(ledger=render_ledger(plan.facts, LEAST_CAP), request=request)
+    return Conversation(plan.tail, summary, masked=plan.masked, outputs_before=plan.outputs_before)
+
+
+def _last_request(conversation: Conversation) -> User:
+    for message in reversed(conversation.messages):
+        if _is_request(message) and isinstance(message, User):
+            return message
+    return conversation.summary.request
+
+
+def climb(rung: Rung, conversation: Conversation, caps: Caps, floor: Floor) -> Conversation | None:
+    """What a strategy that needs no model makes of the conversation; None when it can do nothing."""
+    match rung:
+        case "mask":
+            after = mask_outputs(conversation, caps.protect)
+        case "mask_all":
+            after = mask_outputs(conversation, 0)
+        case "ledger":
+            plan = plan_compaction(conversation, floor.caps.tail, least=floor.least)
+            return compacted(plan, None, floor.caps) if plan else None
+        case "drop":
+            return drop_half(conversation, floor.caps)
+        case "last":
+            return last_message(conversation)
+        case "summary" | "chunks":
+            return None
+    return None if after is conversation else after
+
+
+def goal_of(rung: Rung, room: Room) -> float:
+    """The share of the window below which no further strategy is needed after this one."""
+    return min(AFTER_MASK, room.trigger) if rung == "mask" else room.trigger
+
+
+def receipt(before: Conversation, after: Conversation, strategies: Sequence[str]) -> tuple[ReceiptItem, ...]:
+    """What became of each part of the view: a turn that left it is one item, a step that stays another."""
+    cut = len(before.messages) - len(after.messages)
+    by_model = bool({"summary", "chunks"} & set(strategies))
+    gone = list(_gone(before.messages[:cut], by_model))
+    return (*gone, *_masked(before, after), *_kept(after))
+
+
+def _gone(messages: Sequence[Message], by_model: bool) -> Iterator[ReceiptItem]:
+    starts = [start for start in turn_starts(messages) if start] if messages else []
+    bounds = [0, *starts, len(messages)] if messages else []
+    for start, end in itertools.pairwise(bounds):
+        tokens = estimate_messages(messages[start:end])
+        item = f"{_name(messages[start])} ({end - start} messages)"
+        if by_model:
+            yield ReceiptItem(
+                item, "summarised", tokens, "older than the newest steps; a model's summary stands for it"
+            )
+        else:
+            yield ReceiptItem(item, "dropped", tokens, "older than the newest steps; its facts are in the ledger")
+
+
+def _masked(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
+    new = after.masked - before.masked
+    for found in numbered_outputs(after):
+        if found.output.call_id in new:
+            item = f"{what_happened(found.call, found.output)} [{found.ref}]"
+            yield ReceiptItem(item, "masked", output_size(found.output), "an older output; its line names where it is")
+
+
+def _kept(after: Conversation) -> Iterator[ReceiptItem]:
+    if after.summary.request.parts:
+        tokens = estimate_message(after.summary.request)
+        yield ReceiptItem(_name(after.summary.request), "kept", tokens, "what you asked for, unchanged")
+    for message in as_shown(after):
+        if not isinstance(message, User) or not message.outputs:
+            yield ReceiptItem(_name(message), "kept", estimate_message(message), "among the newest steps")
+
+
+def _name(message: Message) -> str:
+    text = one_line(message.text, 60)
+    if isinstance(message, User):
+        return f"you: {text}" if text else "outputs"
+    calls = ", ".join(call.name for call in message.calls)
+    return f"step: {calls}" if calls else f"answer: {text}"
+
+
+def transcript(plan: CompactionPlan, output_tokens: int = 400) -> tuple[str, ...]:
+    """What is to be summarised as text for a model that has not seen it, one piece a message, outputs clipped."""
+    pieces = [f"[earlier summary]\n{plan.earlier.text}"] if plan.earlier.text else []
+    for message in plan.covered:
+        pieces.extend(_told(message, output_tokens))
+    return tuple(pieces)
+
+
+def _told(message: Message, output_tokens: int) -> Iterator[str]:
+    if isinstance(message, Assistant):
+        calls = [
+            f"[called {call.name}] {one_line(call.source or str(dict(call.arguments)), 600)}" for call in message.calls
+        ]
+        said = [f"[the model said]\n{message.text}"] if message.text else []
+        if said or calls:
+            yield "\n".join(said + calls)
+        return
+    if message.text:
+        yield f"[the user said]\n{message.text}"
+    for output in message.outputs:
+        yield f"[output, {output.status}]\n{_clipped(output.text, output_tokens)}"
+
+
+def _clipped(text: str, tokens: int) -> str:
+    """Both ends of a text."""
+    if estimate_text(text) <= tokens:
+        return text
+    half = max(tokens, 2)
+    return f"{text[:half]}\n[…]\n{text[-half:]}"
+
+
+def chunks(pieces: Sequence[str], tokens: int) -> tuple[str, ...]:
+    """The pieces joined into texts of at most so many tokens each; a piece that is larger is split."""
+    made: list[str] = []
+    current, size = "", 0
+    for piece in pieces:
+        for part in _split(piece, tokens):
+            cost = estimate_text(part) + 2
+            if current and size + cost > tokens:
+                made.append(current)
+                current, size = "", 0
+            current, size = f"{current}\n\n{part}" if current else part, size + cost
+    return (*made, current) if current else tuple(made)
+
+
+def _split(piece: str, tokens: int) -> Iterator[str]:
+    if estimate_text(piece) + 2 <= tokens:
+        yield piece
+        return
+    width = max(tokens * 2 // 3 - 2, 1)  # no character is estimated at more than one token and a half
+    for start in range(0, len(piece), width):
+        yield piece[start : start + width]

@@ -2,13 +2,9 @@
 
 from dataclasses import dataclass, replace
 
+from agent.context.mask import as_shown
+from agent.context.summary import shown_summary
 from agent.messages import Conversation, Image, Message, Text, ToolOutput, User, UserPart
-
-SUMMARY_FRAME = (
-    "The earlier part of this session was compacted. What follows is its summary; the work it calls done is done. "
-    "Go on from here and use your tools as before.\n\n"
-)
-
 
 NO_IMAGES = "[an image ({}) is left out: this model takes no images]"
 
@@ -91,9 +87,7 @@ class Prompt:
 def build_prompt(conversation: Conversation, instructions: Instructions, *, images: bool = True) -> Prompt:
     """The next request's system text and messages: the summary first, when there is one, then the conversation. For a
     model that takes no images, a note stands in the place of each."""
-    messages = conversation.messages
-    if conversation.summary:
-        messages = (User((Text(SUMMARY_FRAME + conversation.summary),)), *messages)
+    messages = (*shown_summary(conversation.summary), *as_shown(conversation))
     if not images:
         messages = tuple(_without_images(message) for message in messages)
     system, ends = instructions.builder.build()

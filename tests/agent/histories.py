@@ -12,6 +12,7 @@ from agent.messages import (
     Opaque,
     OutputStatus,
     Reasoning,
+    Summary,
     Text,
     ToolCall,
     ToolOutput,
@@ -30,6 +31,9 @@ arguments = st.dictionaries(texts, values, max_size=3)
 natives = st.dictionaries(filled, values, min_size=1, max_size=3)
 notes = st.lists(st.builds(Note, filled), max_size=1)
 statuses: st.SearchStrategy[OutputStatus] = st.sampled_from(["done", "failed", "denied", "cancelled", "interrupted"])
+
+
+summaries = st.sampled_from([Summary(), Summary("kept", "what was before", "Files read:\n- a.py")])
 
 
 @st.composite
@@ -76,4 +80,4 @@ def conversations(draw: st.DrawFn, max_steps: int = 6) -> Conversation:
         messages += draw(steps(number))
         if draw(st.booleans()):
             messages.append(User((Text(draw(filled)), *draw(notes))))
-    return Conversation(tuple(messages), draw(st.sampled_from(["", "what was before"])))
+    return Conversation(tuple(messages), draw(summaries))

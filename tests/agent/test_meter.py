@@ -12,7 +12,7 @@ from agent.context.estimate import Counts, Estimator, Ruler, count_messages, cou
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.select import ToolSpec
 from agent.events import Event, Noticed
-from agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, ToolOutput, Usage, User
+from agent.messages import Assistant, Conversation, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
 from agent.meter import Meter, Reading, decode_estimator, encode_estimator, read_usage, what_stays
 from agent.providers.base import Reply
 from tests.agent.histories import conversations
@@ -119,7 +119,7 @@ def test_a_request_larger_than_the_window_is_truncated_when_it_is_counted_as_sma
 
 def test_a_count_that_sinks_after_a_user_message_may_be_reasoning_that_is_left_out() -> None:
     thought = Assistant((Reasoning("hm", {"type": "thinking"}), Text("done")), "p/m")
-    conversation = Conversation((*ASKED.messages, thought), "", Usage(3000, output=2000), 2)
+    conversation = Conversation((*ASKED.messages, thought), Summary(), Usage(3000, output=2000), 2)
     conversation = conversation.plus(User((Text("and now?"),)))
     meter = Meter()
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
@@ -130,7 +130,9 @@ def test_a_count_that_sinks_after_a_user_message_may_be_reasoning_that_is_left_o
 
 
 def test_the_count_of_another_model_is_compared_with_nothing() -> None:
-    conversation = Conversation((*ASKED.messages, replace(ANSWER, model="p/other")), "", Usage(6000), 2).plus(OUTPUTS)
+    conversation = Conversation((*ASKED.messages, replace(ANSWER, model="p/other")), Summary(), Usage(6000), 2).plus(
+        OUTPUTS
+    )
     meter = Meter()
     after, events = steps_taken(meter, conversation, Usage(3000))
     assert (after.anchor, events, meter.estimator) == (Usage(3000), [], Estimator())

@@ -12,7 +12,7 @@ from agent.context.prompt import Instructions, build_prompt
 from agent.context.todos import TodoItem
 from agent.errors import StoreFailed
 from agent.events import ReplyFinished
-from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, Usage, User
+from agent.messages import Assistant, Conversation, Summary, Text, ToolCall, ToolOutput, Usage, User
 from agent.recorder import (
     INTERRUPTED,
     Recorder,
@@ -94,7 +94,9 @@ def test_a_view_that_is_restored_is_the_view_that_was_kept(conversation: Convers
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("body", ["", "{}", "[]", "nonsense", '{"start": "x"}'])
+@pytest.mark.parametrize(
+    "body", ["", "{}", "[]", "nonsense", '{"start": "x"}', '{"start":4,"summary":{},"anchor":null,"anchored":0}']
+)
 def test_a_snapshot_that_cannot_be_read_is_none(body: str) -> None:
     assert decode_snapshot(body) is None
 
@@ -113,7 +115,8 @@ async def test_a_session_resumes_from_its_last_snapshot(thread: StoreThread) -> 
     await recorder.said(ASKED)
     await recorder.replied(CALLED)
     await recorder.snapshot(Conversation((ASKED, CALLED, OUTPUT)), OUTPUT)
-    compacted = Conversation((CALLED, OUTPUT), "the user wants it fixed", Usage(5, 6, 7, 8), 2)
+    summary = Summary("r", "the user wants it fixed", "facts", ASKED)
+    compacted = Conversation((CALLED, OUTPUT), summary, Usage(5, 6, 7, 8), 2, frozenset({"c1"}), 7)
     recorder.note(ReplyFinished("scripted/a", "end", Usage(1, 2, 3, 4), 0.5))
     await recorder.snapshot(compacted, User(()))
     await recorder.end_turn("scripted/a", "auto")
@@ -128,9 +131,9 @@ async def test_a_view_without_messages_is_a_view(thread: StoreThread) -> None:
     store = await thread.open()
     recorder = Recorder(thread, store, ROW)
     await recorder.said(ASKED)
-    await recorder.snapshot(Conversation((), "all of it"), User(()))
+    await recorder.snapshot(Conversation((), Summary(summary="all of it")), User(()))
     again = Recorder(thread, store, ROW, is_new=False)
-    assert await again.read() == Conversation((), "all of it")
+    assert await again.read() == Conversation((), Summary(summary="all of it"))
     assert again.problems == ()
 
 
@@ -165,3 +168,8 @@ def test_a_title_is_the_first_line_of_what_was_said() -> None:
 
 def test_an_unknown_price_makes_the_whole_cost_unknown() -> None:
     assert Spent().plus(Usage(1), 0.25).plus(Usage(2), None).plus(Usage(3), 1.0) == Spent(Usage(6), None)
+
+
+def test_a_snapshot_of_the_first_version_still_loads() -> None:
+    old = '{"start":4,"summary":"what was before","anchor":null,"anchored":0}'
+    assert decode_snapshot(old) == (4, Conversation((), Summary(summary="what was before")))

@@ -3,6 +3,7 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent import messages
 from agent.events import (
     CallDelta,
     CallDenied,
@@ -196,7 +197,7 @@ def test_a_resumed_conversation_is_shown_whole() -> None:
             ),
             User((ToolOutput("1", "text", "failed"),)),
         ),
-        summary="before",
+        summary=messages.Summary(summary="before"),
     )
     assert view_of(conversation) == View(
         (

@@ -3,24 +3,16 @@
 import itertools
 from dataclasses import replace
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.budget import ContextBudget, Window
-from agent.context.compact import (
-    apply_summary,
-    is_worth_it,
-    plain_summary,
-    plan_compaction,
-    read_summary,
-    summary_request,
-)
 from agent.context.estimate import estimate_message, estimate_messages, estimate_text
 from agent.context.offload import offload
-from agent.context.prompt import SUMMARY_FRAME, Instructions, Prompt, build_prompt, merge_users
+from agent.context.prompt import Instructions, Prompt, build_prompt, merge_users
 from agent.context.select import ToolSpec, select_tools
-from agent.messages import Assistant, Conversation, Image, Message, Text, ToolCall, ToolOutput, User
-from tests.agent.histories import conversations, filled, images, texts
+from agent.messages import Assistant, Conversation, Image, Message, Text, ToolOutput, User
+from tests.agent.histories import conversations, images, texts
 
 INSTRUCTIONS = Instructions("base", "here", "rules")
 SPEC = ToolSpec("echo", "Says it again.", {"type": "object"})
@@ -89,76 +81,9 @@ def test_a_model_without_images_is_shown_a_note_for_each(conversation: Conversat
     assert is_valid(without.messages)
 
 
-def test_the_summary_comes_first_and_joins_the_user_message_behind_it() -> None:
-    prompt = build_prompt(Conversation((User((Text("go on"),)),), "it works"), INSTRUCTIONS)
-    assert prompt.messages == (User((Text(SUMMARY_FRAME + "it works"), Text("go on"))),)
-
-
 def test_merging_twice_changes_nothing_more() -> None:
     messages = (User((Text("a"),)), User((Text("b"),)), Assistant((Text("c"),)), User((Text("d"),)))
     assert merge_users(merge_users(messages)) == merge_users(messages)
-
-
-@given(conversations(), st.integers(0, 400))
-def test_a_compaction_cuts_between_steps_and_keeps_the_newest(conversation: Conversation, tail: int) -> None:
-    plan = plan_compaction(conversation, tail)
-    if plan is None:
-        return
-    assert plan.covered + plan.tail == conversation.messages
-    assert plan.covered
-    assert plan.tail
-    assert is_valid(plan.covered)
-    assert is_valid(plan.tail)
-    after = apply_summary(plan, "the summary")
-    assert after.messages == plan.tail
-    last_request = next(m.text for m in reversed(conversation.messages) if isinstance(m, User) and m.text)
-    assert last_request in after.summary or any(last_request == m.text for m in plan.tail if isinstance(m, User))
-    assert is_valid(build_prompt(after, INSTRUCTIONS).messages)
-
-
-@given(conversations(), st.integers(50, 2000))
-def test_a_summary_without_a_model_is_bounded_and_keeps_the_newest(conversation: Conversation, limit: int) -> None:
-    plan = plan_compaction(conversation, 0)
-    if plan is not None:
-        assert len(plain_summary(plan, limit)) <= limit + 100
-
-
-def test_a_summary_without_a_model_lists_what_was_said_and_called() -> None:
-    history = Conversation(
-        (
-            User((Text("fix it, but never touch b.py"),)),
-            Assistant((ToolCall("1", "read", {"path": "a.py"}),)),
-            User((ToolOutput("1", "..."),)),
-            Assistant((Text("done"),)),
-            User((Text("and now?"),)),
-        )
-    )
-    plan = plan_compaction(history, 0)
-    assert plan is not None
-    assert plain_summary(plan) == 'The user said: fix it, but never touch b.py\nCalled read {"path": "a.py"}'
-
-
-@given(filled)
-def test_a_summary_is_read_from_its_element(text: str) -> None:
-    assume(text.strip() and "</summary>" not in text)
-    assert read_summary(f"Sure.\n<summary>\n{text}\n</summary>") == text.strip()
-
-
-def test_a_summary_that_is_empty_cut_or_missing_is_none() -> None:
-    replies = ("", "all fine", "<summary>cut", "<summary>  </summary>", "summary: x")
-    assert [read_summary(reply) for reply in replies] == [None] * 5
-
-
-def test_a_summary_must_save_a_tenth() -> None:
-    plan = plan_compaction(Conversation((User((Text("word " * 200),)), Assistant((Text("yes"),)))), 0)
-    assert plan is not None
-    assert not is_worth_it(plan, "short")  # the open request stays word for word, so that nothing is saved
-    closed = replace(plan, request="")
-    assert (is_worth_it(closed, "short"), is_worth_it(closed, "word " * 190)) == (True, False)
-
-
-def test_the_request_for_a_summary_names_its_focus() -> None:
-    assert "Pay most attention to this: the parser" in summary_request("the parser").text
 
 
 @given(st.lists(st.text(max_size=2000), min_size=1, max_size=5), st.integers(0, 4000))

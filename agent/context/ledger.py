@@ -1,0 +1,364 @@
+"""The facts of a session that code can tell: what the user demands, what was touched, what runs, what failed. Pure; it
+is written as text, one fact a line, and read back from that text."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+from agent.context.estimate import estimate_text
+from agent.context.mask import exit_of, first_error, one_line, patched_paths, what_happened
+from agent.messages import Assistant, Message, ToolCall, ToolOutput, User
+
+GOAL, FINDING, DEMAND = 240, 240, 600
+"""Characters of a goal, of a finding and of a demand that are kept."""
+MOST = 500
+"""Facts of one kind that are kept at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Facts, each one line, the oldest first in each list."""
+
+    constraints: tuple[str, ...] = ()
+    """`msg-<8 hex>: sentence`, word for word."""
+    jobs: tuple[str, ...] = ()
+    """`job-1: command`: what runs in the background."""
+    todos: tuple[str, ...] = ()
+    """`[doing] text`, from the last list that the model made."""
+    goals: tuple[str, ...] = ()
+    """`msg-<8 hex>: ` and the beginning of what the user asked for."""
+    tests: tuple[str, ...] = ()
+    """The last test run, when there was one."""
+    changed: tuple[str, ...] = ()
+    """`path` or `path (sha256 <12 hex>)`."""
+    read: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
+    """What the user answered or denied."""
+    failures: tuple[str, ...] = ()
+    """Calls that failed; the last one is the last error."""
+    findings: tuple[str, ...] = ()
+    """What the model said it found out or decided."""
+    commands: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self))
+
+
+TITLES: Mapping[str, str] = {
+    "constraints": "What the user demands, word for word",
+    "jobs": "Running in the background",
+    "todos": "Todo list",
+    "goals": "What the user asked for",
+    "tests": "Last test result",
+    "changed": "Files changed",
+    "read": "Files read",
+    "decisions": "What the user answered or denied",
+    "failures": "Tried and failed",
+    "findings": "Found out or decided",
+    "commands": "Commands run",
+}
+"""Headings by field, in the order of the text."""
+
+_FIRST = {"constraints": 10**6, "jobs": 20, "todos": 30, "goals": 4, "tests": 1, "changed": 60, "read": 60,
+          "decisions": 6, "failures": 6, "findings": 8, "commands": 3}  # fmt: skip
+"""How many facts of each kind, the newest, come before any further fact of another kind."""
+
+_THEN = ("changed", "read", "findings", "failures", "decisions", "todos", "jobs", "commands", "goals", "tests")
+
+
+def keep_ledger(earlier: str, messages: Sequence[Message]) -> Ledger:
+    """The facts of an earlier ledger's text and of what was said since. Messages that the earlier ledger has already
+    seen change nothing when they are seen again."""
+    ledger = read_ledger(earlier)
+    calls: dict[str, ToolCall] = {}
+    for message in messages:
+        if isinstance(message, Assistant):
+            calls = {call.id: call for call in message.calls}
+            ledger = replace(ledger, findings=_with(ledger.findings, *findings_in(message.text)))
+            continue
+        if message.text:
+            ledger = _heard(ledger, message)
+        for output in message.outputs:
+            if output.call_id in calls:
+                ledger = _seen(ledger, calls[output.call_id], output)
+    return ledger
+
+
+def _heard(ledger: Ledger, message: User) -> Ledger:
+    name = message_id(message)
+    demands = [f"{name}: {one_line(sentence, DEMAND)}" for sentence in demands_in(message.text)]
+    goal = one_line(_prose(message.text), GOAL)
+    goals = (f"{name}: {goal}",) if goal else ()
+    return replace(ledger, constraints=_with(ledger.constraints, *demands), goals=_with(ledger.goals, *goals))
+
+
+def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
+    if output.status == "denied":
+        ledger = replace(
+            ledger, decisions=_with(ledger.decisions, f"denied: {_short(call)} – {first_error(output.text)}")
+        )
+    elif output.status == "failed":
+        ledger = replace(ledger, failures=_with(ledger.failures, what_happened(call, output)))
+    match call.name:
+        case "todo" if output.status == "done":
+            return replace(ledger, todos=_todos(call))
+        case "read" if output.status == "done":
+            return _touched(ledger, "read", _word(call, "path"))
+        case "write" if output.status == "done":
+            return _touched(ledger, "changed", _word(call, "path"), digest(_word(call, "content")))
+        case "edit" if output.status == "done":
+            return _touched(ledger, "changed", _word(call, "path"))
+        case "apply_patch" if output.status == "done":
+            for path in patched_paths(call):
+                ledger = _touched(ledger, "changed", path)
+            return ledger
+        case "bash":
+            return _ran(ledger, call, output)
+        case "bash_output" | "bash_kill":
+            return _looked_at_job(ledger, call, output)
+        case "ask_user" if output.status == "done":
+            answer = f"asked: {one_line(_word(call, 'question'), GOAL)} – answered: {one_line(output.text, GOAL)}"
+            return replace(ledger, decisions=_with(ledger.decisions, answer))
+        case _:
+            return ledger
+
+
+def _touched(ledger: Ledger, kind: str, path: str, digest: str = "") -> Ledger:
+    path = one_line(path, 1000)
+    if not path:
+        return ledger
+    changed = tuple(fact for fact in ledger.changed if path_of(fact) != path)
+    read = tuple(fact for fact in ledger.read if fact != path)
+    if kind == "changed":
+        return replace(ledger, changed=(*changed, f"{path} (sha256 {digest})" if digest else path), read=read)
+    return ledger if changed != ledger.changed else replace(ledger, read=(*read, path))
+
+
+_DIGEST = re.compile(r" \(sha256 [0-9a-f]{12}\)$")
+
+
+def path_of(fact: str) -> str:
+    """The path in a fact about a changed file."""
+    return _DIGEST.sub("", fact)
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def message_id(message: Message) -> str:
+    """`msg-<8 hex>`: the same for the same message in any session."""
+    text = message.text if isinstance(message, User) else repr(message.parts)
+    return f"msg-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def _todos(call: ToolCall) -> tuple[str, ...]:
+    found = call.arguments.get("items", ())
+    entries = found if isinstance(found, list | tuple) else ()
+    return tuple(
+        f"[{one_line(str(item.get('status', 'pending')), 20)}] {one_line(str(item['text']), GOAL)}"
+        for item in entries
+        if isinstance(item, Mapping) and item.get("text")
+    )
+
+
+_JOB = re.compile(r"\b(job-\d+) is running")
+_ENDED = re.compile(r"\bjob-\d+: (?:exit code|killed)|there is no job")
+_TEST_COMMAND = re.compile(
+    r"\b(?:pytest|unittest|tox|nox|ctest|rspec|jest|vitest|mocha|phpunit|behave|nextest)\b"
+    r"|\b(?:npm|pnpm|yarn|bun|go|cargo|make|mvn|gradle|gradlew|dotnet|mix|swift|deno|bazel|just)\s+(?:run\s+)?(?:test|check)\b"
+)
+_TEST_OUTCOME = re.compile(
+    r"\b\d+ (?:passed|failed|passing|failing|tests?|failures?|errors?)\b|^(?:FAILED|OK|PASS|FAIL|ok|not ok)\b"
+    r"|test result:|Tests:",
+    re.MULTILINE,
+)
+
+
+def _ran(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
+    command = one_line(_word(call, "command"), GOAL)
+    if call.arguments.get("background") is True:
+        job = _JOB.search(output.text)
+        return _with_job(ledger, job[1], command) if job else ledger
+    line = what_happened(call, output)
+    ledger = replace(ledger, commands=_with(ledger.commands, line))
+    if _TEST_COMMAND.search(command):
+        lines = [found.strip() for found in output.text.splitlines() if _TEST_OUTCOME.search(found)]
+        outcome = " | ".join(one_line(found, 160) for found in lines[-3:])
+        ending = exit_of(output)
+        return replace(ledger, tests=(f"{command} – {ending}" + (f" – {outcome}" if outcome else ""),))
+    return ledger
+
+
+def _with_job(ledger: Ledger, job: str, command: str) -> Ledger:
+    others = tuple(fact for fact in ledger.jobs if not fact.startswith(f"{job}: "))
+    return replace(ledger, jobs=(*others, f"{job}: {command}"))
+
+
+def _looked_at_job(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
+    is_over = (call.name == "bash_kill" and output.status in ("done", "failed")) or _ENDED.search(output.text)
+    if not is_over:
+        return ledger
+    job = _word(call, "job")
+    return replace(ledger, jobs=tuple(fact for fact in ledger.jobs if not fact.startswith(f"{job}: ")))
+
+
+_DEMAND = re.compile(
+    r"\b(?:must(?:n['’]?t)?|never|always|only|not|don['’]?t|doesn['’]t|shouldn['’]?t|should|shall|can['’]?t|cannot|"
+    r"won['’]t|need(?:s|n['’]t)? to|(?:have|has|ought) to|requir\w+|mandatory|forbidden|prohibited|unallowed|"
+    r"off[- ]limits|avoid|refrain|without|except|unless|under no circumstances|no matter what|"
+    r"at (?:most|least|all times)|no \w+|nothing|stay|make sure|ensure|be (?:sure|careful)|keep|"
+    r"leave \S+(?: \S+){0,4} (?:alone|as|untouched|unchanged)|hands off|stick (?:to|with)|instead of|rather than|"
+    r"exactly|strictly|(?<!\w )use|insist|important|remember|prefer\w*|limit(?:ed)? to|(?:under|below|up to) \d|"
+    r"backwards? compat\w*)\b",
+    re.IGNORECASE,
+)
+_DEMAND_ELSEWHERE = re.compile(
+    r"\b(?:niemals|nie|immer|nur|muss|müssen|darf|dürfen|nicht|keine[nmrs]?|ohne|sollst|jamais|toujours|uniquement|"
+    r"seulement|ne \w+ pas|n['’]\w+ pas|doit|doivent|sans|nunca|siempre|solo|sólo|solamente|debes?|deben|sin|jamás|"
+    r"sempre|deve|devono|никогда|всегда|только|нельзя|должн\w+|без|не)\b"
+    r"|不要|不能|不得|不可|必须|必須|务必|禁止|只能|一定|总是|永远|绝不|しないで|するな|必ず|だけ|絶対|常に"
+    r"|하지 마|반드시|절대|항상",
+    re.IGNORECASE,
+)
+"""The same in other languages that users write in. A sentence too many costs a line, one too few costs their trust."""
+_FENCE = re.compile(r"^\s*(?:```|~~~).*?^\s*(?:```|~~~)\s*$", re.MULTILINE | re.DOTALL)
+_SENTENCE = re.compile(r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)[\"')\]]*\s+(?=\S)|(?<=[。！？；])|\n+")
+
+
+def demands_in(text: str) -> tuple[str, ...]:
+    """The sentences in which a user says what must be, and what must not, word for word. Code in fences is left out."""
+    return tuple(
+        sentence
+        for sentence in _sentences(_prose(text))
+        if _DEMAND.search(sentence) or _DEMAND_ELSEWHERE.search(sentence)
+    )
+
+
+def _prose(text: str) -> str:
+    return _FENCE.sub("\n", text)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    for piece in _SENTENCE.split(text):
+        sentence = piece.strip().lstrip("-*• \t").strip()
+        if sentence:
+            yield sentence
+
+
+_FINDING = re.compile(
+    r"\b(?:because|root cause|the (?:bug|cause|problem|issue|culprit|reason) (?:is|was|lies|comes)|turns out|decided|"
+    r"decision|chose|choose|instead of|rather than|found (?:that|out|the)|discovered|conclu(?:de|sion)|"
+    r"the fix (?:is|was)|fixed by|(?:does not|doesn['’]t|did not|didn['’]t|won['’]t) work|failed because|caused by|"
+    r"depends on|listens on|lives in|is defined in|workaround|note that|important|(?:I|we) (?:will|['’]ll) use|"
+    r"going with)\b",
+    re.IGNORECASE,
+)
+
+
+def findings_in(text: str) -> tuple[str, ...]:
+    """The sentences in which the model says what it found out or decided."""
+    found = [sentence for sentence in _sentences(_prose(text)) if _FINDING.search(sentence)]
+    return tuple(one_line(sentence, FINDING) for sentence in found)
+
+
+def render_ledger(ledger: Ledger, tokens: int) -> str:
+    """The ledger as text of at most so many tokens. What the user demands comes first; of everything else the newest
+    is kept, and the text says how much was left out."""
+    chosen: dict[str, list[str]] = {name: [] for name in TITLES}
+    room = tokens - _HEAD
+    for name, fact in _by_weight(ledger):
+        cost = estimate_text(f"- {fact}\n") + (0 if chosen[name] else estimate_text(_heading(name, 10**6)))
+        if cost <= room:
+            chosen[name].append(fact)
+            room -= cost
+    sections: list[str] = []
+    for name, facts in chosen.items():
+        if facts:
+            left_out = len(getattr(ledger, name)) - len(facts)
+            sections.append(_heading(name, left_out) + "".join(f"- {fact}\n" for fact in reversed(facts)))
+    return "".join(sections).rstrip("\n")
+
+
+_HEAD = 8
+"""Tokens kept free for rounding."""
+
+
+def _heading(name: str, left_out: int) -> str:
+    return f"{TITLES[name]}" + (f" ({left_out} earlier left out)" if left_out else "") + ":\n"
+
+
+def _by_weight(ledger: Ledger) -> Iterator[tuple[str, str]]:
+    """Every fact with its kind, the one that matters most first."""
+    for name in TITLES:
+        for fact in reversed(getattr(ledger, name)[-_FIRST[name] :]):
+            yield name, fact
+    for name in _THEN:
+        for fact in reversed(getattr(ledger, name)[: -_FIRST[name]]):
+            yield name, fact
+
+
+_TITLE = re.compile(r"^(.+?)(?: \(\d+ earlier left out\))?:$")
+_FIELDS = {title: name for name, title in TITLES.items()}
+
+
+def read_ledger(text: str) -> Ledger:
+    """The ledger in its own text. Lines that are no facts are passed over."""
+    found: dict[str, list[str]] = {name: [] for name in TITLES}
+    name = ""
+    for line in text.split("\n"):
+        if line.startswith("- ") and name:
+            found[name].append(line[2:])
+        elif (match := _TITLE.match(line)) and match[1] in _FIELDS:
+            name = _FIELDS[match[1]]
+    return Ledger(**{kind: tuple(facts) for kind, facts in found.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A fact that must stand in what replaces the history, as it is to be added, and what would show that it does."""
+
+    line: str
+    sign: str
+
+
+def missing_facts(ledger: Ledger, text: str) -> tuple[str, ...]:
+    """What a summary and its ledger leave out of what they must say: each demand, open todo, running job, touched file
+    and the last error, as lines to be added word for word."""
+    flat = " ".join(text.split())
+    return tuple(fact.line for fact in _musts(ledger) if fact.sign not in flat)
+
+
+def _musts(ledger: Ledger) -> Iterator[Missing]:
+    for fact in ledger.constraints:
+        yield Missing(f"- demanded: {fact}", fact.partition(": ")[2])
+    for fact in ledger.todos:
+        if not fact.startswith("[done]"):
+            yield Missing(f"- open: {fact}", fact.partition("] ")[2])
+    for fact in ledger.jobs:
+        yield Missing(f"- still running: {fact}", fact)
+    for fact in ledger.failures[-1:]:
+        yield Missing(f"- last error: {fact}", fact)
+    for fact in ledger.changed:
+        yield Missing(f"- changed: {fact}", path_of(fact))
+    for fact in ledger.read:
+        yield Missing(f"- read: {fact}", fact)
+
+
+def _with(facts: tuple[str, ...], *more: str) -> tuple[str, ...]:
+    """The newest of the facts with more of them, each once, where it came last."""
+    for fact in (" ".join(fact.split()) for fact in more):
+        if fact:
+            facts = (*(known for known in facts if known != fact), fact)
+    return facts[-MOST:]
+
+
+def _word(call: ToolCall, name: str) -> str:
+    value = call.arguments.get(name, "")
+    return value if isinstance(value, str) else ""
+
+
+def _short(call: ToolCall) -> str:
+    told = _word(call, "command") or _word(call, "path") or " ".join(patched_paths(call))
+    return f"{call.name} {one_line(told, 120)}".strip()

@@ -1,0 +1,162 @@
+"""Outputs shown as one line each, which says what the call did and under which reference the output is kept. Only what
+outputs say changes; calls, arguments and reasoning stay as they are. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from agent.context.estimate import estimate_message
+from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User, UserPart
+
+COMMAND, ERROR, SAID = 80, 120, 80
+"""Characters of a command, of an error line and of any other output that its line keeps."""
+
+_ERROR = re.compile(
+    r"error|fail|exception|traceback|panic|fatal|denied|not found|no such|assert|cannot|abort", re.IGNORECASE
+)
+_EXIT = re.compile(r"^exit code (\d+)$", re.MULTILINE)
+_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_EMPTY = {"no lines match", "no output", ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """An output with the call it answers and its number in the session."""
+
+    call: ToolCall
+    output: ToolOutput
+    number: int
+
+    @property
+    def ref(self) -> str:
+        return f"r{self.number}"
+
+
+def numbered_outputs(conversation: Conversation) -> tuple[Numbered, ...]:
+    """Every output of the conversation in call order, numbered from 1 over the whole session."""
+    return tuple(_numbered(conversation.messages, conversation.outputs_before))
+
+
+def _numbered(messages: tuple[Message, ...], number: int) -> Iterator[Numbered]:
+    calls: Mapping[str, ToolCall] = {}
+    for message in messages:
+        if isinstance(message, Assistant):
+            calls = {call.id: call for call in message.calls}
+            continue
+        for output in message.outputs:
+            number += 1
+            yield Numbered(calls.get(output.call_id, ToolCall(output.call_id, "tool", {})), output, number)
+
+
+def as_shown(conversation: Conversation) -> tuple[Message, ...]:
+    """The messages as the model sees them: those outputs that are masked as one line, everything else untouched."""
+    if not conversation.masked:
+        return conversation.messages
+    lines = {
+        id(found.output): condensed(found)
+        for found in numbered_outputs(conversation)
+        if found.output.call_id in conversation.masked
+    }
+
+    def shown(part: UserPart) -> UserPart:
+        line = lines.get(id(part))
+        return replace(part, text=line, images=()) if isinstance(part, ToolOutput) and line is not None else part
+
+    return tuple(
+        User(tuple(shown(part) for part in message.parts)) if isinstance(message, User) and message.outputs else message
+        for message in conversation.messages
+    )
+
+
+def mask_outputs(conversation: Conversation, protect: int) -> Conversation:
+    """The conversation with every output masked that its line is shorter than, except the newest up to `protect` tokens
+    and those of the last step. The same conversation when there is none."""
+    last_step = {output.call_id for output in _last_outputs(conversation.messages)}
+    chosen, newest = set(conversation.masked), 0
+    for found in reversed(numbered_outputs(conversation)):
+        size = output_size(found.output)
+        newest += size
+        if found.output.call_id in last_step or newest <= protect:
+            continue
+        if output_size(replace(found.output, text=condensed(found), images=())) < size:
+            chosen.add(found.output.call_id)
+    if chosen == conversation.masked:
+        return conversation
+    return replace(conversation, masked=frozenset(chosen), anchor=None, anchored=0)
+
+
+def _last_outputs(messages: tuple[Message, ...]) -> tuple[ToolOutput, ...]:
+    for message in reversed(messages):
+        if isinstance(message, User) and message.outputs:
+            return message.outputs
+    return ()
+
+
+def output_size(output: ToolOutput) -> int:
+    return estimate_message(User((output,)))
+
+
+def condensed(found: Numbered) -> str:
+    """The one line that stands for an output."""
+    return f"{' '.join(what_happened(found.call, found.output).split())} [recall:{found.ref}]"
+
+
+def what_happened(call: ToolCall, output: ToolOutput) -> str:
+    """What a call did and how it ended, in one line."""
+    text, told = output.text, one_line(output.text, SAID)
+    ending = "" if output.status == "done" else f" – {output.status}: {first_error(text)}"
+    match call.name:
+        case "read":
+            return f"Viewed {_word(call, 'path')}{ending or f' – {_count(text)} lines'}"
+        case "bash":
+            command = one_line(_word(call, "command"), COMMAND)
+            return f"Ran: {command} – {exit_of(output)}"
+        case "grep" | "glob":
+            where = _word(call, "path", ".")
+            matches = 0 if text.strip() in _EMPTY else _count(text)
+            return (
+                f"Searched '{one_line(_word(call, 'pattern'), COMMAND)}' in {where}{ending or f' – {matches} matches'}"
+            )
+        case "edit" | "write":
+            return f"Edited {_word(call, 'path')}{ending}"
+        case "apply_patch":
+            return f"Edited {', '.join(patched_paths(call)) or 'files'}{ending}"
+        case name:
+            return f"Called {name}{ending or f' – {told}'}"
+
+
+def exit_of(output: ToolOutput) -> str:
+    """How a command ended: `exit 0`, or how it failed and the first line that says why."""
+    match = _EXIT.search(output.text)
+    how = f"exit {match[1]}" if match else output.status
+    if output.status == "done":
+        return how if match else f"{how}: {one_line(output.text, SAID)}"
+    error = first_error(output.text)
+    return f"{how} – {error}" if error and not _EXIT.fullmatch(error) else how
+
+
+def first_error(text: str) -> str:
+    """The first line that looks like an error, or else the first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    found = next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
+    return one_line(found, ERROR)
+
+
+def patched_paths(call: ToolCall) -> tuple[str, ...]:
+    """The files that a patch names."""
+    return tuple(path.strip() for path in _PATCHED.findall(_word(call, "patch")))
+
+
+def one_line(text: str, limit: int) -> str:
+    """The text with every run of blanks as one, cut at the limit."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def _word(call: ToolCall, name: str, default: str = "") -> str:
+    value = call.arguments.get(name, default)
+    return value if isinstance(value, str) else str(value)
+
+
+def _count(text: str) -> int:
+    return len(text.splitlines())

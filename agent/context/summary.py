@@ -1,0 +1,160 @@
+"""The summary of what left the view: how it is asked for, read, checked against the facts, and shown. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from agent.context.estimate import estimate_text
+from agent.messages import Assistant, Message, StopReason, Summary, Text, ToolCall, User
+
+FRAME = (
+    "The earlier part of this session was compacted: what follows stands for it. The work that it calls done is done "
+    "and is not to be done again; what it calls open is yours to finish. Go on from here with your tools, as before. "
+    "Read a file again before you rely on its exact text."
+)
+RETAIN, SUMMARY = "## Kept word for word", "## Summary of the work so far"
+LEDGER, REQUEST = "## Facts on record", "## The request you are working on, unchanged"
+
+_TAGS = re.compile(r"</?(?:retain|summary)>", re.IGNORECASE)
+
+
+def shown_summary(summary: Summary) -> tuple[User, ...]:
+    """The messages that open a compacted view; none when nothing was compacted away."""
+    if not summary:
+        return ()
+    parts = [FRAME]
+    for heading, text in ((RETAIN, summary.retain), (SUMMARY, summary.summary), (LEDGER, summary.ledger)):
+        if text:
+            parts.append(f"{heading}\n{text}")
+    if not summary.request.parts:
+        return (User(tuple(Text(part) for part in parts)),)
+    return (User((*(Text(part) for part in parts), Text(REQUEST), *summary.request.parts)),)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user wants of every summary, beside the usual."""
+
+    summary_prompt: str = ""
+    """Replaces what the summary is usually asked to hold."""
+    summary_directives: tuple[str, ...] = ()
+    retain_prompt: str = ""
+    retain_directives: tuple[str, ...] = ()
+
+
+USUAL_SUMMARY = """\
+- the user's goals, and every constraint they stated, in their own words
+- what is done, and what is still open, with the very next step
+- files read and changed, with what matters about each
+- decisions taken and why; what was tried and failed, so that it is not tried again
+- commands that matter, their last result, and anything still running in the background"""
+USUAL_RETAIN = """\
+- what must survive letter by letter: names, paths, commands, error texts, numbers, references such as [recall:r12]"""
+
+
+def instruction(
+    wishes: Wishes, focus: str | None = None, *, retain_tokens: int = 1200, summary_tokens: int = 1800
+) -> str:
+    """What asks a model for a summary of everything above it."""
+    retain = "\n".join([wishes.retain_prompt or USUAL_RETAIN, *(f"- {wish}" for wish in wishes.retain_directives)])
+    summary = "\n".join([wishes.summary_prompt or USUAL_SUMMARY, *(f"- {wish}" for wish in wishes.summary_directives)])
+    wish = f"\n\nPay most attention to this: {focus}" if focus else ""
+    return f"""\
+The context window is nearly full. Write down what is needed to go on without the messages above; they will no longer \
+be visible. Do not go on with the work now, do not answer what was asked, and call no tool. Answer with one `<retain>` \
+element of at most {retain_tokens * 3 // 4} words and one `<summary>` element of at most {summary_tokens * 3 // 4} \
+words, and nothing else:
+
+<retain>
+{retain}
+</retain>
+<summary>
+{summary}
+</summary>{wish}"""
+
+
+def without_open_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages as a model can be asked about them: of a last one that makes calls which nothing has answered yet,
+    only what it says is left, and nothing when it says nothing."""
+    last = messages[-1] if messages else User(())
+    if not isinstance(last, Assistant) or not last.calls:
+        return tuple(messages)
+    said = tuple(part for part in last.parts if isinstance(part, Text) and part.text)
+    return (*messages[:-1], Assistant(said, last.model)) if said else tuple(messages[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a model wrote down."""
+
+    retain: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a model's reply is no summary."""
+
+    why: str
+
+
+Reading: TypeAlias = Draft | Refused
+
+_NOTHING = re.compile(
+    r"^\W*(?:\(?\s*)?(?:n/?a|none|nothing|empty|null|todo|tbd|\.{3}|…"
+    r"|(?:there (?:is|was) )?no (?:\w+ ){0,3}"
+    r"(?:summary|content|conversation|history|messages?|information|context)\b.{0,60}"
+    r"|(?:i(?:'m| am) )?(?:sorry|unable|afraid)\b.{0,120}"
+    r"|i (?:cannot|can't|can not|could not|couldn't)\b.{0,120}"
+    r"|(?:summary|content) (?:is )?(?:not available|unavailable|omitted|goes here)\b.{0,40}"
+    r"|(?:your|the) (?:summary|retained facts?) (?:goes |go )?here.{0,40})\W*$",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def read_reply(text: str, calls: Sequence[ToolCall], stop: StopReason) -> Reading:
+    """The summary in a reply, or why there is none."""
+    if calls:
+        return Refused("it calls a tool instead")
+    if stop in ("max_tokens", "overflow", "refusal", "interrupted"):
+        return Refused("it was cut off" if stop != "refusal" else "the model declined")
+    if not text.strip():
+        return Refused("it is empty")
+    summary, retain = _element("summary", text), _element("retain", text)
+    if summary is None:
+        is_open = "<summary>" in text
+        return Refused("it was cut off" if is_open else "it lacks the `<summary>` element")
+    if not summary or _NOTHING.match(summary):
+        return Refused("it says nothing")
+    return Draft("" if retain is None or _NOTHING.match(retain) else retain, summary)
+
+
+def _element(name: str, text: str) -> str | None:
+    """What stands in the last whole element of that name, without any of our tags; None when there is none."""
+    end = text.rfind(f"</{name}>")
+    start = text.rfind(f"<{name}>", 0, end) if end >= 0 else -1
+    if start < 0:
+        return None
+    return without_tags(text[start + len(name) + 2 : end]).strip()
+
+
+def without_tags(text: str) -> str:
+    """The text without the tags that a reply uses, which a view never contains."""
+    while (cleaned := _TAGS.sub("", text)) != text:
+        text = cleaned
+    return text
+
+
+def within(text: str, tokens: int) -> str:
+    """The whole lines of a text from its beginning that fit into so many tokens; a first line that does not is cut."""
+    if estimate_text(text) <= tokens:
+        return text
+    kept: list[str] = []
+    room = tokens
+    for line in text.splitlines():
+        room -= estimate_text(line + "\n")
+        if room < 0:
+            break
+        kept.append(line)
+    return "\n".join(kept) if kept else text[: tokens * 2 // 3]

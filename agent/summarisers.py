@@ -1,0 +1,72 @@
+"""The models that the user set for summaries, connected when the first summary is needed. It knows no adapter."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from agent.context.candidates import Candidate, fastest_first
+from agent.errors import AgentError
+from agent.messages import Text, User
+from agent.providers.base import Provider, Reply, Request
+
+Connect = Callable[[str], Awaitable[Provider]]
+"""Connects to a model, `provider/name`. Raises `AgentError`."""
+
+PROBE_SECONDS = 5.0
+
+
+class Summarisers:
+    """Finds out once which models to ask, and gives back their connections in the end."""
+
+    def __init__(self, models: Sequence[str], connect: Connect, *, measure: bool = False) -> None:
+        """`models` in the order in which to ask them; with `measure` the fastest to answer comes first."""
+        self._models = tuple(dict.fromkeys(models))
+        self._connect = connect
+        self._measure = measure
+        self._found: tuple[Provider, ...] | None = None
+
+    async def __call__(self) -> Sequence[Provider]:
+        """The models that can be reached, the one to ask first in front. Raises `AgentError` when there is none."""
+        if self._found is None:
+            connected = await asyncio.gather(*map(self._connect, self._models), return_exceptions=True)
+            failed = [found for found in connected if isinstance(found, BaseException)]
+            for failure in failed:
+                if not isinstance(failure, AgentError):
+                    raise failure
+            providers = [found for found in connected if not isinstance(found, BaseException)]
+            if failed and not providers:
+                raise failed[0]
+            self._found = await _ordered(providers) if self._measure and len(providers) > 1 else tuple(providers)
+        return self._found
+
+    async def close(self) -> None:
+        for provider in self._found or ():
+            await provider.close()
+        self._found = None
+
+
+async def _ordered(providers: Sequence[Provider]) -> tuple[Provider, ...]:
+    measured = await asyncio.gather(*map(_measured, providers))
+    by_model = {provider.facts.id: provider for provider in providers}
+    first = [by_model[model] for model in fastest_first(measured)]
+    return (*first, *(provider for provider in providers if provider not in first))
+
+
+async def _measured(provider: Provider) -> Candidate:
+    facts = provider.facts
+    price = facts.prices.input if facts.prices else None
+    return Candidate(facts.id, await _seconds(provider), facts.context_window, price)
+
+
+async def _seconds(provider: Provider) -> float | None:
+    """How long the model takes to answer a short question; None when it fails or is too slow."""
+    request = Request("Answer with one word.", (User((Text("Say: ready"),)),), (), 64, "probe")
+    start = time.monotonic()
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            async for chunk in provider.stream(request):
+                if isinstance(chunk, Reply):
+                    return time.monotonic() - start
+    except (AgentError, TimeoutError):
+        return None
+    return None

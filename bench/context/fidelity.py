@@ -1,0 +1,201 @@
+"""How much of a session the ledger keeps when no model answers: facts are planted in synthetic sessions, everything but
+the last step is compacted away, and what still stands in the view is counted.
+
+    python -m bench.context.fidelity [SESSIONS]
+"""
+
+import random
+import sys
+from collections import Counter
+from dataclasses import dataclass
+
+from agent.context.compact import Caps, compacted, plan_compaction, size_of
+from agent.context.estimate import estimate_text
+from agent.context.summary import shown_summary
+from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+
+LEDGER = 3600
+
+FOLDERS = (
+    "src",
+    "src/api",
+    "src/core/parser",
+    "lib",
+    "tests",
+    "tests/unit",
+    "docs",
+    "scripts",
+    "web/components",
+    "cmd/server",
+)
+NAMES = ("router", "token_store", "session", "lexer", "grammar", "cache", "migrate", "worker", "index", "settings",
+         "queue", "retry", "render", "schema", "client", "billing", "audit", "search", "upload", "limits")  # fmt: skip
+ENDINGS = (".py", ".ts", ".go", ".rs", ".md", ".toml")
+DEMANDS = (
+    "never touch {path}.", "Please do not rename anything in {path}.", "You must keep the API of {path} as it is.",
+    "Only use the standard library.", "Always run the tests before you say that it works.", "Don't add a dependency.",
+    "No network calls in tests.", "Keep every function under {n} lines.", "Use tabs, not spaces, in {path}.",
+    "The response must stay below {n} ms.", "Leave {path} alone.", "Make sure that Python 3.{n} still works.",
+    "Do not commit, I do that myself.", "Avoid global state.", "It has to be backwards compatible with version {n}.",
+)  # fmt: skip
+GOALS = ("Fix the crash in the {name} when the input is empty", "Add paging to the {name} endpoint",
+         "Port {name} to the new storage layer", "Find out why {name} is slow and make it fast")  # fmt: skip
+FINDINGS = (
+    "The root cause is that {name} closes the handle before the last flush of {path}.",
+    "I decided to keep the lock in {name} because two workers share it.",
+    "It turns out that {name} listens on port {n}.",
+    "The fix is to sort the keys of {name} before hashing.",
+)
+ASIDES = (
+    "The staging host is {name}-{n}.internal.",
+    "{name} has {n} callers.",
+    "The token of {name} expires after {n} s.",
+)
+"""What the model says in passing; no code can tell that it will matter."""
+ERRORS = ("ImportError: cannot import name 'x{n}' from '{name}'", "error: {name}:{n}: mismatched types",
+          "AssertionError: expected {n} rows")  # fmt: skip
+COMMANDS = ("ls -la src", "git status", "git diff --stat", "wc -l src/core", "git log --oneline -5")
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A fact that was planted, and the text that must still stand somewhere."""
+
+    kind: str
+    sign: str
+
+
+class Planter:
+    """Writes one session and notes what it planted."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._count = 0
+        self.facts: list[Planted] = []
+        self.messages: list[Message] = []
+        self.paths = list(
+            dict.fromkeys(
+                f"{self._pick(FOLDERS)}/{self._pick(NAMES)}{number if number > 40 else ''}{self._pick(ENDINGS)}"
+                for number in range(self._random.randint(60, 240))
+            )
+        )
+
+    def _pick(self, choices: tuple[str, ...]) -> str:
+        return self._random.choice(choices)
+
+    def _fill(self, template: str) -> str:
+        return template.format(
+            path=self._random.choice(self.paths), name=self._pick(NAMES), n=self._random.randint(3, 900)
+        )
+
+    def _step(
+        self, name: str, arguments: dict[str, object], output: str, *, failed: bool = False, said: str = ""
+    ) -> None:
+        self._count += 1
+        call = ToolCall(f"call-{self._count}", name, arguments)
+        self.messages.append(Assistant((*((Text(said),) if said else ()), call), "bench/none"))
+        self.messages.append(User((ToolOutput(call.id, output, "failed" if failed else "done"),)))
+
+    def session(self) -> Conversation:
+        """A long session of several turns, with an open one at its end."""
+        turns = self._random.randint(3, 6)
+        shares = [self.paths[turn::turns] for turn in range(turns)]
+        for paths in shares:
+            self._ask()
+            for path in paths:
+                self._touch(path)
+            self._work()
+            self.messages.append(Assistant((Text("Done with this part."),), "bench/none"))
+        self._plan()
+        self.messages.append(User((Text("go on"),)))
+        self._step("bash", {"command": "true"}, "no output\nexit code 0")
+        return Conversation(tuple(self.messages))
+
+    def _ask(self) -> None:
+        goal = self._fill(self._pick(GOALS))
+        demands = [self._fill(demand) for demand in self._random.sample(DEMANDS, self._random.randint(1, 4))]
+        self.facts.append(Planted("goal", goal))
+        self.facts += [Planted("constraint", demand) for demand in demands]
+        self.messages.append(
+            User((Text(f"{goal}. {' '.join(demands)} Here is the log:\n```\n" + "noise\n" * 50 + "```"),))
+        )
+
+    def _touch(self, path: str) -> None:
+        self.facts.append(Planted("path", path))
+        said = self._fill(self._pick(FINDINGS)) if self._random.random() < 0.1 else ""
+        if said:
+            self.facts.append(Planted("finding", said))
+        if not said and self._random.random() < 0.1:
+            said = self._fill(self._pick(ASIDES))
+            self.facts.append(Planted("aside", said))
+        if self._random.random() < 0.6:
+            self._step("read", {"path": path}, "1 import os\n" * self._random.randint(20, 200), said=said)
+        else:
+            self._step("edit", {"path": path, "old": "a", "new": "b"}, f"edited `{path}`, line 3", said=said)
+
+    def _work(self) -> None:
+        for _ in range(self._random.randint(5, 12)):
+            self._step("bash", {"command": self._pick(COMMANDS)}, "some output\nexit code 0")
+        error = self._fill(self._pick(ERRORS))
+        self.facts.append(Planted("failure", error))
+        self._step("bash", {"command": f"make {self._pick(NAMES)}"}, f"building\n{error}\nexit code 2", failed=True)
+
+    def _plan(self) -> None:
+        command = f"npm run dev -- --port {self._random.randint(3000, 9000)}"
+        self._step(
+            "bash", {"command": command, "background": True}, "job-1 is running; bash_output gives what it prints"
+        )
+        self.facts.append(Planted("job", command))
+        todos = [self._fill("Check {name} against {path}") for _ in range(self._random.randint(3, 8))]
+        items = [{"text": todo, "status": self._pick(("pending", "doing"))} for todo in todos]
+        self._step("todo", {"items": items}, "list kept")
+        self.facts += [Planted("todo", todo) for todo in todos]
+        outcome = f"{self._random.randint(1, 9)} failed, {self._random.randint(10, 900)} passed"
+        self._step("bash", {"command": "pytest -q"}, f"FAILED tests/x.py\n{outcome} in 3 s\nexit code 1", failed=True)
+        self.facts.append(Planted("test", outcome))
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Facts that were planted and that were found again, by kind."""
+
+    planted: Counter[str]
+    found: Counter[str]
+    largest: int
+    """Tokens of the largest ledger."""
+    saved: float
+    """The share of the tokens that was saved, over all sessions."""
+
+    def share(self, kind: str | None = None) -> float:
+        planted = self.planted[kind] if kind else self.planted.total()
+        return (self.found[kind] if kind else self.found.total()) / max(planted, 1)
+
+
+def measure(sessions: int, ledger: int = LEDGER) -> Score:
+    """What a ledger of so many tokens keeps of so many sessions."""
+    planted, found, largest, before, after = Counter[str](), Counter[str](), 0, 0, 0
+    for seed in range(sessions):
+        planter = Planter(seed)
+        conversation = planter.session()
+        plan = plan_compaction(conversation, 0)
+        assert plan is not None
+        view = compacted(plan, None, Caps(tail=0, ledger=ledger))
+        shown = " ".join("\n".join(message.text for message in shown_summary(view.summary)).split())
+        largest = max(largest, estimate_text(view.summary.ledger))
+        before, after = before + size_of(conversation), after + size_of(view)
+        for fact in planter.facts:
+            planted[fact.kind] += 1
+            found[fact.kind] += fact.sign in shown
+    return Score(planted, found, largest, 1 - after / before)
+
+
+def main() -> None:
+    score = measure(int(sys.argv[1]) if len(sys.argv) > 1 else 100)
+    for kind, planted in sorted(score.planted.items()):
+        print(f"{kind:12} {score.found[kind]:6} of {planted:6}  {score.share(kind):7.1%}")
+    print(f"{'all':12} {score.found.total():6} of {score.planted.total():6}  {score.share():7.1%}")
+    print(f"largest ledger {score.largest} tokens of {LEDGER}; {score.saved:.1%} of the tokens saved")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+"""What leaves the view and what stays, over arbitrary conversations."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.compact import (
+    LADDERS,
+    Caps,
+    Floor,
+    Room,
+    Rung,
+    can_pay,
+    chunks,
+    climb,
+    compacted,
+    drop_half,
+    is_worth_it,
+    last_message,
+    outputs_of,
+    plan_compaction,
+    receipt,
+    size_of,
+    solve_floor,
+    transcript,
+    turn_starts,
+)
+from agent.context.estimate import estimate_message, estimate_text
+from agent.context.mask import as_shown, mask_outputs
+from agent.context.prompt import Instructions, build_prompt
+from agent.context.summary import Draft
+from agent.events import ReceiptItem
+from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, ToolCall, ToolOutput, Usage, User
+from tests.agent.context.test_context import is_valid
+from tests.agent.histories import conversations, steps
+
+INSTRUCTIONS = Instructions("base")
+CAPS = Caps(tail=200, ledger=400, retain=50, summary=100, protect=100)
+RUNGS = sorted({rung for ladder in LADDERS.values() for rung in ladder})
+
+
+def user(text: str) -> User:
+    return User((Text(text),))
+
+
+def step(number: int, size: int = 400, name: str = "bash") -> tuple[Message, ...]:
+    call = ToolCall(f"c{number}", name, {"command": f"run {number}"})
+    return Assistant((call,), "m/a"), User((ToolOutput(f"c{number}", "x " * size + "\nexit code 0"),))
+
+
+def answer(text: str) -> Assistant:
+    return Assistant((Text(text),), "m/a")
+
+
+LONG = Conversation((user("first, never touch b.py"), *step(1), answer("done"), user("second"), *step(2), *step(3)))
+
+
+@given(conversations(), st.integers(0, 400), st.sampled_from([0, 1]))
+def test_a_plan_cuts_between_steps_and_parts_nothing(conversation: Conversation, tail: int, least: int) -> None:
+    plan = plan_compaction(conversation, tail, least=least)
+    if plan is None:
+        return
+    assert plan.covered + plan.tail == conversation.messages
+    assert plan.covered
+    assert plan.tail
+    assert is_valid(plan.covered)
+    assert is_valid(plan.tail)
+    assert plan.outputs_before == len(outputs_of(plan.covered))
+
+
+@given(conversations(), st.integers(0, 400))
+def test_the_tail_holds_the_last_finished_step_and_of_earlier_turns_only_whole_ones(
+    conversation: Conversation, tail: int
+) -> None:
+    plan = plan_compaction(conversation, tail)
+    if plan is None:
+        return
+    if any(isinstance(message, Assistant) for message in conversation.messages):
+        assert any(isinstance(message, Assistant) for message in plan.tail)
+    cut = len(plan.covered)
+    starts = turn_starts(conversation.messages)
+    last_step = max(i for i, m in enumerate(conversation.messages) if isinstance(m, Assistant))
+    assert cut in starts or cut >= starts[-1] or cut == last_step
+
+
+def test_the_tail_is_as_many_whole_steps_as_fit() -> None:
+    size = sum(map(estimate_message, step(3)))
+    assert [len(plan.tail) for room in (0, size, 2 * size) if (plan := plan_compaction(LONG, room))] == [2, 2, 4]
+    assert plan_compaction(LONG, 10_000) is None
+    waiting = LONG.plus(answer("done"), user("third"))
+    assert [len(p.tail) for n in (0, 1) if (p := plan_compaction(waiting, 20, least=n))] == [1, 2]
+
+
+@given(conversations(), st.integers(0, 200))
+def test_an_open_request_stays_byte_for_byte(conversation: Conversation, tail: int) -> None:
+    conversation = conversation.plus(*step(99))
+    plan = plan_compaction(conversation, tail)
+    if plan is None:
+        return
+    start = turn_starts(conversation.messages)[-1]
+    asked = conversation.messages[start]
+    after = compacted(plan, Draft("", "they talked"), CAPS)
+    shown = [part for message in build_prompt(after, INSTRUCTIONS).messages for part in message.parts]
+    assert [part for part in asked.parts if part in shown] == list(asked.parts)
+
+
+def test_an_answered_request_is_left_to_the_summary() -> None:
+    plan = plan_compaction(Conversation((user("please"), *step(1), answer("here it is"))), 0)
+    assert plan is not None
+    assert plan.request == User(())
+    assert plan.facts.goals[0].endswith(": please")
+
+
+def test_the_request_of_an_earlier_compaction_and_its_pictures_stay_until_they_are_answered() -> None:
+    asked = User((Text("look"), Image("image/png", "aGk=")))
+    first = last_message(Conversation((asked, *step(1))))
+    assert first is not None
+    assert (first.messages, first.summary.request, first.outputs_before) == ((), asked, 1)
+    second = plan_compaction(first.plus(*step(2), *step(3)), 0)
+    assert second is not None
+    assert (second.request, second.outputs_before) == (asked, 2)
+
+
+@given(conversations(), st.sampled_from(RUNGS), st.booleans())
+def test_every_strategy_leaves_a_valid_view_and_loses_nothing(
+    conversation: Conversation, rung: Rung, is_open: bool
+) -> None:
+    conversation = conversation.plus(*step(98), *(step(99)[:1] if is_open else ()))
+    after = climb(rung, conversation, CAPS, Floor(CAPS, 1))
+    if after is None:
+        return
+    left_out = len(conversation.messages) - len(after.messages)
+    assert conversation.messages[left_out:] == after.messages
+    assert after.outputs_before == conversation.outputs_before + len(outputs_of(conversation.messages[:left_out]))
+    assert after.masked <= frozenset(outputs_of(after.messages))
+    assert after.unanswered == conversation.unanswered
+    if not is_open:
+        assert is_valid(build_prompt(after, INSTRUCTIONS).messages)
+
+
+@given(conversations(), st.integers(0, 2000))
+def test_masking_changes_nothing_but_what_outputs_say(conversation: Conversation, protect: int) -> None:
+    masked = mask_outputs(conversation, protect)
+    assert masked.messages == conversation.messages
+    assert size_of(masked) <= size_of(conversation)
+    assert mask_outputs(masked, protect) == masked
+    for before, after in zip(conversation.messages, as_shown(masked), strict=True):
+        if isinstance(before, User) and isinstance(after, User):
+            assert [o.call_id for o in before.outputs] == [o.call_id for o in after.outputs]
+            assert [p for p in before.parts if not isinstance(p, ToolOutput)] == [
+                p for p in after.parts if not isinstance(p, ToolOutput)
+            ]
+        else:
+            assert before == after
+
+
+def test_the_last_step_and_the_newest_outputs_are_not_masked() -> None:
+    whole = Conversation((user("go"), *step(1), *step(2), *step(3)), anchor=Usage(9), anchored=3)
+    masked = [sorted(mask_outputs(whole, protect).masked) for protect in (0, 600, 10_000)]
+    assert masked == [["c1", "c2"], ["c1"], []]
+    assert mask_outputs(whole, 0).anchor is None
+    assert mask_outputs(whole, 10_000) is whole
+
+
+@given(conversations(), st.integers(0, 50_000), st.integers(0, 5000), st.integers(0, 5000), st.floats(1, 3))
+def test_the_floor_is_found_or_named(
+    conversation: Conversation, effective: int, system: int, tools: int, scale: float
+) -> None:
+    floor = solve_floor(conversation, Caps(), Room(effective, system, tools, 0.95, scale))
+    assert floor.caps.tail >= 900
+    assert floor.caps.ledger >= 900
+    if floor.problem:
+        assert (floor.least, floor.caps.tail, floor.caps.ledger) == (0, 900, 900)
+        assert "the largest part of it is" in floor.problem
+
+
+def test_the_floor_halves_tail_and_ledger_until_they_fit() -> None:
+    conversation = Conversation((user("go"), *(m for n in range(40) for m in step(n, 400))))
+    caps = [solve_floor(conversation, Caps(), Room(size, 1000, 1000)).caps for size in (40_000, 18_000, 9_000)]
+    assert [(c.tail, c.ledger) for c in caps] == [(8000, 3600), (4000, 1800), (2000, 900)]
+    assert solve_floor(conversation, Caps(), Room(5000, 4000, 100)).problem.startswith(
+        "what stays after a compaction takes"
+    )
+    assert "the system text" in solve_floor(conversation, Caps(), Room(5000, 4000, 100)).problem
+
+
+@given(conversations())
+def test_dropping_halves_the_turns_until_one_is_left(conversation: Conversation) -> None:
+    turns = len(turn_starts(conversation.messages))
+    while (fewer := drop_half(conversation, CAPS)) is not None:
+        left = len(turn_starts(fewer.messages))
+        assert left < turns
+        assert left >= turns // 2
+        conversation, turns = fewer, left
+    assert turns <= 1
+
+
+@given(conversations(), st.sampled_from(["drop", "last", "ledger"]))
+def test_the_last_resorts_end(conversation: Conversation, rung: Rung) -> None:
+    seen = 0
+    while (after := climb(rung, conversation, CAPS, Floor(CAPS, 0))) is not None:
+        assert len(after.messages) < len(conversation.messages)
+        conversation, seen = after, seen + 1
+    assert seen < 100
+
+
+@given(conversations())
+def test_a_second_compaction_keeps_the_facts_of_the_first(conversation: Conversation) -> None:
+    conversation = Conversation((user("never touch b.py"), *step(90), *conversation.messages, user("go on"), *step(91)))
+    plan = plan_compaction(conversation, 0)
+    assert plan is not None
+    once = compacted(plan, None, Caps())
+    again = plan_compaction(once.plus(answer("ok"), user("and now"), *step(92)), 0)
+    assert again is not None
+    assert set(plan.facts.constraints) <= set(again.facts.constraints)
+    assert any("never touch b.py" in fact for fact in again.facts.constraints)
+
+
+def test_what_a_summary_leaves_out_is_added_word_for_word() -> None:
+    plan = plan_compaction(LONG, 0)
+    assert plan is not None
+    said = compacted(plan, Draft("", "all is well"), replace(CAPS, ledger=0)).summary
+    assert said.summary.splitlines()[:2] == ["all is well", ""]
+    assert "Not to be forgotten:" in said.summary
+    assert "first, never touch b.py" in said.summary
+    with_ledger = compacted(plan, Draft("", "all is well"), Caps()).summary
+    assert with_ledger.summary == "all is well"
+    assert "first, never touch b.py" in with_ledger.ledger
+
+
+def test_documents_are_cut_to_their_caps() -> None:
+    plan = plan_compaction(Conversation((user("go"), *step(1), *step(2))), 0)
+    assert plan is not None
+    said = compacted(plan, Draft("word\n" * 500, "word\n" * 500), CAPS).summary
+    assert estimate_text(said.retain) <= CAPS.retain
+    assert estimate_text(said.summary) <= CAPS.summary
+
+
+def test_a_compaction_must_save_a_tenth() -> None:
+    plan = plan_compaction(LONG, 0)
+    assert plan is not None
+    assert is_worth_it(LONG, compacted(plan, Draft("", "short"), CAPS))
+    huge = Draft("", "word " * 2000)
+    assert not is_worth_it(LONG, compacted(plan, huge, Caps(summary=100_000)))
+    small = Conversation((user("go"), answer("word " * 500), user("on"), answer("word " * 9000)))
+    last = plan_compaction(small, 0)
+    assert last is not None
+    assert (can_pay(LONG, plan), can_pay(small, last)) == (True, False)
+
+
+def test_a_receipt_names_what_was_summarised_masked_and_kept() -> None:
+    after = climb("ledger", LONG, CAPS, Floor(CAPS, 1))
+    assert after is not None
+    tokens = [sum(map(estimate_message, LONG.messages[start:end])) for start, end in ((0, 4), (4, 7))]
+    assert receipt(LONG, after, ("ledger",)) == (
+        ReceiptItem("you: first, never touch b.py (4 messages)", "dropped", tokens[0], GONE),
+        ReceiptItem("you: second (3 messages)", "dropped", tokens[1], GONE),
+        ReceiptItem("you: second", "kept", estimate_message(user("second")), "what you asked for, unchanged"),
+        ReceiptItem("step: bash", "kept", estimate_message(LONG.messages[7]), "among the newest steps"),
+    )
+    masked = mask_outputs(LONG, 0)
+    assert [(item.item, item.fate) for item in receipt(LONG, masked, ("mask",))][:2] == [
+        ("Ran: run 1 – exit 0 [r1]", "masked"),
+        ("Ran: run 2 – exit 0 [r2]", "masked"),
+    ]
+
+
+GONE = "older than the newest steps; its facts are in the ledger"
+
+
+@given(st.lists(st.text(max_size=200), max_size=20), st.integers(10, 100))
+def test_chunks_hold_everything_and_are_small_enough(pieces: list[str], tokens: int) -> None:
+    made = chunks(pieces, tokens)
+    assert all(estimate_text(chunk) <= tokens for chunk in made)
+    whole = "".join(made)
+    at = 0
+    for character in (c for piece in pieces for c in piece):
+        at = whole.index(character, at) + 1
+
+
+def test_a_transcript_shows_calls_and_clipped_outputs() -> None:
+    conversation = Conversation((user("go"), *step(1, 4000), *step(2)), Summary(summary="before"))
+    plan = plan_compaction(conversation, 0)
+    assert plan is not None
+    told = transcript(plan, 10)
+    clipped = "[output, done]\nx x x x x \n[…]\nxit code 0"
+    assert told == (
+        "[earlier summary]\nbefore",
+        "[the user said]\ngo",
+        "[called bash] {'command': 'run 1'}",
+        clipped,
+    )
+
+
+@given(st.data())
+def test_a_tail_may_begin_at_any_step_of_the_open_turn(data: st.DataObject) -> None:
+    messages: list[Message] = [user("go")]
+    for number in range(data.draw(st.integers(2, 6))):
+        messages += [
+            Assistant((*m.parts, ToolCall(f"n{number}", "read", {})), m.model) if isinstance(m, Assistant) else m
+            for m in data.draw(steps(number, answered=False))
+        ]
+        last = messages[-1]
+        assert isinstance(last, Assistant)
+        messages.append(User(tuple(ToolOutput(call.id, "x" * 100) for call in last.calls)))
+    plan = plan_compaction(Conversation(tuple(messages)), data.draw(st.integers(0, 300)))
+    if plan is not None:
+        assert plan.request == user("go")
+        assert isinstance(plan.tail[0], Assistant)

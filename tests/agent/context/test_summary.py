@@ -1,0 +1,138 @@
+"""How a summary is asked for, read and shown."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from agent.context.estimate import estimate_text
+from agent.context.prompt import Instructions, build_prompt
+from agent.context.summary import (
+    FRAME,
+    LEDGER,
+    REQUEST,
+    RETAIN,
+    SUMMARY,
+    Draft,
+    Refused,
+    Wishes,
+    instruction,
+    read_reply,
+    shown_summary,
+    within,
+    without_open_calls,
+    without_tags,
+)
+from agent.messages import Assistant, Conversation, Image, StopReason, Summary, Text, ToolCall, User
+from tests.agent.histories import conversations, filled, texts
+
+PICTURE = Image("image/png", "aGk=")
+
+
+def test_a_summary_is_shown_under_headings_with_the_request_as_it_was() -> None:
+    asked = User((Text("go <summary> on"), PICTURE))
+    (message,) = shown_summary(Summary("id 7", "it works", "Files read:\n- a.py", asked))
+    assert message == User(
+        (
+            Text(FRAME),
+            Text(f"{RETAIN}\nid 7"),
+            Text(f"{SUMMARY}\nit works"),
+            Text(f"{LEDGER}\nFiles read:\n- a.py"),
+            Text(REQUEST),
+            Text("go <summary> on"),
+            PICTURE,
+        )
+    )
+    assert shown_summary(Summary()) == ()
+
+
+def test_the_summary_joins_the_user_message_behind_it() -> None:
+    prompt = build_prompt(Conversation((User((Text("go on"),)),), Summary(summary="it works")), Instructions("base"))
+    assert prompt.messages == (User((Text(FRAME), Text(f"{SUMMARY}\nit works"), Text("go on"))),)
+
+
+def test_the_instruction_names_both_tags_the_focus_and_what_the_user_wants() -> None:
+    wishes = Wishes(summary_directives=("name the tests",), retain_directives=("all ids",))
+    text = instruction(wishes, "the parser")
+    assert all(tag in text for tag in ("<retain>", "</retain>", "<summary>", "</summary>"))
+    assert "\n- name the tests\n</summary>" in text
+    assert "\n- all ids\n</retain>" in text
+    assert text.endswith("Pay most attention to this: the parser")
+    own = instruction(Wishes(summary_prompt="Only the summary.", retain_prompt="Only the ids."))
+    assert "<retain>\nOnly the ids.\n</retain>\n<summary>\nOnly the summary.\n</summary>" in own
+
+
+@given(filled, texts)
+def test_a_draft_is_read_from_its_elements(summary: str, retain: str) -> None:
+    assume(without_tags(summary) == summary and without_tags(retain) == retain)
+    reading = read_reply(f"Sure.\n<retain>{retain}</retain>\n<summary>\n{summary}\n</summary> Bye.", (), "end")
+    if isinstance(reading, Draft):
+        assert reading.summary == summary.strip()
+        assert reading.retain in ("", retain.strip())
+    else:
+        assert len(summary.strip()) < 60
+
+
+CALL = ToolCall("c", "read", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "stop", "why"),
+    [
+        ("", (), "end", "it is empty"),
+        ("  \n", (), "end", "it is empty"),
+        ("<summary>fine</summary>", (CALL,), "calls", "it calls a tool instead"),
+        ("<summary>fine</summary>", (), "max_tokens", "it was cut off"),
+        ("<summary>fine</summary>", (), "overflow", "it was cut off"),
+        ("no", (), "refusal", "the model declined"),
+        ("<retain>a</retain><summary>then we", (), "end", "it was cut off"),
+        ("We fixed the parser.", (), "end", "it lacks the `<summary>` element"),
+        ("我们修复了解析器，现在可以继续。", (), "end", "it lacks the `<summary>` element"),
+        ("</summary>x<summary>", (), "end", "it was cut off"),
+        ("<summary> </summary>", (), "end", "it says nothing"),
+        ("<summary>(no summary available)</summary>", (), "end", "it says nothing"),
+        ("<summary>No conversation history was provided.</summary>", (), "end", "it says nothing"),
+        ("<summary>N/A</summary>", (), "end", "it says nothing"),
+        ("<summary>...</summary>", (), "end", "it says nothing"),
+        ("<summary>I'm sorry, but I can't summarise this.</summary>", (), "end", "it says nothing"),
+        ("<summary>I cannot help with that.</summary>", (), "end", "it says nothing"),
+    ],
+)
+def test_a_reply_that_is_no_summary_is_refused(
+    text: str, calls: tuple[ToolCall, ...], stop: StopReason, why: str
+) -> None:
+    assert read_reply(text, calls, stop) == Refused(why)
+
+
+def test_a_summary_in_another_language_with_the_tags_is_one() -> None:
+    reading = read_reply("<retain>無</retain><summary>我们修复了解析器。</summary>", (), "end")
+    assert reading == Draft("無", "我们修复了解析器。")
+
+
+def test_tags_inside_a_summary_are_taken_out() -> None:
+    reading = read_reply("<summary>it is in <retain> now</summary>", (), "end")
+    assert reading == Draft("", "it is in  now")
+
+
+@given(st.lists(st.sampled_from(["<", ">", "/", "retain", "summary", "x"]), max_size=20).map("".join))
+def test_no_tag_is_left_however_they_are_nested(text: str) -> None:
+    cleaned = without_tags(text)
+    assert not any(tag in cleaned for tag in ("<retain>", "</retain>", "<summary>", "</summary>"))
+    assert without_tags(cleaned) == cleaned
+
+
+@given(conversations())
+def test_a_model_is_asked_about_no_open_call(conversation: Conversation) -> None:
+    assert without_open_calls(conversation.messages) == conversation.messages
+    silent, saying = Assistant((CALL,)), Assistant((Text("I look"), CALL), "m/a")
+    assert without_open_calls((*conversation.messages, silent)) == conversation.messages
+    assert without_open_calls((*conversation.messages, saying)) == (
+        *conversation.messages,
+        Assistant((Text("I look"),), "m/a"),
+    )
+
+
+@given(st.text(max_size=300), st.integers(0, 60))
+def test_a_text_is_cut_to_its_cap_at_a_line(text: str, tokens: int) -> None:
+    cut = within(text, tokens)
+    assert estimate_text(cut) <= tokens
+    assert text.startswith(cut) or cut == "\n".join(text.splitlines()[: len(cut.splitlines())])

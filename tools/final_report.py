@@ -1,0 +1,21 @@
+"""The `final_report` tool: the model hands in its answer as a whole. The turn ends with it."""
+
+from tools.arguments import text
+from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from tools.described import description_beside
+from tools.schema import object_of
+
+
+class FinalReport:
+    name = "final_report"
+    description = description_beside(__file__)
+    effect: Effect = "none"
+    schema = object_of({"report": {"type": "string"}}, required=("report",))
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        if not text(arguments, "report").strip():
+            raise ToolError("the report is empty: say what is done and what is left open")
+        return Result("the report is taken")
