@@ -19,11 +19,12 @@ from agent.context.budget import Window
 from agent.context.compact import Caps, Compacting
 from agent.context.estimate import Estimator, Ruler
 from agent.context.images import ImageRule
-from agent.context.notes import Situation
+from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
 from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
+from agent.env import Limits
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import git_branch, load_instructions
 from agent.messages import Conversation, Message
@@ -38,7 +39,6 @@ from agent.resume import restore
 from agent.session import Parts, Session, SessionInfo
 from agent.summarisers import Summarisers
 from agent.tokenizers import factor_of, load_in_background, load_tokenizer
-from agent.turn import Limits
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.sessions import SessionRow, SessionStore
@@ -161,15 +161,15 @@ class Sessions:
             compacting=compacting,
             effort=config.reasoning_effort,
             debug=self._debug(),
-            situation=self._situation,
+            surroundings=self._surroundings,
             note_at=config.context_note_at,
             interactive=self._interactive,
             meter=meter,
             notices=provider.window.notices,
         )
 
-    def _situation(self) -> Situation:
-        return Situation(date=date.today().isoformat(), branch=git_branch(self._config.project))
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(date=date.today().isoformat(), branch=git_branch(self._config.project))
 
     def _instructions(self) -> Instructions:
         config = self._config

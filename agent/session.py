@@ -10,10 +10,11 @@ from pathlib import Path
 
 from agent.compaction import CompactResult, Summarisers
 from agent.context.compact import Compacting
-from agent.context.notes import Situation
+from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
 from agent.debug import Debug
+from agent.env import Env, Limits
 from agent.errors import AgentError, StoreFailed
 from agent.events import (
     Decision,
@@ -30,6 +31,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.execute import Gate, Hands
+from agent.fitting import compact_now, is_over_trigger
 from agent.interrupt import Interrupt
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.meter import Meter
@@ -38,7 +40,7 @@ from agent.providers.base import Provider
 from agent.recorder import Recorder, Spent
 from agent.situation import news_for_user, note_for_model, situation_of
 from agent.tail import Tail
-from agent.turn import Env, Limits, compact_now, is_over_trigger, run_turn
+from agent.turn import run_turn
 from agent.watch import Watch
 from tools.base import Tool, Workspace
 
@@ -72,7 +74,7 @@ class Parts:
     """The models that the user set for summaries."""
     effort: str | None = None
     debug: Debug = field(default_factory=Debug)
-    situation: Callable[[], Situation] = Situation
+    surroundings: Callable[[], Surroundings] = Surroundings
     """What the model is told besides the conversation when it changes; at the start its system text says it."""
     note_at: float = 0.80
     """Share of the usable window at which the model is told how full it is."""
@@ -138,7 +140,7 @@ class Session:
             debug=parts.debug,
             meter=parts.meter,
             watch=Watch(self._emit, parts.debug),
-            tail=Tail(self._situation, self._conversation, parts.note_at),
+            tail=Tail(self._surroundings, self._conversation, parts.note_at),
         )
 
     @property
@@ -331,8 +333,8 @@ class Session:
         self._emit(QuestionAnswered(question.id, said))
         return said
 
-    def _situation(self) -> Situation:
-        return replace(self._parts.situation(), mode=self.mode)
+    def _surroundings(self) -> Surroundings:
+        return replace(self._parts.surroundings(), mode=self.mode)
 
     async def _wait_for(self, question: PermissionAsked | QuestionAsked) -> Decision | str:
         waiting: asyncio.Future[Decision | str] = asyncio.get_running_loop().create_future()

@@ -3,24 +3,24 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from agent.context.notes import Situation, after_telling, notes_for, told_in
+from agent.context.notes import Surroundings, after_telling, notes_for, told_in
 from agent.messages import Conversation, User
 
 
 class Tail:
-    """What one session's model has been told of its situation."""
+    """What one session's model has been told of its surroundings."""
 
     def __init__(
         self,
-        situation: Callable[[], Situation] = Situation,
+        surroundings: Callable[[], Surroundings] = Surroundings,
         conversation: Conversation | None = None,
         note_at: float = 0.80,
     ) -> None:
-        """At first the model knows what its system text says, which is the situation now, and what the notes in the
+        """At first the model knows what its system text says, which are the surroundings now, and what the notes in the
         conversation say."""
-        self._situation = situation
+        self._surroundings = surroundings
         self._note_at = note_at
-        self._start = situation()
+        self._start = surroundings()
         self._told = told_in(conversation or Conversation(), self._start)
 
     def add_to(self, message: User, used: float, epoch: int) -> User:
@@ -28,7 +28,7 @@ class Tail:
         `epoch`: rewrites so far. An empty message is not sent, so nothing is added to it."""
         if not message.parts:
             return message
-        now = replace(self._situation(), used=used, epoch=epoch)
+        now = replace(self._surroundings(), used=used, epoch=epoch)
         told = self._told if epoch == self._told.epoch else replace(self._start, epoch=self._told.epoch)
         self._told = after_telling(now, told, self._note_at)
         return replace(message, parts=(*message.parts, *notes_for(now, told, self._note_at)))

@@ -22,7 +22,7 @@ MODES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class Surroundings:
     """What the model is to know besides the conversation."""
 
     used: float = 0.0
@@ -39,7 +39,7 @@ class Situation:
     """Rewrites of the view so far: each takes away notes that were told before."""
 
 
-def notes_for(now: Situation, told: Situation, note_at: float = 0.80) -> tuple[Note, ...]:
+def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> tuple[Note, ...]:
     """What has changed since the model was last told. After a rewrite it is also reminded of what was said before it:
     `told` then is what the system text says."""
     rewritten = now.epoch != told.epoch
@@ -55,14 +55,14 @@ def notes_for(now: Situation, told: Situation, note_at: float = 0.80) -> tuple[N
     return tuple(Note(text) for text in texts if text)
 
 
-def after_telling(now: Situation, told: Situation, note_at: float = 0.80) -> Situation:
+def after_telling(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> Surroundings:
     """What the model has been told once it has the notes: a context that has shrunk within an epoch was told fuller."""
     if now.epoch == told.epoch and _level(told, note_at) > _level(now, note_at):
         return replace(now, used=told.used)
     return now
 
 
-def told_in(conversation: Conversation, start: Situation) -> Situation:
+def told_in(conversation: Conversation, start: Surroundings) -> Surroundings:
     """What the model has been told, in a session that is gone on with: what its system text says, and how full the
     newest note said the context was."""
     for message in reversed(conversation.messages):
@@ -74,7 +74,7 @@ def told_in(conversation: Conversation, start: Situation) -> Situation:
     return start
 
 
-def _level(situation: Situation, note_at: float) -> int:
+def _level(situation: Surroundings, note_at: float) -> int:
     """How many steps the context is past the first note: 0 below it."""
     past = situation.used - 100 * note_at
     return 0 if past < 0 else 1 + floor(past / NOTE_STEP)

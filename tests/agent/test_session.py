@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.context.compact import Caps, Compacting
-from agent.context.notes import Situation
+from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
 from agent.errors import AgentError
 from agent.events import (
@@ -64,7 +64,7 @@ class Home:
         mode: Any = "auto",
         interactive: bool = True,
         resume: bool = False,
-        situation: Callable[[], Situation] = Situation,
+        surroundings: Callable[[], Surroundings] = Surroundings,
         **policy: Any,
     ) -> Session:
         if self._store is None:
@@ -79,7 +79,7 @@ class Home:
             policy=Policy(str(self.root), mode, **policy),
             recorder=recorder,
             compacting=Compacting(Caps(tail=200, ledger=900)),
-            situation=situation,
+            surroundings=surroundings,
             interactive=interactive,
         )
         return Session(parts, conversation, spent)
@@ -600,7 +600,7 @@ def is_alive(pid: int) -> bool:
 async def test_the_model_is_told_once_what_changes_and_a_resumed_session_shows_the_same(home: Home) -> None:
     dates = iter(["2026-01-02", "2026-01-02", *["2026-01-03"] * 20])
     provider = Scripted.of({"calls": [call("glob", pattern="*")]}, {"text": "one"}, {"text": "two"})
-    session = await home.open(provider, situation=lambda: Situation(date=next(dates)))
+    session = await home.open(provider, surroundings=lambda: Surroundings(date=next(dates)))
     await events_of(session, "first")
     await events_of(session, "second")
     told = Note("[The date is now 2026-01-03.]")

@@ -5,12 +5,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.notes import Situation, after_telling, notes_for, told_in
+from agent.context.notes import Surroundings, after_telling, notes_for, told_in
 from agent.messages import Conversation, Note, Text, User
 from tests.agent.histories import texts
 
 situations = st.builds(
-    Situation,
+    Surroundings,
     used=st.floats(0, 130),
     mode=st.sampled_from(["ask", "plan"]),
     date=st.sampled_from(["2026-01-02", "2026-01-03"]),
@@ -22,31 +22,31 @@ situations = st.builds(
 )
 
 
-def tell(now: Situation, told: Situation) -> list[str]:
+def tell(now: Surroundings, told: Surroundings) -> list[str]:
     return [note.text for note in notes_for(now, told)]
 
 
 @given(situations, situations)
-def test_nothing_is_told_twice(now: Situation, told: Situation) -> None:
+def test_nothing_is_told_twice(now: Surroundings, told: Surroundings) -> None:
     assert notes_for(now, after_telling(now, told)) == ()
     assert notes_for(now, told) == notes_for(now, told)
 
 
 def test_the_context_is_told_once_a_step_of_five_percent() -> None:
-    told, shown = Situation(), []
+    told, shown = Surroundings(), []
     for used in (50, 79.9, 80, 83.4, 84.9, 85, 82, 86, 91):
-        now = Situation(used=used)
+        now = Surroundings(used=used)
         shown.append(tell(now, told))
         told = after_telling(now, told)
     assert [bool(texts) for texts in shown] == [False, False, True, False, False, True, False, False, True]
-    assert tell(Situation(used=83.7), Situation()) == [
+    assert tell(Surroundings(used=83.7), Surroundings()) == [
         "[Context: 83% used. You can call compact_context to free space before continuing with large operations.]"
     ]
 
 
 def test_a_change_is_told_in_words() -> None:
-    told = Situation(mode="ask", date="2026-01-02", branch="main", scratchpad="a", deferred=2)
-    now = Situation(mode="plan", date="2026-01-03", branch="fix", deferred=3)
+    told = Surroundings(mode="ask", date="2026-01-02", branch="main", scratchpad="a", deferred=2)
+    now = Surroundings(mode="plan", date="2026-01-03", branch="fix", deferred=3)
     assert tell(now, told) == [
         "[The permission mode is now `plan`: read, think and propose; change nothing.]",
         "[The date is now 2026-01-03.]",
@@ -57,7 +57,7 @@ def test_a_change_is_told_in_words() -> None:
 
 
 def test_a_rewrite_brings_back_what_it_took_away() -> None:
-    now = Situation(used=81, todos="- test it", scratchpad="port 80", deferred=1, epoch=1)
+    now = Surroundings(used=81, todos="- test it", scratchpad="port 80", deferred=1, epoch=1)
     assert tell(now, replace(now, epoch=0)) == [
         "[Open todos:\n- test it]",
         "[Scratchpad:\nport 80]",
@@ -68,7 +68,7 @@ def test_a_rewrite_brings_back_what_it_took_away() -> None:
 
 
 def test_what_was_told_is_found_again() -> None:
-    start = Situation(date="2026-01-02")
+    start = Surroundings(date="2026-01-02")
     assert told_in(Conversation(), start) == start
     messages = (User((Text("a"), Note("[Context: 81% used. …]"))), User((Text("b"), Note("[Context: 86% used. …]"))))
     assert told_in(Conversation(messages), start) == replace(start, used=86.0)

@@ -1,0 +1,186 @@
+"""Requests that fit the window: room is made before one is sent, and again when the provider finds it too large. What
+to cut is decided in `agent.context`."""
+
+import itertools
+
+from agent.compaction import Compacted, Work, compact, compaction_note
+from agent.context.budget import ContextBudget, Section, Window, after_overflow
+from agent.context.compact import Room, size_of
+from agent.context.prompt import Prompt, build_prompt
+from agent.context.select import ToolSpec, select_tools
+from agent.context.wishes import compaction_wish
+from agent.env import Env
+from agent.errors import ContextExhausted, ContextOverflow
+from agent.events import Cause, ContextMeasured, WindowLearned
+from agent.messages import Conversation, Note, User
+from agent.providers.base import Reply, Request
+from agent.stream import stream_reply
+
+RECOVERIES = 3
+"""How often a request that the provider found too large is made smaller and sent again."""
+
+
+async def make_room(
+    conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env
+) -> tuple[Conversation, ContextBudget]:
+    """The conversation in a form that fits into the window, and its budget. Where a full window is to end in a report,
+    only what would not fit at all is compacted. Raises `ContextExhausted`."""
+    budget, problem = budget_of(conversation, tools, env), ""
+    if budget.verdict != "fits" and not ends_in_report(budget, env):
+        compacted = await compact_now(conversation, env, "full")
+        conversation, problem = compacted.conversation, compacted.problem
+        budget = budget_of(conversation, tools, env)
+    env.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective))
+    if budget.verdict == "block" and not ends_in_report(budget, env) and not env.interrupt.requested():
+        raise ContextExhausted(too_big(budget, problem, env))
+    return conversation, budget
+
+
+def ends_in_report(budget: ContextBudget, env: Env) -> bool:
+    """Whether the window is full and the user wants a report then, and there is room to ask for it."""
+    return env.compacting.on_full == "final" and budget.verdict != "fits" and budget.remaining >= 0
+
+
+async def ask(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> tuple[Conversation, Reply]:
+    """The model's reply, and the conversation that it answers. A request that the provider finds too large is made
+    smaller and sent again, three times at most. Raises `ContextExhausted`."""
+    for attempt in itertools.count(1):
+        prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
+        request = env.watch.sending(to_request(prompt, tools, env), env.provider.facts)
+        try:
+            reply = await stream_reply(env.provider, request, env.interrupt, env.emit)
+        except ContextOverflow as error:
+            smaller = await recover(conversation, tools, env, attempt, error.size, error.limit)
+            if smaller is None:
+                raise ContextExhausted(f"{error}. {too_big(budget_of(conversation, tools, env), '', env)}") from error
+        else:
+            env.watch.answered(reply.usage)
+            if reply.stop_reason != "overflow":
+                return conversation, reply
+            smaller = await recover(conversation, tools, env, attempt, reply.usage.total or None, None)
+            if smaller is None and not reply.message.parts:
+                raise ContextExhausted(too_big(budget_of(conversation, tools, env), "", env))
+            if smaller is None:
+                return conversation, reply
+        conversation = smaller
+    raise AssertionError("the count never ends")
+
+
+async def recover(
+    conversation: Conversation,
+    tools: tuple[ToolSpec, ...],
+    env: Env,
+    attempt: int,
+    size: int | None,
+    limit: int | None,
+) -> Conversation | None:
+    """The conversation made smaller after the provider found it too large, and the real window learnt from that. None
+    when this was the last attempt, or nothing can be made smaller."""
+    if attempt > RECOVERIES:
+        return None
+    budget = budget_of(conversation, tools, env)
+    env.lessons.window = after_overflow(budget.window, size or budget.used, limit)
+    env.emit(WindowLearned(env.lessons.window.size, attempt, RECOVERIES))
+    compacted = await compact_now(conversation, env, "overflow", counted=size)
+    return compacted.conversation if compacted.result.strategies else None
+
+
+async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation compacted and a note on what that changed, when the last step's calls asked for it."""
+    wish = compaction_wish(conversation.messages)
+    if wish is None:
+        return conversation
+    compacted = await compact_now(conversation, env, "asked", wish.focus)
+    told = User((Note(compaction_note(compacted.result)),))
+    await env.recorder.said(told)
+    return compacted.conversation.plus(told)
+
+
+async def compact_now(
+    conversation: Conversation, env: Env, cause: Cause = "asked", focus: str | None = None, counted: int | None = None
+) -> Compacted:
+    """Compacts the conversation and keeps the result; what `/compact` does, too. `counted`: what the provider counted
+    in the request that was too large."""
+
+    def request(asked: Conversation) -> Request:
+        prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)
+        return to_request(prompt, select_tools(env.tools), env)
+
+    budget = budget_of(conversation, select_tools(env.tools), env)
+    room = room_of(budget, conversation, counted)
+    work = Work(env.provider, request, room, env.compacting, env.interrupt, env.emit, env.lessons, env.summarisers)
+    compacted = await compact(conversation, work, cause, focus)
+    if compacted.result.strategies:
+        env.meter.rewritten()
+        env.watch.rewritten()
+        await env.recorder.snapshot(compacted.conversation, User(()))
+        env.debug.say("context/emergency" if cause == "overflow" else "context/compact", **told(compacted, cause))
+    return compacted
+
+
+def is_over_trigger(conversation: Conversation, env: Env) -> bool:
+    """Whether the next request would have to wait for a compaction."""
+    return (
+        env.compacting.on_full == "compact" and budget_of(conversation, select_tools(env.tools), env).verdict != "fits"
+    )
+
+
+def budget_of(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> ContextBudget:
+    """The budget of the next request, in the window as far as it is known by now."""
+    prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
+    parts = env.instructions
+    sections: dict[Section, str] = {
+        "instructions": parts.project,
+        "memories": parts.memories,
+        "skills": parts.skills,
+    }
+    return env.meter.measure(prompt, conversation, tools, window_of(env), sections)
+
+
+def window_of(env: Env) -> Window:
+    """The window of the model: what an overflow has taught in this session goes before what is known of it."""
+    return env.lessons.window or env.provider.window
+
+
+def room_of(budget: ContextBudget, conversation: Conversation, counted: int | None) -> Room:
+    """The window for a compaction. Sizes after it can only be estimated, so they are scaled by how much more the
+    provider counted than was estimated."""
+    system = budget.system + budget.instructions + budget.memories + budget.skills
+    estimated = system + budget.tools + size_of(conversation)
+    scale = max(counted or 0, budget.used) / max(estimated, 1)
+    window = budget.window
+    scale = min(max(scale, 1.0), 3.0)
+    return Room(window.effective, system, budget.tools, window.compact_trigger, scale, window.buffer)
+
+
+def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request:
+    """What is sent to the provider."""
+    return Request(
+        prompt.system,
+        prompt.messages,
+        tools,
+        env.provider.window.output,
+        env.recorder.session,
+        env.effort,
+        prompt.stable,
+        env.watch.plan(prompt, tools, env.provider.facts),
+    )
+
+
+def told(compacted: Compacted, cause: Cause) -> dict[str, object]:
+    """The fields of a debug line about a compaction."""
+    result = compacted.result
+    sizes = {"beforeTokens": result.before_tokens, "afterTokens": result.after_tokens}
+    if cause == "overflow":
+        return {"reason": cause, "rung": result.strategies[-1], **sizes}
+    counts = {"beforeMessages": result.before_messages, "afterMessages": result.after_messages}
+    return {"reason": cause, "strategies": result.strategies, **sizes, **counts}
+
+
+def too_big(budget: ContextBudget, problem: str, env: Env) -> str:
+    why = f" ({problem})" if problem else ""
+    return (
+        f"the conversation takes about {budget.used:,} tokens, and `{env.provider.facts.id}` has room for "
+        f"{budget.window.effective:,} even after compaction{why}; start a new session or take a model with a larger "
+        "window"
+    )
