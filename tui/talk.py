@@ -78,6 +78,9 @@ class Talk:
             except AgentError as error:
                 self.fail(error)
                 return
+            if not result.strategies:
+                self.advance(Noticed("nothing was compacted: there is nothing yet that a summary would make smaller"))
+                return
             self.advance(
                 ContextCompacted(
                     result.before_tokens,

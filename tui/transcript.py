@@ -387,7 +387,8 @@ def _compacted(view: View, event: ContextCompacted) -> View:
     receipt = Compaction(
         event.before_tokens, event.after_tokens, event.before_messages, event.after_messages, event.strategies
     )
-    return replace(_settle_texts(view).plus(receipt), used=event.after_tokens, activity="thinking")
+    used = max(view.used - (event.before_tokens - event.after_tokens), 0)  # what the event counts leaves out the tools
+    return replace(_settle_texts(view).plus(receipt), used=used, activity="thinking")
 
 
 def _turn_finished(view: View, end: TurnEnd, text: str) -> View:
