@@ -351,7 +351,7 @@ def compacting_of(config: Config, effective: int) -> Compacting:
         protect=min(config.protect_tokens or usual.protect, effective // 4),
     )
     wishes = Wishes(summary_directives=config.summary_directives, retain_directives=config.retain_directives)
-    return Compacting(caps, wishes, config.on_full)
+    return Compacting(caps, wishes, config.on_full, config.rewrite_policy != "off")
 
 
 NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"

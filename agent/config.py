@@ -170,12 +170,23 @@ OPTIONS: tuple[Option, ...] = (
     Option("agent.summary_directives", (), _texts, "what is asked of a summary besides"),
     Option("agent.retain_prompt", None, _optional_text, "what the retained document is asked for with"),
     Option("agent.retain_directives", (), _texts, "what is asked of the retained document besides"),
-    Option("rewrite.policy", "rent", one_of("rent", "fixed", "off"), "when old outputs are masked or summarised early"),
+    Option("rewrite.policy", "rent", one_of("rent", "fixed", "off"), "`off`: nothing is compacted unless you ask"),
     Option("agent.max_turns", None, _optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, _dollars, "US dollars one run may cost"),
     Option("permissions.allow", (), _rules, "calls that run without a question"),
     Option("permissions.deny", (), _rules, "calls that never run", tightens=_also),
 )
+_NO_EFFECT = (
+    "agent.keep_last_n",
+    "agent.result_offload_threshold",
+    "agent.max_message_bytes",
+    "agent.max_line_length",
+    "agent.tool_output_mode",
+    "agent.tool_deferral_threshold",
+    "agent.retain_last_turns",
+)
+"""Keys that other programs know and that a configuration may hold; whoever sets one is told that nothing follows."""
+
 _BY_KEY = {option.key: option for option in OPTIONS}
 
 PROVIDERS = ("anthropic", "openai", "openai-chat", "ollama", "scripted")
@@ -354,6 +365,9 @@ def load_config(
         values[key] = _parsed(_BY_KEY[key].parse, value, "the command line", key)
         sources[key] = "command line"
 
+    notices += [
+        f"`{key}` is accepted, but this version does nothing with it" for key in _NO_EFFECT if sources[key] != "default"
+    ]
     return Config(
         folders=folders,
         project=project,

@@ -26,13 +26,14 @@ async def make_room(
     """The conversation in a form that fits into the window, and its budget. Where a full window is to end in a report,
     only what would not fit at all is compacted. Raises `ContextExhausted`."""
     budget, problem = budget_of(conversation, tools, env), ""
-    if budget.verdict != "fits" and not ends_in_report(budget, env):
+    if budget.verdict != "fits" and env.compacting.is_automatic and not ends_in_report(budget, env):
         compacted = await compact_now(conversation, env, "full")
         conversation, problem = compacted.conversation, compacted.problem
         budget = budget_of(conversation, tools, env)
     env.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective))
     if budget.verdict == "block" and not ends_in_report(budget, env) and not env.interrupt.requested():
-        raise ContextExhausted(too_big(budget, problem, env))
+        off = "" if env.compacting.is_automatic else "`rewrite.policy` is `off`; `/compact` makes room"
+        raise ContextExhausted(too_big(budget, problem or off, env))
     return conversation, budget
 
 
@@ -120,9 +121,8 @@ async def compact_now(
 
 def is_over_trigger(conversation: Conversation, env: Env) -> bool:
     """Whether the next request would have to wait for a compaction."""
-    return (
-        env.compacting.on_full == "compact" and budget_of(conversation, select_tools(env.tools), env).verdict != "fits"
-    )
+    is_wanted = env.compacting.is_automatic and env.compacting.on_full == "compact"
+    return is_wanted and budget_of(conversation, select_tools(env.tools), env).verdict != "fits"
 
 
 def budget_of(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> ContextBudget:
@@ -178,9 +178,8 @@ def told(compacted: Compacted, cause: Cause) -> dict[str, object]:
 
 
 def too_big(budget: ContextBudget, problem: str, env: Env) -> str:
-    why = f" ({problem})" if problem else ""
+    why = f" ({problem})" if problem else " even after compaction"
     return (
         f"the conversation takes about {budget.used:,} tokens, and `{env.provider.facts.id}` has room for "
-        f"{budget.window.effective:,} even after compaction{why}; start a new session or take a model with a larger "
-        "window"
+        f"{budget.window.effective:,}{why}; start a new session or take a model with a larger window"
     )

@@ -58,6 +58,8 @@ class Compacting:
     wishes: Wishes = Wishes()  # noqa: RUF009  # a frozen value
     on_full: Literal["compact", "final"] = "compact"
     """`final`: a full window ends the turn with a report instead of a compaction."""
+    is_automatic: bool = True
+    """False: only the user and the model compact, and a window that is too full ends the turn."""
 
 
 @dataclass(frozen=True, slots=True)

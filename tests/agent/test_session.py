@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ from tools.catalog import builtin_tools
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/script", "ask", 1.0, 1.0)
 
+SMALL = Compacting(Caps(tail=200, ledger=900))
+
 
 class Home:
     """A folder with a database, from which sessions are opened as after a new start of the program."""
@@ -65,6 +68,7 @@ class Home:
         interactive: bool = True,
         resume: bool = False,
         surroundings: Callable[[], Surroundings] = Surroundings,
+        compacting: Compacting = SMALL,
         **policy: Any,
     ) -> Session:
         if self._store is None:
@@ -78,7 +82,7 @@ class Home:
             workspace=Workspace(self.root, self._folder / "outputs"),
             policy=Policy(str(self.root), mode, **policy),
             recorder=recorder,
-            compacting=Compacting(Caps(tail=200, ledger=900)),
+            compacting=compacting,
             surroundings=surroundings,
             interactive=interactive,
         )
@@ -449,6 +453,16 @@ async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home
     assert events[-1] == TurnFinished("interrupted", "")
     assert session.history == before.plus(User((Text("and now?"),)))
     assert len(provider.requests) == 2
+    await session.close()
+
+
+async def test_with_automatic_compaction_off_a_full_window_ends_the_turn(home: Home) -> None:
+    off = replace(SMALL, is_automatic=False)
+    session = await home.open(Scripted.of({"text": "x" * 14_000}, context_window=8400), compacting=off)
+    await events_of(session, "tell me about x")
+    failed = (await events_of(session, "and now?"))[-1]
+    assert isinstance(failed, TurnFailed)
+    assert (failed.code, "`/compact` makes room" in failed.message) == ("context", True)
     await session.close()
 
 
