@@ -2,10 +2,12 @@
 to cut is decided in `agent.context`."""
 
 import itertools
+from dataclasses import asdict
 
 from agent.compaction import Compacted, Work, compact, compaction_note
 from agent.context.budget import ContextBudget, Section, Window, after_overflow
 from agent.context.compact import Room, size_of
+from agent.context.guard import Target, turn_preflight
 from agent.context.prompt import Prompt, build_prompt
 from agent.context.select import ToolSpec, select_tools
 from agent.context.wishes import compaction_wish
@@ -31,6 +33,7 @@ async def make_room(
         conversation, problem = compacted.conversation, compacted.problem
         budget = budget_of(conversation, tools, env)
     env.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective))
+    say_projection(budget, env)
     if budget.verdict == "block" and not ends_in_report(budget, env) and not env.interrupt.requested():
         off = "" if env.compacting.is_automatic else "`rewrite.policy` is `off`; `/compact` makes room"
         raise ContextExhausted(too_big(budget, problem or off, env))
@@ -164,6 +167,25 @@ def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request
         env.effort,
         prompt.stable,
         env.watch.plan(prompt, tools, env.provider.facts),
+    )
+
+
+def say_projection(budget: ContextBudget, env: Env) -> None:
+    """Writes the projection of the next request and what follows from it to the debug log."""
+    if not env.debug.on:
+        return
+    facts, counters = env.provider.facts, env.meter.counters
+    target = Target(facts.provider, facts.name, budget.window)
+    preflight = turn_preflight(counters, [target])
+    blocked = [asdict(one) for one in preflight.blocked]
+    env.debug.say("context-guard/evaluate", **counters.evaluation())
+    env.debug.say("context-guard/evaluate-target", **target.evaluation())
+    env.debug.say(
+        "context-guard/provider-eval",
+        provider=facts.provider,
+        model=facts.name,
+        status=preflight.verdict,
+        blocked=blocked,
     )
 
 

@@ -559,3 +559,18 @@ def test_who_asks_is_told_what_happens_to_the_context(user: User) -> None:
         "topic": "context/cache-break", "cause": "unknown", "expectedTokens": 2400, "readTokens": 0,
     }  # fmt: skip
     assert json.dumps(said) in (user.home / "logs" / "context.jsonl").read_text()
+
+
+def test_the_projection_of_each_request_is_told_on_request(user: User) -> None:
+    run = user.run("-p", "go", "-m", user.script({"text": "ok"}), env={"CONTEXT_DEBUG": "true"})
+    said = [json.loads(line) for line in run.err.splitlines() if "context-guard/" in line]
+    assert [line["topic"] for line in said] == [
+        "context-guard/evaluate",
+        "context-guard/evaluate-target",
+        "context-guard/provider-eval",
+    ]
+    projection, target, verdict = said
+    parts = ("currentCtxTokens", "pendingCtxTokens", "newCtxTokens", "extraTokens")
+    assert projection["projectedTokens"] == sum(projection[part] for part in parts)
+    assert target["limit"] == target["contextWindow"] - target["bufferTokens"] - target["maxOutputTokens"]
+    assert (verdict["status"], verdict["blocked"]) == ("ok", [])
