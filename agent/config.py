@@ -176,7 +176,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("permissions.allow", (), _rules, "calls that run without a question"),
     Option("permissions.deny", (), _rules, "calls that never run", tightens=_also),
 )
-_NO_EFFECT = (
+NO_EFFECT = (
     "agent.keep_last_n",
     "agent.result_offload_threshold",
     "agent.max_message_bytes",
@@ -366,7 +366,7 @@ def load_config(
         sources[key] = "command line"
 
     notices += [
-        f"`{key}` is accepted, but this version does nothing with it" for key in _NO_EFFECT if sources[key] != "default"
+        f"`{key}` is accepted, but this version does nothing with it" for key in NO_EFFECT if sources[key] != "default"
     ]
     return Config(
         folders=folders,
