@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 from typing import Literal
 
-from agent.config import MODES, PROVIDERS, Config, Mode, stricter_mode
+from agent.config import Config
 from agent.context.budget import Window
 from agent.context.compact import Caps, Compacting
 from agent.context.estimate import Estimator, Ruler
@@ -29,6 +29,7 @@ from agent.errors import StoreFailed, UsageError
 from agent.instructions import git_branch, load_instructions
 from agent.messages import Conversation, Message
 from agent.meter import Meter, decode_estimator
+from agent.options import MODES, PROVIDERS, Mode, stricter_mode
 from agent.overview import Overview, budget_by_component, epochs_of, window_numbers
 from agent.permissions import Policy, Rule, parse_rule
 from agent.providers.base import Endpoint, ModelFacts, Provider

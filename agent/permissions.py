@@ -15,8 +15,8 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from agent.config import Mode
 from agent.errors import ConfigError
+from agent.options import Mode
 from tools.base import Effect
 from tools.beyond import reaches_beyond
 from tools.commandline import Word, hides_a_command, readings, simple_commands

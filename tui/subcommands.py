@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from agent.config import OPTIONS, Config, field_of
+from agent.config import Config, field_of
 from agent.headless import print_json
 from agent.messages import Assistant, Message, User
+from agent.options import OPTIONS
 from agent.overview import Overview
 from agent.providers.registry import facts_for
 from agent.providers.setup import find_window, overrides

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from agent.aliases import Setting, snake_case, translate
-from agent.config import NO_EFFECT, Config, field_of, load_config
+from agent.config import Config, field_of, load_config
 from agent.errors import ConfigError
+from agent.options import NO_EFFECT
 
 
 def configured(folder: Path, text: str, *settings: str) -> Config:

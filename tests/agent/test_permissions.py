@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.config import MODES, Mode
 from agent.errors import ConfigError
+from agent.options import MODES, Mode
 from agent.permissions import Asked, Policy, Rule, decide, parse_rule
 from tools.commandline import simple_commands
 

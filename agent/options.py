@@ -1,0 +1,223 @@
+"""The keys that may be set, what each may hold and what it is for. It knows no file, no environment and no provider."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
+MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
+_STRICTNESS = {"plan": 0, "ask": 1, "accept-edits": 2, "auto": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One key that may be set."""
+
+    key: str
+    default: object
+    parse: Callable[[object], object]
+    """The value as the program uses it. Raises `ValueError` with what is allowed."""
+    help: str
+    environment: str | None = None
+    tightens: Callable[[object, object], object] | None = None
+    """(value so far, the project's value) -> the value that holds. None: a project may not set it at all."""
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise ValueError("a text in quotes")
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _count(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    raise ValueError("a whole number above 0")
+
+
+def _optional_count(value: object) -> int | None:
+    return None if value is None else _count(value)
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+        return float(value)
+    raise ValueError("a number of seconds above 0")
+
+
+def _dollars(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
+        return float(value)
+    raise ValueError("a number of US dollars above 0")
+
+
+def _share(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1:
+        return float(value)
+    raise ValueError("a number above 0 and at most 1")
+
+
+def _optional_share(value: object) -> float | None:
+    return None if value is None else _share(value)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, list | tuple) and all(isinstance(text, str) and text for text in value):
+        return tuple(value)
+    raise ValueError("a list of texts in quotes")
+
+
+def tokenizer_name(value: object) -> str:
+    """The name of a way to count. Whether its vocabulary is there is found out when it is used."""
+    if isinstance(value, str) and re.fullmatch(_TOKENIZERS, value):
+        return value
+    raise ValueError(
+        'one of "tiktoken:NAME" (an encoding or a model of OpenAI), "anthropic", "claude:NAME", "gemini", '
+        '"google:gemini", "google-gemini", "approximate", "approximate:2.5" (characters a token) or "bytes"'
+    )
+
+
+def rules(value: object) -> tuple[str, ...]:
+    """The permission rules of a list. Raises `ValueError`."""
+    if isinstance(value, list | tuple) and all(isinstance(rule, str) and rule for rule in value):
+        return tuple(value)
+    raise ValueError('a list of rules such as ["bash(git status)", "write(src/)"]')
+
+
+def one_of(*allowed: str) -> Callable[[object], object]:
+    def parse(value: object) -> object:
+        if value in allowed:
+            return value
+        raise ValueError("one of " + ", ".join(f'"{name}"' for name in allowed))
+
+    return parse
+
+
+def stricter_mode(one: Mode, other: Mode) -> Mode:
+    return min(one, other, key=lambda mode: _STRICTNESS[mode])
+
+
+def _stricter(current: object, project: object) -> object:
+    return min(current, project, key=lambda mode: _STRICTNESS[str(mode)])
+
+
+def _also(current: object, project: object) -> object:
+    return tuple(dict.fromkeys((*rules(current), *rules(project))))
+
+
+_TOKENIZERS = (
+    r"tiktoken:.+|anthropic(:.*)?|claude:.*|gemini(:.*)?|google:gemini.*|google-gemini.*|"
+    r"approximate(:[1-9](\.\d+)?)?|bytes"
+)
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+OPTIONS: tuple[Option, ...] = (
+    Option("agent.model", None, _optional_text, "the model, as PROVIDER/NAME", "EBB_MODEL"),
+    Option(
+        "agent.permission_mode", "ask", one_of(*MODES), "what runs without a question", "EBB_PERMISSION_MODE", _stricter
+    ),
+    Option("agent.sandbox", "auto", one_of("require", "auto", "off"), "whether shell needs a sandbox", "EBB_SANDBOX"),
+    Option("agent.reasoning_effort", None, lambda v: None if v is None else one_of(*EFFORTS)(v), "how hard to think"),
+    Option("agent.context_window", None, _optional_count, "tokens of the model's window, over what is known of it"),
+    Option("agent.max_output_tokens", None, _optional_count, "tokens that a reply may take"),
+    Option("agent.context_window_buffer_tokens", None, _optional_count, "tokens kept free for errors of the estimate"),
+    Option("agent.tokenizer", None, lambda v: None if v is None else tokenizer_name(v), "how texts are counted"),
+    Option("agent.compact_trigger", 0.95, _share, "share of the usable window at which older messages are summarised"),
+    Option("agent.threshold_ratio", None, _optional_share, "the same as a share of the whole window"),
+    Option("agent.hard_block", 0.98, _share, "share of the usable window above which no request is sent"),
+    Option("agent.context_note_at", 0.80, _share, "share of the usable window from which the model is told of it"),
+    Option(
+        "agent.on_full", "compact", one_of("compact", "final"), "when the window is full: make room, or one last turn"
+    ),
+    Option("agent.protect_tokens", None, _optional_count, "tokens of the newest outputs that are not masked early"),
+    Option("agent.keep_last_n", None, _optional_count, "newest messages that are not masked early"),
+    Option(
+        "agent.result_offload_threshold", 4096, _count, "bytes from which an output is kept apart and shown in part"
+    ),
+    Option("agent.max_message_bytes", 51_200, _count, "bytes of a file that one read shows"),
+    Option("agent.max_line_length", 2000, _count, "characters of a line that a read shows"),
+    Option(
+        "agent.tool_output_mode",
+        "auto",
+        one_of("auto", "full-chunked", "read-grep", "truncate"),
+        "what is done with large outputs",
+    ),
+    Option("agent.tool_deferral_threshold", 0.10, _share, "share of the usable window that tool definitions may take"),
+    Option("agent.tail_tokens", 8000, _count, "tokens of the newest steps that a compaction leaves as they are"),
+    Option("agent.retain_last_turns", 1, _count, "newest turns that a compaction leaves as they are, if they fit"),
+    Option("agent.retain_tokens", 1200, _count, "tokens of what is retained for the whole session"),
+    Option("agent.summary_tokens", 1800, _count, "tokens of a summary"),
+    Option("agent.summary_model", None, _optional_text, "the model that summarises, as PROVIDER/NAME"),
+    Option("agent.summary_prompt", None, _optional_text, "what a summary is asked for with"),
+    Option("agent.summary_directives", (), _texts, "what is asked of a summary besides"),
+    Option("agent.retain_prompt", None, _optional_text, "what the retained document is asked for with"),
+    Option("agent.retain_directives", (), _texts, "what is asked of the retained document besides"),
+    Option("rewrite.policy", "rent", one_of("rent", "fixed", "off"), "`off`: nothing is compacted unless you ask"),
+    Option("agent.max_turns", None, _optional_count, "requests that one turn may make"),
+    Option("agent.max_cost", None, _dollars, "US dollars one run may cost"),
+    Option("permissions.allow", (), rules, "calls that run without a question"),
+    Option("permissions.deny", (), rules, "calls that never run", tightens=_also),
+)
+NO_EFFECT = (
+    "agent.keep_last_n",
+    "agent.result_offload_threshold",
+    "agent.max_message_bytes",
+    "agent.max_line_length",
+    "agent.tool_output_mode",
+    "agent.tool_deferral_threshold",
+    "agent.retain_last_turns",
+)
+"""Keys that other programs know and that a configuration may hold; whoever sets one is told that nothing follows."""
+
+BY_KEY = {option.key: option for option in OPTIONS}
+
+PROVIDERS = ("anthropic", "openai", "openai-chat", "ollama", "scripted")
+PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
+    "base_url": _text,
+    "api_key_env": _text,
+    "wire": one_of("auto", "sdk", "http"),
+    "timeout": _seconds,
+    "context_window": _count,
+    "max_output_tokens": _count,
+    "context_window_buffer_tokens": _count,
+    "tokenizer": tokenizer_name,
+}
+_PRICES = ("input", "output", "cache_read", "cache_write")
+
+
+def _prices(value: object) -> Mapping[str, float]:
+    if (
+        isinstance(value, dict)
+        and set(value) <= set(_PRICES)
+        and all(
+            isinstance(price, int | float) and not isinstance(price, bool) and price >= 0 for price in value.values()
+        )
+    ):
+        return {name: float(price) for name, price in value.items()}
+    raise ValueError("a table of US dollars per million tokens: input, output, cache_read, cache_write")
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ValueError("true or false")
+
+
+MODEL_KEYS: dict[str, Callable[[object], object]] = {
+    "context_window": _count,
+    "max_output_tokens": _count,
+    "max_input_tokens": _count,
+    "context_window_buffer_tokens": _count,
+    "tokenizer": tokenizer_name,
+    "prices": _prices,
+    "images": _flag,
+    "thinking": one_of("none", "adaptive", "budget", "effort"),
+}
