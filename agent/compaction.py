@@ -9,25 +9,24 @@ from agent.context.budget import Window
 from agent.context.compact import (
     FAILURES,
     LADDERS,
-    Compacting,
     CompactionPlan,
     Floor,
     Room,
     Rung,
     can_pay,
-    chunks,
     climb,
     compacted,
     goal_of,
     is_worth_it,
     plan_compaction,
-    receipt,
     size_of,
     solve_floor,
-    transcript,
 )
 from agent.context.estimate import estimate_text
+from agent.context.receipt import receipt
+from agent.context.settings import Compacting
 from agent.context.summary import Draft, Reading, Refused, instruction, read_reply, without_open_calls
+from agent.context.transcript import chunks, transcript
 from agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError
 from agent.events import (
     Cause,

@@ -16,12 +16,12 @@ from typing import Literal
 
 from agent.config import Config
 from agent.context.budget import Window
-from agent.context.compact import Caps, Compacting
 from agent.context.estimate import Estimator, Ruler
 from agent.context.images import ImageRule
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
+from agent.context.settings import Caps, Compacting
 from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
 from agent.env import Limits

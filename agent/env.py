@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.compaction import Lessons, Summarisers
-from agent.context.compact import Compacting
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
+from agent.context.settings import Compacting
 from agent.debug import Debug
 from agent.events import Event
 from agent.execute import Hands

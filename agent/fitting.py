@@ -4,18 +4,17 @@ to cut is decided in `agent.context`."""
 import itertools
 from dataclasses import asdict
 
-from agent.compaction import Compacted, Work, compact, compaction_note
-from agent.context.budget import ContextBudget, Section, Window, after_overflow
-from agent.context.compact import Room, size_of
+from agent.context.budget import ContextBudget, after_overflow
 from agent.context.guard import Target, turn_preflight
-from agent.context.prompt import Prompt, build_prompt
-from agent.context.select import ToolSpec, select_tools
-from agent.context.wishes import compaction_wish
+from agent.context.prompt import build_prompt
+from agent.context.select import ToolSpec
 from agent.env import Env
 from agent.errors import ContextExhausted, ContextOverflow
-from agent.events import Cause, ContextMeasured, WindowLearned
-from agent.messages import Conversation, Note, User
-from agent.providers.base import Reply, Request
+from agent.events import ContextMeasured, WindowLearned
+from agent.measuring import budget_of, to_request
+from agent.messages import Conversation
+from agent.providers.base import Reply
+from agent.rewriting import compact_now
 from agent.stream import stream_reply
 
 RECOVERIES = 3
@@ -89,87 +88,6 @@ async def recover(
     return compacted.conversation if compacted.result.strategies else None
 
 
-async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation:
-    """The conversation compacted and a note on what that changed, when the last step's calls asked for it."""
-    wish = compaction_wish(conversation.messages)
-    if wish is None:
-        return conversation
-    compacted = await compact_now(conversation, env, "asked", wish.focus)
-    told = User((Note(compaction_note(compacted.result)),))
-    await env.recorder.said(told)
-    return compacted.conversation.plus(told)
-
-
-async def compact_now(
-    conversation: Conversation, env: Env, cause: Cause = "asked", focus: str | None = None, counted: int | None = None
-) -> Compacted:
-    """Compacts the conversation and keeps the result; what `/compact` does, too. `counted`: what the provider counted
-    in the request that was too large."""
-
-    def request(asked: Conversation) -> Request:
-        prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)
-        return to_request(prompt, select_tools(env.tools), env)
-
-    budget = budget_of(conversation, select_tools(env.tools), env)
-    room = room_of(budget, conversation, counted)
-    work = Work(env.provider, request, room, env.compacting, env.interrupt, env.emit, env.lessons, env.summarisers)
-    compacted = await compact(conversation, work, cause, focus)
-    if compacted.result.strategies:
-        env.meter.rewritten()
-        env.watch.rewritten()
-        await env.recorder.snapshot(compacted.conversation, User(()))
-        env.debug.say("context/emergency" if cause == "overflow" else "context/compact", **told(compacted, cause))
-    return compacted
-
-
-def is_over_trigger(conversation: Conversation, env: Env) -> bool:
-    """Whether the next request would have to wait for a compaction."""
-    is_wanted = env.compacting.is_automatic and env.compacting.on_full == "compact"
-    return is_wanted and budget_of(conversation, select_tools(env.tools), env).verdict != "fits"
-
-
-def budget_of(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> ContextBudget:
-    """The budget of the next request, in the window as far as it is known by now."""
-    prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
-    parts = env.instructions
-    sections: dict[Section, str] = {
-        "instructions": parts.project,
-        "memories": parts.memories,
-        "skills": parts.skills,
-    }
-    return env.meter.measure(prompt, conversation, tools, window_of(env), sections)
-
-
-def window_of(env: Env) -> Window:
-    """The window of the model: what an overflow has taught in this session goes before what is known of it."""
-    return env.lessons.window or env.provider.window
-
-
-def room_of(budget: ContextBudget, conversation: Conversation, counted: int | None) -> Room:
-    """The window for a compaction. Sizes after it can only be estimated, so they are scaled by how much more the
-    provider counted than was estimated."""
-    system = budget.system + budget.instructions + budget.memories + budget.skills
-    estimated = system + budget.tools + size_of(conversation)
-    scale = max(counted or 0, budget.used) / max(estimated, 1)
-    window = budget.window
-    scale = min(max(scale, 1.0), 3.0)
-    return Room(window.effective, system, budget.tools, window.compact_trigger, scale, window.buffer)
-
-
-def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request:
-    """What is sent to the provider."""
-    return Request(
-        prompt.system,
-        prompt.messages,
-        tools,
-        env.provider.window.output,
-        env.recorder.session,
-        env.effort,
-        prompt.stable,
-        env.watch.plan(prompt, tools, env.provider.facts),
-    )
-
-
 def say_projection(budget: ContextBudget, env: Env) -> None:
     """Writes the projection of the next request and what follows from it to the debug log."""
     if not env.debug.on:
@@ -187,16 +105,6 @@ def say_projection(budget: ContextBudget, env: Env) -> None:
         status=preflight.verdict,
         blocked=blocked,
     )
-
-
-def told(compacted: Compacted, cause: Cause) -> dict[str, object]:
-    """The fields of a debug line about a compaction."""
-    result = compacted.result
-    sizes = {"beforeTokens": result.before_tokens, "afterTokens": result.after_tokens}
-    if cause == "overflow":
-        return {"reason": cause, "rung": result.strategies[-1], **sizes}
-    counts = {"beforeMessages": result.before_messages, "afterMessages": result.after_messages}
-    return {"reason": cause, "strategies": result.strategies, **sizes, **counts}
 
 
 def too_big(budget: ContextBudget, problem: str, env: Env) -> str:

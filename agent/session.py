@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.compaction import CompactResult, Summarisers
-from agent.context.compact import Compacting
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
+from agent.context.settings import Compacting
 from agent.debug import Debug
 from agent.env import Env, Limits
 from agent.errors import AgentError, StoreFailed
@@ -31,13 +31,14 @@ from agent.events import (
     TurnStarted,
 )
 from agent.execute import Gate, Hands
-from agent.fitting import compact_now, is_over_trigger
 from agent.interrupt import Interrupt
+from agent.measuring import is_over_trigger
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.meter import Meter
 from agent.permissions import Policy
 from agent.providers.base import Provider
 from agent.recorder import Recorder, Spent
+from agent.rewriting import compact_now
 from agent.situation import news_for_user, note_for_model, situation_of
 from agent.tail import Tail
 from agent.turn import run_turn

@@ -11,10 +11,12 @@ from agent.context.select import select_tools
 from agent.env import Env
 from agent.events import FinalTurn, StepStarted, TurnEnd
 from agent.execute import run_calls
-from agent.fitting import ask, budget_of, compact_if_asked, ends_in_report, make_room
+from agent.fitting import ask, ends_in_report, make_room
 from agent.interrupt import Interrupt
+from agent.measuring import budget_of
 from agent.messages import Assistant, Conversation, Note, ToolOutput, User
 from agent.providers.base import Reply
+from agent.rewriting import compact_if_asked
 
 StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit"] | None
 """How the turn ended with this step, or None when the model waits for the outputs of its calls."""

@@ -4,16 +4,16 @@ From the cheapest to the last resort: outputs as one line each, a summary by a m
 older half of the turns dropped, nothing but the user's last message.
 """
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from agent.context.estimate import estimate_message, estimate_messages, estimate_text
+from agent.context.estimate import estimate_message, estimate_messages
 from agent.context.ledger import Ledger, keep_ledger, missing_facts, render_ledger
-from agent.context.mask import as_shown, mask_outputs, numbered_outputs, one_line, output_size, what_happened
-from agent.context.summary import Draft, Wishes, shown_summary, within
-from agent.events import Cause, ReceiptItem
+from agent.context.mask import as_shown, mask_outputs
+from agent.context.settings import Caps
+from agent.context.summary import Draft, shown_summary, within
+from agent.events import Cause
 from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, User
 
 Rung: TypeAlias = Literal["mask", "summary", "chunks", "ledger", "mask_all", "drop", "last"]
@@ -36,30 +36,6 @@ FLOOR = 0.6
 LEAST_CAP = 900
 FAILURES = 3
 """Summaries in a row that failed, after which no more are asked for until something changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Caps:
-    """Tokens that the parts of a compacted view may take."""
-
-    tail: int = 8000
-    ledger: int = 3600
-    retain: int = 1200
-    summary: int = 1800
-    protect: int = 24_000
-    """Newest outputs that masking leaves whole while there is another way."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compacting:
-    """How a session compacts, as the user set it."""
-
-    caps: Caps = Caps()  # a frozen value
-    wishes: Wishes = Wishes()  # noqa: RUF009  # a frozen value
-    on_full: Literal["compact", "final"] = "compact"
-    """`final`: a full window ends the turn with a report instead of a compaction."""
-    is_automatic: bool = True
-    """False: only the user and the model compact, and a window that is too full ends the turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,104 +301,3 @@ def climb(rung: Rung, conversation: Conversation, caps: Caps, floor: Floor) -> C
 def goal_of(rung: Rung, room: Room) -> float:
     """The share of the window below which no further strategy is needed after this one."""
     return min(AFTER_MASK, room.trigger) if rung == "mask" else room.trigger
-
-
-def receipt(before: Conversation, after: Conversation, strategies: Sequence[str]) -> tuple[ReceiptItem, ...]:
-    """What became of each part of the view: a turn that left it is one item, a step that stays another."""
-    cut = len(before.messages) - len(after.messages)
-    by_model = bool({"summary", "chunks"} & set(strategies))
-    gone = list(_gone(before.messages[:cut], by_model))
-    return (*gone, *_masked(before, after), *_kept(after))
-
-
-def _gone(messages: Sequence[Message], by_model: bool) -> Iterator[ReceiptItem]:
-    starts = [start for start in turn_starts(messages) if start] if messages else []
-    bounds = [0, *starts, len(messages)] if messages else []
-    for start, end in itertools.pairwise(bounds):
-        tokens = estimate_messages(messages[start:end])
-        item = f"{_name(messages[start])} ({end - start} messages)"
-        if by_model:
-            yield ReceiptItem(
-                item, "summarised", tokens, "older than the newest steps; a model's summary stands for it"
-            )
-        else:
-            yield ReceiptItem(item, "dropped", tokens, "older than the newest steps; its facts are in the ledger")
-
-
-def _masked(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
-    new = after.masked - before.masked
-    for found in numbered_outputs(after):
-        if found.output.call_id in new:
-            item = f"{what_happened(found.call, found.output)} [{found.ref}]"
-            yield ReceiptItem(item, "masked", output_size(found.output), "an older output; its line names where it is")
-
-
-def _kept(after: Conversation) -> Iterator[ReceiptItem]:
-    if after.summary.request.parts:
-        tokens = estimate_message(after.summary.request)
-        yield ReceiptItem(_name(after.summary.request), "kept", tokens, "what you asked for, unchanged")
-    for message in as_shown(after):
-        if not isinstance(message, User) or not message.outputs:
-            yield ReceiptItem(_name(message), "kept", estimate_message(message), "among the newest steps")
-
-
-def _name(message: Message) -> str:
-    text = one_line(message.text, 60)
-    if isinstance(message, User):
-        return f"you: {text}" if text else "outputs"
-    calls = ", ".join(call.name for call in message.calls)
-    return f"step: {calls}" if calls else f"answer: {text}"
-
-
-def transcript(plan: CompactionPlan, output_tokens: int = 400) -> tuple[str, ...]:
-    """What is to be summarised as text for a model that has not seen it, one piece a message, outputs clipped."""
-    pieces = [f"[earlier summary]\n{plan.earlier.text}"] if plan.earlier.text else []
-    for message in plan.covered:
-        pieces.extend(_told(message, output_tokens))
-    return tuple(pieces)
-
-
-def _told(message: Message, output_tokens: int) -> Iterator[str]:
-    if isinstance(message, Assistant):
-        calls = [
-            f"[called {call.name}] {one_line(call.source or str(dict(call.arguments)), 600)}" for call in message.calls
-        ]
-        said = [f"[the model said]\n{message.text}"] if message.text else []
-        if said or calls:
-            yield "\n".join(said + calls)
-        return
-    if message.text:
-        yield f"[the user said]\n{message.text}"
-    for output in message.outputs:
-        yield f"[output, {output.status}]\n{_clipped(output.text, output_tokens)}"
-
-
-def _clipped(text: str, tokens: int) -> str:
-    """Both ends of a text."""
-    if estimate_text(text) <= tokens:
-        return text
-    half = max(tokens, 2)
-    return f"{text[:half]}\n[…]\n{text[-half:]}"
-
-
-def chunks(pieces: Sequence[str], tokens: int) -> tuple[str, ...]:
-    """The pieces joined into texts of at most so many tokens each; a piece that is larger is split."""
-    made: list[str] = []
-    current, size = "", 0
-    for piece in pieces:
-        for part in _split(piece, tokens):
-            cost = estimate_text(part) + 2
-            if current and size + cost > tokens:
-                made.append(current)
-                current, size = "", 0
-            current, size = f"{current}\n\n{part}" if current else part, size + cost
-    return (*made, current) if current else tuple(made)
-
-
-def _split(piece: str, tokens: int) -> Iterator[str]:
-    if estimate_text(piece) + 2 <= tokens:
-        yield piece
-        return
-    width = max(tokens * 2 // 3 - 2, 1)  # no character is estimated at more than one token and a half
-    for start in range(0, len(piece), width):
-        yield piece[start : start + width]

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.compaction import Work, compact
-from agent.context.compact import Caps, Compacting, Room, outputs_of, size_of
+from agent.context.compact import Room, outputs_of, size_of
 from agent.context.final import FINAL
 from agent.context.prompt import Instructions, build_prompt
+from agent.context.settings import Caps, Compacting
 from agent.errors import AuthFailed
 from agent.events import (
     Cause,

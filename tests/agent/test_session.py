@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent.context.compact import Caps, Compacting
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
+from agent.context.settings import Caps, Compacting
 from agent.errors import AgentError
 from agent.events import (
     CacheBroken,

@@ -7,12 +7,10 @@ from hypothesis import strategies as st
 
 from agent.context.compact import (
     LADDERS,
-    Caps,
     Floor,
     Room,
     Rung,
     can_pay,
-    chunks,
     climb,
     compacted,
     drop_half,
@@ -20,16 +18,17 @@ from agent.context.compact import (
     last_message,
     outputs_of,
     plan_compaction,
-    receipt,
     size_of,
     solve_floor,
-    transcript,
     turn_starts,
 )
 from agent.context.estimate import estimate_message, estimate_text
 from agent.context.mask import as_shown, mask_outputs
 from agent.context.prompt import Instructions, build_prompt
+from agent.context.receipt import receipt
+from agent.context.settings import Caps
 from agent.context.summary import Draft
+from agent.context.transcript import chunks, transcript
 from agent.events import ReceiptItem
 from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, ToolCall, ToolOutput, Usage, User
 from tests.agent.context.test_context import is_valid

@@ -1,0 +1,57 @@
+"""What became of each part of a view that was rewritten, for people to read. Pure."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from agent.context.compact import turn_starts
+from agent.context.estimate import estimate_message, estimate_messages
+from agent.context.mask import as_shown, numbered_outputs, one_line, output_size, what_happened
+from agent.events import ReceiptItem
+from agent.messages import Conversation, Message, User
+
+
+def receipt(before: Conversation, after: Conversation, strategies: Sequence[str]) -> tuple[ReceiptItem, ...]:
+    """What became of each part of the view: a turn that left it is one item, a step that stays another."""
+    cut = len(before.messages) - len(after.messages)
+    by_model = bool({"summary", "chunks"} & set(strategies))
+    gone = list(_gone(before.messages[:cut], by_model))
+    return (*gone, *_masked(before, after), *_kept(after))
+
+
+def _gone(messages: Sequence[Message], by_model: bool) -> Iterator[ReceiptItem]:
+    starts = [start for start in turn_starts(messages) if start] if messages else []
+    bounds = [0, *starts, len(messages)] if messages else []
+    for start, end in itertools.pairwise(bounds):
+        tokens = estimate_messages(messages[start:end])
+        item = f"{_name(messages[start])} ({end - start} messages)"
+        if by_model:
+            yield ReceiptItem(
+                item, "summarised", tokens, "older than the newest steps; a model's summary stands for it"
+            )
+        else:
+            yield ReceiptItem(item, "dropped", tokens, "older than the newest steps; its facts are in the ledger")
+
+
+def _masked(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
+    new = after.masked - before.masked
+    for found in numbered_outputs(after):
+        if found.output.call_id in new:
+            item = f"{what_happened(found.call, found.output)} [{found.ref}]"
+            yield ReceiptItem(item, "masked", output_size(found.output), "an older output; its line names where it is")
+
+
+def _kept(after: Conversation) -> Iterator[ReceiptItem]:
+    if after.summary.request.parts:
+        tokens = estimate_message(after.summary.request)
+        yield ReceiptItem(_name(after.summary.request), "kept", tokens, "what you asked for, unchanged")
+    for message in as_shown(after):
+        if not isinstance(message, User) or not message.outputs:
+            yield ReceiptItem(_name(message), "kept", estimate_message(message), "among the newest steps")
+
+
+def _name(message: Message) -> str:
+    text = one_line(message.text, 60)
+    if isinstance(message, User):
+        return f"you: {text}" if text else "outputs"
+    calls = ", ".join(call.name for call in message.calls)
+    return f"step: {calls}" if calls else f"answer: {text}"

@@ -1,0 +1,30 @@
+"""How a session compacts, as the user set it. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.context.summary import Wishes
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """Tokens that the parts of a compacted view may take."""
+
+    tail: int = 8000
+    ledger: int = 3600
+    retain: int = 1200
+    summary: int = 1800
+    protect: int = 24_000
+    """Newest outputs that masking leaves whole while there is another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compacting:
+    """How a session compacts, as the user set it."""
+
+    caps: Caps = Caps()  # a frozen value
+    wishes: Wishes = Wishes()  # noqa: RUF009  # a frozen value
+    on_full: Literal["compact", "final"] = "compact"
+    """`final`: a full window ends the turn with a report instead of a compaction."""
+    is_automatic: bool = True
+    """False: only the user and the model compact, and a window that is too full ends the turn."""

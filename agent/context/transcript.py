@@ -1,0 +1,62 @@
+"""A conversation as text, in pieces, for a model that has not seen it. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from agent.context.compact import CompactionPlan
+from agent.context.estimate import estimate_text
+from agent.context.mask import one_line
+from agent.messages import Assistant, Message
+
+
+def transcript(plan: CompactionPlan, output_tokens: int = 400) -> tuple[str, ...]:
+    """What is to be summarised as text for a model that has not seen it, one piece a message, outputs clipped."""
+    pieces = [f"[earlier summary]\n{plan.earlier.text}"] if plan.earlier.text else []
+    for message in plan.covered:
+        pieces.extend(_told(message, output_tokens))
+    return tuple(pieces)
+
+
+def _told(message: Message, output_tokens: int) -> Iterator[str]:
+    if isinstance(message, Assistant):
+        calls = [
+            f"[called {call.name}] {one_line(call.source or str(dict(call.arguments)), 600)}" for call in message.calls
+        ]
+        said = [f"[the model said]\n{message.text}"] if message.text else []
+        if said or calls:
+            yield "\n".join(said + calls)
+        return
+    if message.text:
+        yield f"[the user said]\n{message.text}"
+    for output in message.outputs:
+        yield f"[output, {output.status}]\n{_clipped(output.text, output_tokens)}"
+
+
+def _clipped(text: str, tokens: int) -> str:
+    """Both ends of a text."""
+    if estimate_text(text) <= tokens:
+        return text
+    half = max(tokens, 2)
+    return f"{text[:half]}\n[…]\n{text[-half:]}"
+
+
+def chunks(pieces: Sequence[str], tokens: int) -> tuple[str, ...]:
+    """The pieces joined into texts of at most so many tokens each; a piece that is larger is split."""
+    made: list[str] = []
+    current, size = "", 0
+    for piece in pieces:
+        for part in _split(piece, tokens):
+            cost = estimate_text(part) + 2
+            if current and size + cost > tokens:
+                made.append(current)
+                current, size = "", 0
+            current, size = f"{current}\n\n{part}" if current else part, size + cost
+    return (*made, current) if current else tuple(made)
+
+
+def _split(piece: str, tokens: int) -> Iterator[str]:
+    if estimate_text(piece) + 2 <= tokens:
+        yield piece
+        return
+    width = max(tokens * 2 // 3 - 2, 1)  # no character is estimated at more than one token and a half
+    for start in range(0, len(piece), width):
+        yield piece[start : start + width]

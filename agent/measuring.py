@@ -1,0 +1,57 @@
+"""The next request and its size, as the session's parts see them. It sends nothing and changes nothing."""
+
+from agent.context.budget import ContextBudget, Section, Window
+from agent.context.compact import Room, size_of
+from agent.context.prompt import Prompt, build_prompt
+from agent.context.select import ToolSpec, select_tools
+from agent.env import Env
+from agent.messages import Conversation
+from agent.providers.base import Request
+
+
+def budget_of(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> ContextBudget:
+    """The budget of the next request, in the window as far as it is known by now."""
+    prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
+    parts = env.instructions
+    sections: dict[Section, str] = {
+        "instructions": parts.project,
+        "memories": parts.memories,
+        "skills": parts.skills,
+    }
+    return env.meter.measure(prompt, conversation, tools, window_of(env), sections)
+
+
+def window_of(env: Env) -> Window:
+    """The window of the model: what an overflow has taught in this session goes before what is known of it."""
+    return env.lessons.window or env.provider.window
+
+
+def room_of(budget: ContextBudget, conversation: Conversation, counted: int | None) -> Room:
+    """The window for a compaction. Sizes after it can only be estimated, so they are scaled by how much more the
+    provider counted than was estimated."""
+    system = budget.system + budget.instructions + budget.memories + budget.skills
+    estimated = system + budget.tools + size_of(conversation)
+    scale = max(counted or 0, budget.used) / max(estimated, 1)
+    window = budget.window
+    scale = min(max(scale, 1.0), 3.0)
+    return Room(window.effective, system, budget.tools, window.compact_trigger, scale, window.buffer)
+
+
+def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request:
+    """What is sent to the provider."""
+    return Request(
+        prompt.system,
+        prompt.messages,
+        tools,
+        env.provider.window.output,
+        env.recorder.session,
+        env.effort,
+        prompt.stable,
+        env.watch.plan(prompt, tools, env.provider.facts),
+    )
+
+
+def is_over_trigger(conversation: Conversation, env: Env) -> bool:
+    """Whether the next request would have to wait for a compaction."""
+    is_wanted = env.compacting.is_automatic and env.compacting.on_full == "compact"
+    return is_wanted and budget_of(conversation, select_tools(env.tools), env).verdict != "fits"

@@ -1,0 +1,55 @@
+"""Rewrites of what the model is shown, with all that has to be told of one. What to rewrite is decided in
+`agent.context`."""
+
+from agent.compaction import Compacted, Work, compact, compaction_note
+from agent.context.prompt import build_prompt
+from agent.context.select import select_tools
+from agent.context.wishes import compaction_wish
+from agent.env import Env
+from agent.events import Cause
+from agent.measuring import budget_of, room_of, to_request
+from agent.messages import Conversation, Note, User
+from agent.providers.base import Request
+
+
+async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation compacted and a note on what that changed, when the last step's calls asked for it."""
+    wish = compaction_wish(conversation.messages)
+    if wish is None:
+        return conversation
+    compacted = await compact_now(conversation, env, "asked", wish.focus)
+    told = User((Note(compaction_note(compacted.result)),))
+    await env.recorder.said(told)
+    return compacted.conversation.plus(told)
+
+
+async def compact_now(
+    conversation: Conversation, env: Env, cause: Cause = "asked", focus: str | None = None, counted: int | None = None
+) -> Compacted:
+    """Compacts the conversation and keeps the result; what `/compact` does, too. `counted`: what the provider counted
+    in the request that was too large."""
+
+    def request(asked: Conversation) -> Request:
+        prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)
+        return to_request(prompt, select_tools(env.tools), env)
+
+    budget = budget_of(conversation, select_tools(env.tools), env)
+    room = room_of(budget, conversation, counted)
+    work = Work(env.provider, request, room, env.compacting, env.interrupt, env.emit, env.lessons, env.summarisers)
+    compacted = await compact(conversation, work, cause, focus)
+    if compacted.result.strategies:
+        env.meter.rewritten()
+        env.watch.rewritten()
+        await env.recorder.snapshot(compacted.conversation, User(()))
+        env.debug.say("context/emergency" if cause == "overflow" else "context/compact", **told(compacted, cause))
+    return compacted
+
+
+def told(compacted: Compacted, cause: Cause) -> dict[str, object]:
+    """The fields of a debug line about a compaction."""
+    result = compacted.result
+    sizes = {"beforeTokens": result.before_tokens, "afterTokens": result.after_tokens}
+    if cause == "overflow":
+        return {"reason": cause, "rung": result.strategies[-1], **sizes}
+    counts = {"beforeMessages": result.before_messages, "afterMessages": result.after_messages}
+    return {"reason": cause, "strategies": result.strategies, **sizes, **counts}
