@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from agent.context.todos import TodoItem, last_todos
+from agent.context.todos import TodoItem
 from agent.errors import StoreFailed
 from agent.events import ContextCompacted, Event, ReplyFinished
 from agent.messages import (
@@ -34,7 +34,7 @@ from agent.messages import (
     User,
     UserPart,
 )
-from agent.situation import Situation
+from agent.situation import Situation, as_left
 from store.errors import StoreError
 from store.sessions import FactRow, MessageRow, RewriteRow, SessionRow, SessionStore, SnapshotRow, UsageRow
 
@@ -266,8 +266,8 @@ class Recorder:
         written besides messages is done without: the session then resumes from an earlier view."""
         rows = self._rows(outputs)
         shown = SnapshotRow(self._position, encode_snapshot(conversation, self._position))
-        todos = last_todos(conversation.messages)
-        situation = replace(self._look(), todos=self._situation.todos if todos is None else todos)
+        seen = self._look()
+        situation = replace(as_left(self._situation, conversation.messages), seen=seen.seen, jobs=seen.jobs)
         try:
             await self._write(rows, shown, situation)
         except StoreFailed as error:
@@ -424,6 +424,8 @@ def changes_of(before: Situation, after: Situation) -> tuple[tuple[FactRow, ...]
     if after.todos != before.todos:
         items = [[item.text, item.status] for item in after.todos]
         facts.append(FactRow("todos", "", json.dumps(items, ensure_ascii=False)))
+    if after.notes != before.notes:
+        facts.append(FactRow("notes", "", json.dumps(after.notes)))
     over = [("seen", str(path)) for path in before.seen.keys() - after.seen.keys()]
     over += [("job", id) for id in before.jobs.keys() - after.jobs.keys()]
     return tuple(facts), tuple(over)
@@ -432,6 +434,7 @@ def changes_of(before: Situation, after: Situation) -> tuple[tuple[FactRow, ...]
 def decode_situation(rows: Iterable[FactRow]) -> Situation:
     """The situation that the rows tell of; what cannot be read is left out."""
     todos: tuple[TodoItem, ...] = ()
+    notes = ""
     seen: dict[Path, str] = {}
     jobs: dict[str, str] = {}
     for row in rows:
@@ -443,9 +446,11 @@ def decode_situation(rows: Iterable[FactRow]) -> Situation:
                     jobs[row.key] = row.body
                 case "todos":
                     todos = tuple(TodoItem(str(text), str(status)) for text, status in json.loads(row.body))
+                case "notes":
+                    notes = str(json.loads(row.body))
                 case _:
                     pass  # a later version's
-    return Situation(todos, seen, jobs)
+    return Situation(todos, notes, seen, jobs)
 
 
 def _is_cut_inside_a_step(messages: Sequence[Message]) -> bool:

@@ -1,12 +1,13 @@
 """What holds in a session besides what was said, and what of it still holds when the session goes on later. It knows
 the workspace; it knows no store and no model."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent.context.todos import TodoItem
+from agent.context.todos import TodoItem, last_notes, last_todos
 from agent.events import Resumed
+from agent.messages import Message
 from tools.base import Workspace
 from tools.paths import display
 
@@ -19,6 +20,8 @@ class Situation:
     """What a session would have to find out again after a new start of the program."""
 
     todos: tuple[TodoItem, ...] = ()
+    notes: str = ""
+    """What the model wrote down for itself."""
     seen: Mapping[Path, str] = field(default_factory=dict)
     """SHA-256 of the files whose content the model knows."""
     jobs: Mapping[str, str] = field(default_factory=dict)
@@ -26,8 +29,18 @@ class Situation:
 
 
 def situation_of(workspace: Workspace) -> Situation:
-    """What the workspace tells of the situation; the list is the conversation's."""
-    return Situation((), dict(workspace.seen.digests), {job.id: job.command for job in workspace.jobs.running})
+    """What the workspace tells of the situation; list and notes are the conversation's."""
+    return Situation(seen=dict(workspace.seen.digests), jobs={job.id: job.command for job in workspace.jobs.running})
+
+
+def as_left(situation: Situation, messages: Sequence[Message]) -> Situation:
+    """The situation with the model's list and notes as the calls in the messages left them."""
+    todos, notes = last_todos(messages), last_notes(messages)
+    return replace(
+        situation,
+        todos=situation.todos if todos is None else todos,
+        notes=situation.notes if notes is None else notes,
+    )
 
 
 def note_for_model(event: Resumed) -> str:

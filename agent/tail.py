@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agent.context.notes import Surroundings, after_telling, notes_for, told_in
+from agent.context.todos import open_items
 from agent.messages import Conversation, User
+from agent.situation import Situation
 
 
 class Tail:
@@ -23,12 +25,14 @@ class Tail:
         self._start = surroundings()
         self._told = told_in(conversation or Conversation(), self._start)
 
-    def add_to(self, message: User, used: float, epoch: int) -> User:
-        """The message with the notes that are due. `used`: percent of the usable window that the next request takes;
-        `epoch`: rewrites so far. An empty message is not sent, so nothing is added to it."""
+    def add_to(self, message: User, situation: Situation, used: float, epoch: int) -> User:
+        """The message with the notes that are due. `situation`: as the message leaves it; `used`: percent of the usable
+        window that the next request takes; `epoch`: rewrites so far. An empty message is not sent, so nothing is added
+        to it."""
         if not message.parts:
             return message
-        now = replace(self._surroundings(), used=used, epoch=epoch)
+        todos = open_items(situation.todos)
+        now = replace(self._surroundings(), todos=todos, scratchpad=situation.notes, used=used, epoch=epoch)
         told = self._told if epoch == self._told.epoch else replace(self._start, epoch=self._told.epoch)
         self._told = after_telling(now, told, self._note_at)
         return replace(message, parts=(*message.parts, *notes_for(now, told, self._note_at)))

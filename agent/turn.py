@@ -17,6 +17,7 @@ from agent.measuring import budget_of
 from agent.messages import Assistant, Conversation, Note, ToolOutput, User
 from agent.providers.base import Reply
 from agent.rewriting import compact_if_asked
+from agent.situation import as_left
 
 StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit"] | None
 """How the turn ended with this step, or None when the model waits for the outputs of its calls."""
@@ -92,10 +93,12 @@ async def answer_calls(reply: Assistant, ending: Ending, last: bool, env: Env) -
 
 def with_notes(message: User, conversation: Conversation, env: Env) -> User:
     """The message with what the program has to tell the model besides, at the moment at which it is written down."""
-    budget = budget_of(conversation.plus(message), env.tools, env)
+    after = conversation.plus(message)
+    budget = budget_of(after, env.tools, env)
     # A request that does not fit is compacted before it is sent: what it says of its size would not be true any more.
     used = 100 * budget.used / budget.window.effective if budget.verdict == "fits" else 0.0
-    return env.tail.add_to(message, used, env.watch.epoch)
+    situation = as_left(env.recorder.situation, after.messages[-2:])
+    return env.tail.add_to(message, situation, used, env.watch.epoch)
 
 
 def end_of(reply: Reply, ending: Ending, interrupt: Interrupt) -> StepEnd:

@@ -1,13 +1,15 @@
-"""The `todo` tool: the model's own list. The list is in the call's arguments; front ends read it from there."""
+"""The `todo` tool: the model's own list and notes. Both are in the call's arguments; others read them from there."""
 
 from collections import Counter
 
-from tools.arguments import items
+from tools.arguments import items, text
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
 from tools.described import description_beside
 from tools.schema import object_of
 
 _STATUSES = ("pending", "doing", "done")
+MOST_NOTES = 4_000
+"""Characters of notes: they are told again after each compaction."""
 
 
 class Todo:
@@ -21,7 +23,8 @@ class Todo:
                 "items": object_of(
                     {"text": {"type": "string"}, "status": {"enum": list(_STATUSES)}}, required=("text", "status")
                 ),
-            }
+            },
+            "notes": {"type": "string"},
         },
         required=("items",),
     )
@@ -34,7 +37,16 @@ class Todo:
         if counts["doing"] > 1:
             raise ToolError(f"{counts['doing']} items are `doing`: only one may be, set the others to `pending`")
         told = ", ".join(f"{counts[status]} {status}" for status in reversed(_STATUSES) if counts[status])
-        return Result(f"list kept: {told}" if told else "list kept: it is empty")
+        return Result(f"list kept: {told or 'it is empty'}{_kept_notes(arguments)}")
+
+
+def _kept_notes(arguments: Arguments) -> str:
+    if "notes" not in arguments:
+        return ""
+    notes = text(arguments, "notes")
+    if len(notes) > MOST_NOTES:
+        raise ToolError(f"the notes have {len(notes):,} characters: shorten them to {MOST_NOTES:,}")
+    return "; notes kept" if notes.strip() else "; notes cleared"
 
 
 def _status_of(item: object) -> str:

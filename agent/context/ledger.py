@@ -26,6 +26,8 @@ class Ledger:
     """`job-1: command`: what runs in the background."""
     todos: tuple[str, ...] = ()
     """`[doing] text`, from the last list that the model made."""
+    notes: tuple[str, ...] = ()
+    """What the model wrote down for itself, a line each."""
     goals: tuple[str, ...] = ()
     """`msg-<8 hex>: ` and the beginning of what the user asked for."""
     tests: tuple[str, ...] = ()
@@ -49,6 +51,7 @@ TITLES: Mapping[str, str] = {
     "constraints": "What the user demands, word for word",
     "jobs": "Running in the background",
     "todos": "Todo list",
+    "notes": "Notes you made",
     "goals": "What the user asked for",
     "tests": "Last test result",
     "changed": "Files changed",
@@ -60,11 +63,11 @@ TITLES: Mapping[str, str] = {
 }
 """Headings by field, in the order of the text."""
 
-_FIRST = {"constraints": 10**6, "jobs": 20, "todos": 30, "goals": 4, "tests": 1, "changed": 60, "read": 60,
+_FIRST = {"constraints": 10**6, "jobs": 20, "todos": 30, "notes": 20, "goals": 4, "tests": 1, "changed": 60, "read": 60,
           "decisions": 6, "failures": 6, "findings": 8, "commands": 3}  # fmt: skip
 """How many facts of each kind, the newest, come before any further fact of another kind."""
 
-_THEN = ("changed", "read", "findings", "failures", "decisions", "todos", "jobs", "commands", "goals", "tests")
+_THEN = ("changed", "read", "findings", "failures", "decisions", "todos", "notes", "jobs", "commands", "goals", "tests")
 
 
 def keep_ledger(earlier: str, messages: Sequence[Message]) -> Ledger:
@@ -102,7 +105,7 @@ def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
         ledger = replace(ledger, failures=_with(ledger.failures, what_happened(call, output)))
     match call.name:
         case "todo" if output.status == "done":
-            return replace(ledger, todos=_todos(call))
+            return replace(ledger, todos=_todos(call), notes=_notes(call, ledger.notes))
         case "read" if output.status == "done":
             return _touched(ledger, "read", _word(call, "path"))
         case "write" if output.status == "done":
@@ -161,6 +164,12 @@ def _todos(call: ToolCall) -> tuple[str, ...]:
         for item in entries
         if isinstance(item, Mapping) and item.get("text")
     )
+
+
+def _notes(call: ToolCall, before: tuple[str, ...]) -> tuple[str, ...]:
+    if "notes" not in call.arguments:
+        return before
+    return tuple(one_line(line, FINDING) for line in _word(call, "notes").splitlines() if line.strip())
 
 
 _JOB = re.compile(r"\b(job-\d+) is running")

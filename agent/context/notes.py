@@ -33,6 +33,7 @@ class Surroundings:
     todos: str = ""
     """The open ones, a line each."""
     scratchpad: str = ""
+    """What the model wrote down for itself; it knows it until a rewrite."""
     deferred: int = 0
     """Tools that are held back."""
     epoch: int = 0
@@ -48,7 +49,7 @@ def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> t
         f"[The date is now {now.date}.]" if now.date != told.date else "",
         f"[The git branch is now {now.branch}.]" if now.branch and now.branch != told.branch else "",
         f"[Open todos:\n{now.todos}]" if rewritten and now.todos else "",
-        _scratchpad(now.scratchpad) if now.scratchpad != told.scratchpad or (rewritten and now.scratchpad) else "",
+        f"[Your notes:\n{now.scratchpad}]" if rewritten and now.scratchpad else "",
         _deferred(now.deferred) if now.deferred != told.deferred or (rewritten and now.deferred) else "",
         _context(now.used) if _level(now, note_at) > (0 if rewritten else _level(told, note_at)) else "",
     ]
@@ -90,10 +91,6 @@ def _context(used: float) -> str:
 def _mode(mode: str) -> str:
     meaning = f": {MODES[mode]}" if mode in MODES else ""
     return f"[The permission mode is now `{mode}`{meaning}.]" if mode else ""
-
-
-def _scratchpad(text: str) -> str:
-    return f"[Scratchpad:\n{text}]" if text else "[The scratchpad is empty.]"
 
 
 def _deferred(count: int) -> str:

@@ -58,6 +58,7 @@ def test_a_snapshot_names_the_messages_it_shows(conversation: Conversation, befo
 situations = st.builds(
     Situation,
     st.lists(st.builds(TodoItem, st.text(), st.sampled_from(["pending", "doing", "done"])), max_size=3).map(tuple),
+    st.text(),
     st.dictionaries(st.sampled_from([Path("/a"), Path("/b"), Path("/c d")]), st.sampled_from(["1", "2"])),
     st.dictionaries(st.sampled_from(["job-1", "job-2"]), st.text(min_size=1)),
 )

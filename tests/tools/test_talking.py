@@ -16,6 +16,15 @@ async def test_a_list_is_confirmed_with_counts(workspace: Workspace) -> None:
     assert await Todo().run({"items": []}, workspace) == Result("list kept: it is empty")
 
 
+async def test_notes_are_kept_while_they_are_short(workspace: Workspace) -> None:
+    assert await Todo().run({"items": [], "notes": "port 80"}, workspace) == Result(
+        "list kept: it is empty; notes kept"
+    )
+    assert await Todo().run({"items": [], "notes": ""}, workspace) == Result("list kept: it is empty; notes cleared")
+    with pytest.raises(ToolError, match="the notes have 4,001 characters: shorten them to 4,000"):
+        await Todo().run({"items": [], "notes": "x" * 4001}, workspace)
+
+
 async def test_only_one_item_is_being_done(workspace: Workspace) -> None:
     with pytest.raises(ToolError, match="2 items are `doing`: only one may be"):
         await Todo().run({"items": [{"text": "a", "status": "doing"}] * 2}, workspace)

@@ -88,6 +88,7 @@ def test_a_session_leaves_its_facts() -> None:
         *did("bash", "E  boom\n2 failed, 3 passed in 1 s\nexit code 1", "failed", command="pytest -q"),
         *did("bash", "denied: bash(rm)", "denied", command="rm -rf x"),
         *did("ask_user", "the second", question="Which one?"),
+        *did("todo", "list kept", items=[], notes="port 80\n\nask  Ann"),
         *did("todo", "list kept", items=items),
     )
     name = message_id(asked)
@@ -95,6 +96,7 @@ def test_a_session_leaves_its_facts() -> None:
         constraints=(f"{name}: Never touch b.py.",),
         jobs=("job-1: npm start",),
         todos=("[doing] fix", "[done] look"),
+        notes=("port 80", "ask Ann"),
         goals=(f"{name}: Fix the parser. Never touch b.py.",),
         tests=("pytest -q – exit 1 – 2 failed, 3 passed in 1 s – 2 failed, 3 passed in 1 s",),
         changed=("a.py", f"new.py (sha256 {digest('x')})", "p.py", "q.py"),

@@ -51,7 +51,6 @@ def test_a_change_is_told_in_words() -> None:
         "[The permission mode is now `plan`: read, think and propose; change nothing.]",
         "[The date is now 2026-01-03.]",
         "[The git branch is now fix.]",
-        "[The scratchpad is empty.]",
         "[3 tools deferred to save context. Use tool_search to find them.]",
     ]
 
@@ -60,11 +59,11 @@ def test_a_rewrite_brings_back_what_it_took_away() -> None:
     now = Surroundings(used=81, todos="- test it", scratchpad="port 80", deferred=1, epoch=1)
     assert tell(now, replace(now, epoch=0)) == [
         "[Open todos:\n- test it]",
-        "[Scratchpad:\nport 80]",
+        "[Your notes:\nport 80]",
         "[1 tools deferred to save context. Use tool_search to find them.]",
         "[Context: 81% used. You can call compact_context to free space before continuing with large operations.]",
     ]
-    assert tell(now, replace(now, todos="other")) == []
+    assert tell(now, replace(now, todos="other", scratchpad="port 90")) == []
 
 
 def test_what_was_told_is_found_again() -> None:

@@ -1,6 +1,6 @@
 """What is read from the calls of a conversation: the model's list and its wish for room."""
 
-from agent.context.todos import TodoItem, last_todos
+from agent.context.todos import TodoItem, last_notes, last_todos, open_items
 from agent.context.wishes import CompactionWish, compaction_wish
 from agent.messages import Assistant, Message, Note, OutputStatus, Text, ToolCall, ToolOutput, User
 
@@ -44,3 +44,15 @@ def test_a_wish_that_was_refused_or_answered_is_none() -> None:
     assert compaction_wish((*asked, User((Text("go on"),)))) is None
     assert compaction_wish((*asked, *called("read"))) is None
     assert compaction_wish(()) is None
+
+
+def test_notes_stay_until_a_call_brings_others() -> None:
+    noted = called("todo", items=[], notes="port 80\n")
+    assert last_notes((*noted, *todo("a"), *called("todo", "failed", items=[], notes="no"))) == "port 80"
+    assert last_notes((*noted, *called("todo", items=[], notes=""))) == ""
+    assert last_notes(todo("a")) is None
+
+
+def test_only_what_is_open_is_told() -> None:
+    items = (TodoItem("look", "done"), TodoItem("fix", "doing"), TodoItem("test", "pending"))
+    assert open_items(items) == "- [doing] fix\n- [pending] test"
