@@ -1,16 +1,17 @@
-"""How a database fails, in words that are not SQLite's. It knows no user and no session."""
+"""How a database and stored files fail, in words that are not SQLite's. It knows no user and no session."""
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-Reason: TypeAlias = Literal["locked", "newer", "corrupt", "full", "unreadable", "in use"]
+Reason: TypeAlias = Literal["locked", "newer", "corrupt", "full", "unreadable", "in use", "missing"]
 
 
 class StoreError(Exception):
-    """The database cannot do what was asked. The text says why, and what to do."""
+    """The store cannot do what was asked. The text says why, and what to do."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -41,3 +42,14 @@ def translated(path: Path | str) -> Iterator[None]:
         if isinstance(error, sqlite3.OperationalError):
             raise StoreError("unreadable", f"the session database `{path}` cannot be used: {error}") from error
         raise
+
+
+@contextmanager
+def explained(folder: Path) -> Iterator[None]:
+    """Turns the system's errors about stored files into `StoreError`s that name their folder."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise StoreError("full", f"nothing more can be stored in `{folder}`: the disk is full") from error
+        raise StoreError("unreadable", f"`{folder}` cannot be used: {error.strerror or error}") from error

@@ -1,7 +1,9 @@
 """The schema, one function a version. `PRAGMA user_version` counts how many have run."""
 
+import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
 def _sessions(db: sqlite3.Connection) -> None:
@@ -53,4 +55,69 @@ def _calibrations(db: sqlite3.Connection) -> None:
     db.execute("create table calibrations (model text primary key, body text not null, updated real not null)")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_sessions, _calibrations, _situation)
+def _outputs(db: sqlite3.Connection) -> None:
+    db.execute(
+        """create table outputs (
+            session text not null references sessions (id) on delete cascade, number integer not null,
+            part integer not null, position integer not null, call text not null, tool text not null,
+            size integer not null, lines integer not null, media_type text not null, digest text,
+            created real not null, accesses integer not null default 0, accessed real, removed real,
+            primary key (session, number, part)) without rowid"""
+    )
+    db.execute("create index outputs_by_digest on outputs (digest) where digest is not null")
+    db.execute(
+        """create table summaries (
+            session text not null references sessions (id) on delete cascade, number integer not null,
+            position integer not null, body text not null, created real not null,
+            primary key (session, number)) without rowid"""
+    )
+    _number_earlier_outputs(db)
+    for session, position, body, created in db.execute("select session, position, body, created from snapshots"):
+        summary = _parsed(body).get("summary")
+        if summary and (isinstance(summary, str) or any(summary.values())):
+            text = json.dumps(summary)
+            db.execute("insert into summaries values (?, 1, ?, ?, ?)", (session, position, text, created))
+
+
+def _number_earlier_outputs(db: sqlite3.Connection) -> None:
+    """Gives each output in the messages so far its row."""
+    last, number, names = "", 0, dict[str, str]()
+    rows = db.execute("select session, position, body, created from messages order by session, position")
+    for session, position, body, created in rows:
+        if session != last:
+            last, number, names = session, 0, {}
+        parts = [part for part in _parsed(body).get("parts", ()) if isinstance(part, dict)]
+        names.update({str(part.get("id")): str(part.get("name")) for part in parts if part.get("type") == "call"})
+        for part in parts:
+            if part.get("type") != "output":
+                continue
+            number += 1
+            call = str(part.get("call_id"))
+            for index, (size, lines, media_type) in enumerate(_pieces(part)):
+                db.execute(
+                    "insert into outputs (session, number, part, position, call, tool, size, lines, media_type, "
+                    "created) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (session, number, index, position, call, names.get(call, ""), size, lines, media_type, created),
+                )
+
+
+def _pieces(output: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
+    """Size, lines and type of an output's text and of its pictures."""
+    text = str(output.get("text", ""))
+    size = len(text.encode("utf-8", "surrogatepass"))
+    yield size, text.count("\n") + (not text.endswith("\n") and size > 0), "text/plain"
+    for image in output.get("images", ()):
+        data = str(image.get("data", ""))
+        yield len(data) * 3 // 4 - data.count("=", -2), 0, str(image.get("media_type", ""))
+
+
+def _parsed(body: str) -> dict[str, Any]:
+    """What a body holds; nothing when it cannot be read, which whoever needs it will say."""
+    try:
+        parsed = json.loads(body)
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_sessions, _calibrations, _situation, _outputs)

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from store.blobs import Blobs
 from store.errors import StoreError, translated
 from store.migrations import MIGRATIONS
+from store.outputs import OutputRow, SummaryRow, insert_outputs, insert_summaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +99,11 @@ class SessionStore:
     Inside a turn commits survive a killed process (`synchronous` NORMAL); `end_turn` survives a loss of power.
     """
 
-    def __init__(self, path: Path | str, *, busy_timeout: float = 5.0) -> None:
-        """Opens the database, and makes it when it is not there. `:memory:` keeps it in memory; seconds to wait for
-        another process's transaction."""
+    def __init__(self, path: Path | str, *, blobs: Blobs | None = None, busy_timeout: float = 5.0) -> None:
+        """Opens the database, and makes it when it is not there. `:memory:` keeps it in memory; `blobs` holds what is
+        too large for it; seconds to wait for another process's transaction."""
         self.path = path
+        self.blobs = blobs
         if isinstance(path, Path):
             self._make_file(path)
         with translated(path):
@@ -134,19 +138,20 @@ class SessionStore:
             self._migrate()
 
     def _migrate(self) -> None:
-        with self._transaction():
+        with self.transaction():
             version: int = self._db.execute("pragma user_version").fetchone()[0]
             for migrate in MIGRATIONS[version:]:
                 migrate(self._db)
             self._db.execute(f"pragma user_version = {len(MIGRATIONS)}")
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction: of all processes, one at a time."""
         # IMMEDIATE: a deferred transaction that turns into a write fails at once when another process writes.
         with translated(self.path):
             self._db.execute("begin immediate")
             try:
-                yield
+                yield self._db
                 self._db.execute("commit")
             except BaseException:
                 if self._db.in_transaction:
@@ -154,7 +159,7 @@ class SessionStore:
                 raise
 
     def create(self, row: SessionRow) -> None:
-        with self._transaction():
+        with self.transaction():
             self._db.execute(
                 "insert into sessions (id, project, title, model, mode, created, updated) values (?, ?, ?, ?, ?, ?, ?)",
                 (row.id, row.project, row.title, row.model, row.mode, row.created, row.updated),
@@ -169,10 +174,13 @@ class SessionStore:
         facts: Sequence[FactRow] = (),
         over: Sequence[tuple[str, str]] = (),
         rewrites: Sequence[RewriteRow] = (),
+        outputs: Sequence[OutputRow] = (),
+        summaries: Sequence[SummaryRow] = (),
     ) -> None:
-        """Adds all of it in one transaction, or nothing of it. `over`: kind and key of facts that no longer hold."""
+        """Adds all of it in one transaction, or nothing of it. `over`: kind and key of facts that no longer hold. What
+        was put for the session and an output needs is settled."""
         now = time.time()
-        with self._transaction():
+        with self.transaction():
             self._db.executemany(
                 "insert into messages (session, position, role, body, created) values (?, ?, ?, ?, ?)",
                 [(session, row.position, row.role, row.body, row.created or now) for row in messages],
@@ -231,9 +239,14 @@ class SessionStore:
                         for r in rewrites
                     ],
                 )
+            insert_outputs(self._db, session, outputs, now)
+            insert_summaries(self._db, session, summaries, now)
+            for digest in {row.digest for row in outputs if row.digest is not None}:
+                if self.blobs is not None:
+                    self.blobs.settle(digest, session)
 
     def update(self, session: str, *, title: str, model: str, mode: str) -> None:
-        with self._transaction():
+        with self.transaction():
             self._db.execute(
                 "update sessions set title = ?, model = ?, mode = ?, updated = ? where id = ?",
                 (title, model, mode, time.time(), session),
@@ -244,7 +257,7 @@ class SessionStore:
         with translated(self.path):
             self._db.execute("pragma synchronous = full")
         try:
-            with self._transaction():
+            with self.transaction():
                 self._db.execute("update sessions set updated = ? where id = ?", (time.time(), session))
         finally:
             with translated(self.path):
@@ -350,15 +363,19 @@ class SessionStore:
         return str(row[0]) if row else None
 
     def keep_calibration(self, model: str, body: str) -> None:
-        with self._transaction():
+        with self.transaction():
             self._db.execute(
                 "insert or replace into calibrations (model, body, updated) values (?, ?, ?)",
                 (model, body, time.time()),
             )
 
     def delete(self, session: str) -> None:
-        with self._transaction():
+        with self.transaction():
             self._db.execute("delete from sessions where id = ?", (session,))
+
+    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with translated(self.path):
+            return self._db.execute(sql, values).fetchall()
 
     def close(self) -> None:
         with translated(self.path):

@@ -1,0 +1,108 @@
+"""What left the view and can be had again: outputs found by their numbers, summaries, and the bytes that nobody needs
+any more removed. It knows rows and digests, not texts."""
+
+import time
+from dataclasses import dataclass
+
+from store.blobs import Blobs
+from store.outputs import OutputRow, SummaryRow
+from store.sessions import SessionStore
+
+ORPHAN_SECONDS = 86_400.0
+"""How long what was put and never settled is left alone: its step may still run."""
+
+_COLUMNS = "number, part, position, call, tool, size, lines, media_type, digest, created, accesses, accessed, removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    blobs: int = 0
+    size: int = 0
+    """Bytes on disk."""
+
+    def __add__(self, other: "Collected") -> "Collected":
+        return Collected(self.blobs + other.blobs, self.size + other.size)
+
+
+class ArchiveStore:
+    """Finds outputs, and removes stored bytes that nobody needs. Raises `StoreError`; to be called in the thread of the
+    session store.
+
+    Bytes are settled and removed only inside a write transaction of the database, which holds one at a time: nothing is
+    removed that another process is just writing down.
+    """
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+
+    @property
+    def blobs(self) -> Blobs | None:
+        return self._store.blobs
+
+    def find(self, session: str, number: int) -> tuple[OutputRow, ...]:
+        """The parts of an output, the text first. Empty when the session has no such output."""
+        return self._rows("where session = ? and number = ? order by part", session, number)
+
+    def all(self, session: str) -> tuple[OutputRow, ...]:
+        return self._rows("where session = ? order by number, part", session)
+
+    def count_before(self, session: str, position: int) -> int:
+        """How many outputs the messages before a position hold."""
+        found = self._store.query(
+            "select coalesce(max(number), 0) from outputs where session = ? and position < ?", session, position
+        )
+        return int(found[0][0])
+
+    def touch(self, session: str, number: int) -> None:
+        """Counts an access."""
+        with self._store.transaction() as db:
+            db.execute(
+                "update outputs set accesses = accesses + 1, accessed = ? where session = ? and number = ?",
+                (time.time(), session, number),
+            )
+
+    def summaries(self, session: str) -> tuple[SummaryRow, ...]:
+        """Oldest first."""
+        rows = self._store.query(
+            "select number, position, body, created from summaries where session = ? order by number", session
+        )
+        return tuple(SummaryRow(*row) for row in rows)
+
+    def expire(self, *, older_than: float | None = None, most_bytes: int | None = None) -> Collected:
+        """Removes stored bytes that were last needed before that time, in Unix seconds, and then the oldest until the
+        rest takes at most `most_bytes` on disk. Their rows stay and say so."""
+        if self.blobs is None:
+            return Collected()
+        gone: list[str] = []
+        held = 0
+        sizes = self.blobs.sizes()
+        needed = self._store.query(
+            "select digest, max(coalesce(accessed, created)) as needed from outputs where digest is not null "
+            "group by digest order by needed desc"
+        )
+        for digest, last in needed:
+            held += sizes.get(digest, 0)
+            is_old = older_than is not None and last < older_than
+            if is_old or (most_bytes is not None and held > most_bytes):
+                gone.append(digest)
+        with self._store.transaction() as db:
+            db.executemany(
+                "update outputs set digest = null, removed = ? where digest = ?", [(time.time(), one) for one in gone]
+            )
+        return self.collect()
+
+    def collect(self) -> Collected:
+        """Removes stored bytes that no output of any session needs, among them what killed processes left."""
+        blobs = self.blobs
+        if blobs is None:
+            return Collected()
+        freed = Collected()
+        with self._store.transaction() as db:
+            needed = {row[0] for row in db.execute("select distinct digest from outputs where digest is not null")}
+            for digest in blobs.sizes().keys() - needed:
+                freed += Collected(1, blobs.remove(digest))
+        blobs.forget_unsettled(time.time() - ORPHAN_SECONDS)
+        return freed
+
+    def _rows(self, clause: str, *values: object) -> tuple[OutputRow, ...]:
+        return tuple(OutputRow(*row) for row in self._store.query(f"select {_COLUMNS} from outputs {clause}", *values))

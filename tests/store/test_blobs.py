@@ -1,0 +1,169 @@
+"""Bytes stored and read back, as real files."""
+
+import os
+import random
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from store.blobs import FRAME, Blob, Blobs
+from store.errors import StoreError
+
+LOG = b"".join(b"%d: line of a log that goes on and on\n" % number for number in range(40_000))
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> Blobs:
+    return Blobs(tmp_path / "blobs")
+
+
+def stored(blobs: Blobs, data: bytes) -> Blob:
+    blob = blobs.put([data], "s1")
+    blobs.settle(blob.digest, "s1")
+    return blob
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", 0),
+        (b"one", 1),
+        (b"one\n", 1),
+        (b"one\ntwo", 2),
+        (b"\0\xff\xfe\n\0" * 7, 8),
+        (b"x" * (FRAME * 3 + 5), 1),
+        (LOG, 40_000),
+        (random.Random(1).randbytes(FRAME + 1), None),
+    ],
+)
+def test_any_bytes_come_back_as_they_were(data: bytes, lines: int | None, blobs: Blobs) -> None:
+    blob = stored(blobs, data)
+    assert (blob.size, lines if lines is None else blob.lines) == (len(data), lines)
+    reader = blobs.open(blob.digest)
+    assert (reader.size, reader.lines) == (blob.size, blob.lines)
+    assert b"".join(reader.chunks()) == data
+    reader.close()
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_part_is_found_by_bytes_and_by_lines(blobs: Blobs, data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from([LOG, b"\n" * 1000, b"a\n\n\nb", LOG[:FRAME] + b"y" * FRAME * 2 + LOG]))
+    start, limit = data.draw(st.integers(0, len(text) + 5)), data.draw(st.integers(0, 2 * FRAME))
+    blob = stored(blobs, text)
+    number = data.draw(st.integers(1, blob.lines))
+    lines = text.split(b"\n")
+    at = sum(len(line) + 1 for line in lines[: number - 1])
+    reader = blobs.open(blob.digest)
+    assert reader.read(start, limit) == text[start : start + limit]
+    assert reader.line_start(number) == at
+    assert (reader.line_at(at), reader.line_end(at)) == (number, at + len(lines[number - 1]))
+    assert reader.line_start(blob.lines + 1) == len(text)
+    reader.close()
+
+
+def test_the_same_bytes_are_stored_once(blobs: Blobs) -> None:
+    assert stored(blobs, LOG) == stored(blobs, LOG)
+    assert len(blobs.sizes()) == 1
+    assert os.listdir(blobs.folder / "incoming") == []
+
+
+def test_only_the_user_may_read_what_is_stored(blobs: Blobs) -> None:
+    stored(blobs, b"secret")
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in [blobs.folder, *blobs.folder.rglob("*")] if path.is_dir()}
+    assert modes == {0o700}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in blobs.folder.rglob("*") if path.is_file()} == {0o600}
+
+
+def test_what_is_put_can_be_read_before_it_is_settled(blobs: Blobs) -> None:
+    blob = blobs.put([b"early"], "s1")
+    reader = blobs.open(blob.digest)
+    assert reader.read(0, 10) == b"early"
+    reader.close()
+    assert blobs.sizes() == {}
+
+
+def test_what_is_gone_or_damaged_is_said(blobs: Blobs) -> None:
+    blob = stored(blobs, LOG)
+    path = blobs.folder / blob.digest[:2] / blob.digest
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(StoreError, match="is damaged") as cut:
+        blobs.open(blob.digest)
+    path.write_bytes(whole[:200] + b"????" + whole[204:])
+    broken = blobs.open(blob.digest)
+    with pytest.raises(StoreError, match="is damaged") as changed:
+        broken.read(0, 10)
+    broken.close()
+    assert blobs.remove(blob.digest) == len(whole)
+    assert blobs.remove(blob.digest) == 0
+    with pytest.raises(StoreError, match="is not there any more") as gone:
+        blobs.open(blob.digest)
+    assert (cut.value.reason, changed.value.reason, gone.value.reason) == ("corrupt", "corrupt", "missing")
+
+
+def test_a_source_that_fails_leaves_nothing(blobs: Blobs) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield LOG
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        blobs.put(chunks(), "s1")
+    assert [path for path in blobs.folder.rglob("*") if path.is_file()] == []
+
+
+def test_what_a_dead_process_left_is_removed_after_a_while(blobs: Blobs) -> None:
+    blob = blobs.put([b"left"], "s1")
+    path = blobs.folder / "incoming" / f"{blob.digest}.s1"
+    blobs.forget_unsettled(path.stat().st_mtime)
+    assert path.exists()
+    blobs.forget_unsettled(path.stat().st_mtime + 1)
+    assert not path.exists()
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from random import Random
+from store.blobs import Blobs
+from store.errors import StoreError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    Blobs(Path(sys.argv[1])).put([Random(1).randbytes(1_000_000)], "s1")
+except StoreError as error:
+    print(error.reason, [path.name for path in Path(sys.argv[1]).rglob("*") if path.is_file()])
+"""
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
+    ran = subprocess.run([sys.executable, "-c", FULL, str(tmp_path / "b")], capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr) == ("full []\n", "")
+
+
+LARGE = """
+import resource, sys
+from pathlib import Path
+from store.blobs import Blobs
+blobs = Blobs(Path(sys.argv[1]))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+line = b"x" * (1 << 20)
+blob = blobs.put((line for _ in range(200)), "s1")
+reader = blobs.open(blob.digest)
+middle = reader.read(100 << 20, 10)
+print(blob.size, blob.lines, middle, reader.line_end(0), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_a_line_of_200_mb_takes_little_memory(tmp_path: Path) -> None:
+    ran = subprocess.run([sys.executable, "-c", LARGE, str(tmp_path / "b")], capture_output=True, text=True, check=True)
+    *found, kilobytes = ran.stdout.split()
+    assert found == [str(200 << 20), "1", "b'xxxxxxxxxx'", str(200 << 20)]
+    unit = 1 if sys.platform == "linux" else 1024
+    assert int(kilobytes) // unit < 40_000
