@@ -35,8 +35,9 @@ from agent.permissions import Policy, Rule, parse_rule
 from agent.providers.base import Endpoint, ModelFacts, Provider
 from agent.providers.registry import facts_for
 from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_setting, find_window, first_choice, overrides
-from agent.recorder import Recorder, StoreThread, decode_message
+from agent.recorder import Recorder, StoreThread
 from agent.resume import restore
+from agent.rows import decode_message
 from agent.session import Parts, Session, SessionInfo
 from agent.summarisers import Summarisers
 from agent.tokenizers import factor_of, load_in_background, load_tokenizer

@@ -1,42 +1,38 @@
-"""A session's memory: messages to rows and back. It alone knows how they are written down; it decides nothing.
+"""A session's memory: it writes down what happens when it happens, and reads it back. It decides nothing.
 
 Each step is three short transactions: what the user said; the reply with its calls, before the first of them runs; all
 outputs with the snapshot. Whatever the moment at which the process dies, the session resumes.
 """
 
 import asyncio
-import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from dataclasses import dataclass, field, replace
+from typing import ParamSpec, TypeVar
 
-from agent.context.todos import TodoItem
 from agent.errors import StoreFailed
 from agent.events import ContextCompacted, Event, ReplyFinished
 from agent.messages import (
     Assistant,
-    AssistantPart,
     Conversation,
-    Image,
     Message,
-    Note,
-    Opaque,
-    Reasoning,
-    Summary,
-    Text,
-    ToolCall,
     ToolOutput,
     Usage,
     User,
-    UserPart,
+)
+from agent.rows import (
+    changes_of,
+    decode_message,
+    decode_situation,
+    decode_snapshot,
+    encode_message,
+    encode_snapshot,
 )
 from agent.situation import Situation, as_left
 from store.errors import StoreError
-from store.sessions import FactRow, MessageRow, RewriteRow, SessionRow, SessionStore, SnapshotRow, UsageRow
+from store.sessions import MessageRow, RewriteRow, SessionRow, SessionStore, SnapshotRow, UsageRow
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -313,144 +309,6 @@ def title_of(text: str) -> str:
     text = text.encode("utf-8", "replace").decode("utf-8")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return first if len(first) <= 80 else first[:79] + "…"
-
-
-def encode_message(message: Message, position: int) -> MessageRow:
-    body: dict[str, object] = {"parts": [_encode_part(part) for part in message.parts]}
-    if isinstance(message, Assistant):
-        body["model"] = message.model
-    role = "user" if isinstance(message, User) else "assistant"
-    return MessageRow(position, role, _as_json(body))
-
-
-def decode_message(row: MessageRow) -> Message:
-    """The message in a row. Raises `StoreFailed` when the row is not one."""
-    try:
-        body = json.loads(row.body)
-        parts = tuple(_decode_part(part) for part in body["parts"])
-        if row.role == "user":
-            return User(cast(tuple[UserPart, ...], parts))
-        return Assistant(cast(tuple[AssistantPart, ...], parts), body["model"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreFailed(f"message {row.position} of the session cannot be read: {error}", "corrupt") from error
-
-
-_PARTS: dict[str, type[Text | Image | Note | Reasoning | Opaque | ToolCall | ToolOutput]] = {
-    "text": Text,
-    "image": Image,
-    "note": Note,
-    "reasoning": Reasoning,
-    "opaque": Opaque,
-    "call": ToolCall,
-    "output": ToolOutput,
-}
-_KINDS = {kind: name for name, kind in _PARTS.items()}
-
-
-def _encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
-    fields = {name: value for name, value in asdict(part).items() if value not in (None, "", ())}
-    return {"type": _KINDS[type(part)], **fields}
-
-
-def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
-    fields = {name: value for name, value in part.items() if name != "type"}
-    kind = _PARTS[part["type"]]
-    if kind is ToolOutput:
-        fields["images"] = tuple(Image(**image) for image in fields.get("images", ()))
-    if kind in (Text, Note, Reasoning, ToolOutput):
-        fields.setdefault("text", "")
-    return kind(**fields)
-
-
-def encode_snapshot(conversation: Conversation, position: int) -> str:
-    """The view as JSON: it names the first message it still shows instead of repeating the messages."""
-    body = {
-        "start": position - len(conversation.messages),
-        "summary": _encode_summary(conversation.summary),
-        "masked": sorted(conversation.masked),
-        "outputs_before": conversation.outputs_before,
-        "anchor": asdict(conversation.anchor) if conversation.anchor else None,
-        "anchored": conversation.anchored,
-    }
-    return _as_json(body)
-
-
-def _as_json(body: Mapping[str, object]) -> str:
-    """JSON that a database takes: half a surrogate pair, as in an undecodable file name, is written as an escape."""
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(body, separators=(",", ":"))
-    return text
-
-
-def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
-    """The position of the first message shown, and the view without its messages; None when it cannot be read."""
-    try:
-        body = json.loads(text)
-        anchor = Usage(**body["anchor"]) if body["anchor"] else None
-        masked = frozenset(str(id) for id in body.get("masked", ()))
-        before = int(body.get("outputs_before", 0))
-        shown = Conversation((), _decode_summary(body["summary"]), anchor, int(body["anchored"]), masked, before)
-        start = int(body["start"])
-        return (start, shown) if start >= 0 else None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _encode_summary(summary: Summary) -> dict[str, object]:
-    request = [_encode_part(part) for part in summary.request.parts]
-    return {"retain": summary.retain, "summary": summary.summary, "ledger": summary.ledger, "request": request}
-
-
-def _decode_summary(body: object) -> Summary:
-    """The summary in a snapshot. Those of the first version were one text."""
-    if isinstance(body, str):
-        return Summary(summary=body)
-    fields = cast(Mapping[str, Any], body)
-    request = User(cast(tuple[UserPart, ...], tuple(_decode_part(part) for part in fields["request"])))
-    return Summary(str(fields["retain"]), str(fields["summary"]), str(fields["ledger"]), request)
-
-
-def changes_of(before: Situation, after: Situation) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:
-    """The rows that make one situation another, and kind and key of those that go."""
-    if before == after:
-        return (), ()
-    facts = [
-        FactRow("seen", str(path), digest) for path, digest in after.seen.items() if before.seen.get(path) != digest
-    ]
-    facts += [FactRow("job", id, command) for id, command in after.jobs.items() if before.jobs.get(id) != command]
-    if after.todos != before.todos:
-        items = [[item.text, item.status] for item in after.todos]
-        facts.append(FactRow("todos", "", json.dumps(items, ensure_ascii=False)))
-    if after.notes != before.notes:
-        facts.append(FactRow("notes", "", json.dumps(after.notes)))
-    over = [("seen", str(path)) for path in before.seen.keys() - after.seen.keys()]
-    over += [("job", id) for id in before.jobs.keys() - after.jobs.keys()]
-    return tuple(facts), tuple(over)
-
-
-def decode_situation(rows: Iterable[FactRow]) -> Situation:
-    """The situation that the rows tell of; what cannot be read is left out."""
-    todos: tuple[TodoItem, ...] = ()
-    notes = ""
-    seen: dict[Path, str] = {}
-    jobs: dict[str, str] = {}
-    for row in rows:
-        with suppress(ValueError, TypeError):
-            match row.kind:
-                case "seen":
-                    seen[Path(row.key)] = row.body
-                case "job":
-                    jobs[row.key] = row.body
-                case "todos":
-                    todos = tuple(TodoItem(str(text), str(status)) for text, status in json.loads(row.body))
-                case "notes":
-                    notes = str(json.loads(row.body))
-                case _:
-                    pass  # a later version's
-    return Situation(todos, notes, seen, jobs)
 
 
 def _is_cut_inside_a_step(messages: Sequence[Message]) -> bool:

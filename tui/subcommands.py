@@ -16,7 +16,7 @@ from agent.options import OPTIONS
 from agent.overview import Overview
 from agent.providers.registry import facts_for
 from agent.providers.setup import find_window, overrides
-from agent.recorder import encode_message
+from agent.rows import encode_message
 from agent.session import SessionInfo
 from tui.arguments import add_common, open_sessions, read_settings
 from tui.context import overview_lines

@@ -15,8 +15,9 @@ from pathlib import Path
 from agent.context.prompt import Instructions, build_prompt
 from agent.debug import Debug
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
-from agent.recorder import Recorder, StoreThread, encode_message, encode_snapshot
+from agent.recorder import Recorder, StoreThread
 from agent.resume import restore
+from agent.rows import encode_message, encode_snapshot
 from bench.measure import row
 from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow, UsageRow
 from tools.base import Workspace

@@ -32,7 +32,8 @@ from agent.messages import Assistant, Conversation, Image, Note, Text, ToolCall,
 from agent.permissions import Policy
 from agent.providers.base import Provider, Request
 from agent.providers.scripted import Script, Scripted, ScriptedReply
-from agent.recorder import Recorder, StoreThread, decode_snapshot, encode_snapshot
+from agent.recorder import Recorder, StoreThread
+from agent.rows import decode_snapshot, encode_snapshot
 from agent.session import Parts, Session
 from agent.summarisers import Summarisers
 from store.sessions import SessionRow, SessionStore

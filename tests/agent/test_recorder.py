@@ -13,19 +13,8 @@ from agent.context.todos import TodoItem
 from agent.errors import StoreFailed
 from agent.events import ReplyFinished
 from agent.messages import Assistant, Conversation, Summary, Text, ToolCall, ToolOutput, Usage, User
-from agent.recorder import (
-    INTERRUPTED,
-    Recorder,
-    Spent,
-    StoreThread,
-    changes_of,
-    decode_message,
-    decode_situation,
-    decode_snapshot,
-    encode_message,
-    encode_snapshot,
-    title_of,
-)
+from agent.recorder import INTERRUPTED, Recorder, Spent, StoreThread, title_of
+from agent.rows import changes_of, decode_message, decode_situation, decode_snapshot, encode_message, encode_snapshot
 from agent.situation import Situation
 from store.sessions import FactRow, MessageRow, SessionRow, SessionStore
 from tests.agent.histories import conversations
