@@ -147,7 +147,7 @@ async def _try(
 ) -> Conversation | None:
     if rung not in ("summary", "chunks"):
         return climb(rung, conversation, work.settings.caps, floor)
-    plan = plan_compaction(conversation, floor.caps.tail, least=floor.least)
+    plan = plan_compaction(conversation, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
     if plan is None or work.lessons.is_broken or not can_pay(conversation, plan):
         return None
     draft = await _summarise(conversation, plan, work, floor, focus, cached=rung == "summary")

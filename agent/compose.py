@@ -351,8 +351,12 @@ def compacting_of(config: Config, effective: int) -> Compacting:
         retain=min(config.retain_tokens, effective // 10),
         summary=min(config.summary_tokens, effective // 8),
         protect=min(config.protect_tokens or usual.protect, effective // 4),
+        newest=config.keep_last_n or usual.newest,
+        turns=config.retain_last_turns,
     )
-    wishes = Wishes(summary_directives=config.summary_directives, retain_directives=config.retain_directives)
+    wishes = Wishes(
+        config.summary_prompt or "", config.summary_directives, config.retain_prompt or "", config.retain_directives
+    )
     return Compacting(caps, wishes, config.on_full, config.rewrite_policy != "off")
 
 

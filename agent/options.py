@@ -138,7 +138,7 @@ OPTIONS: tuple[Option, ...] = (
         "agent.on_full", "compact", one_of("compact", "final"), "when the window is full: make room, or one last turn"
     ),
     Option("agent.protect_tokens", None, _optional_count, "tokens of the newest outputs that are not masked early"),
-    Option("agent.keep_last_n", None, _optional_count, "newest messages that are not masked early"),
+    Option("agent.keep_last_n", None, _optional_count, "newest messages whose outputs are not masked early"),
     Option(
         "agent.result_offload_threshold", 4096, _count, "bytes from which an output is kept apart and shown in part"
     ),
@@ -156,9 +156,11 @@ OPTIONS: tuple[Option, ...] = (
     Option("agent.retain_tokens", 1200, _count, "tokens of what is retained for the whole session"),
     Option("agent.summary_tokens", 1800, _count, "tokens of a summary"),
     Option("agent.summary_model", None, _optional_text, "the model that summarises, as PROVIDER/NAME"),
-    Option("agent.summary_prompt", None, _optional_text, "what a summary is asked for with"),
+    Option("agent.summary_prompt", None, _optional_text, "what a summary is to hold, in place of the usual"),
     Option("agent.summary_directives", (), _texts, "what is asked of a summary besides"),
-    Option("agent.retain_prompt", None, _optional_text, "what the retained document is asked for with"),
+    Option(
+        "agent.retain_prompt", None, _optional_text, "what is retained for the whole session, in place of the usual"
+    ),
     Option("agent.retain_directives", (), _texts, "what is asked of the retained document besides"),
     Option("rewrite.policy", "rent", one_of("rent", "fixed", "off"), "`off`: nothing is compacted unless you ask"),
     Option("agent.max_turns", None, _optional_count, "requests that one turn may make"),
@@ -167,13 +169,11 @@ OPTIONS: tuple[Option, ...] = (
     Option("permissions.deny", (), rules, "calls that never run", tightens=_also),
 )
 NO_EFFECT = (
-    "agent.keep_last_n",
     "agent.result_offload_threshold",
     "agent.max_message_bytes",
     "agent.max_line_length",
     "agent.tool_output_mode",
     "agent.tool_deferral_threshold",
-    "agent.retain_last_turns",
 )
 """Keys that other programs know and that a configuration may hold; whoever sets one is told that nothing follows."""
 

@@ -88,24 +88,26 @@ def size_of(conversation: Conversation) -> int:
     return estimate_messages(shown_summary(conversation.summary)) + estimate_messages(as_shown(conversation))
 
 
-def plan_compaction(conversation: Conversation, tail_tokens: int, *, least: int = 1) -> CompactionPlan | None:
+def plan_compaction(
+    conversation: Conversation, tail_tokens: int, *, least: int = 1, newest: int = 1
+) -> CompactionPlan | None:
     """The plan that keeps the newest whole steps up to `tail_tokens`, and at least the last finished one; of the turns
-    before the last only whole ones. None when nothing stands before them. With `least` 0 a message that nothing has
-    answered yet may stand alone."""
-    cut = _cut(as_shown(conversation), tail_tokens, least)
+    before the last only whole ones, and no more than the `newest`. None when nothing stands before them. With `least` 0
+    a message that nothing has answered yet may stand alone."""
+    cut = _cut(as_shown(conversation), tail_tokens, least, newest)
     return _plan_at(conversation, cut) if cut else None
 
 
-def _cut(messages: Sequence[Message], tail_tokens: int, least: int) -> int:
+def _cut(messages: Sequence[Message], tail_tokens: int, least: int, newest: int) -> int:
     """The index at which the tail begins; 0 when all of it is tail."""
     turns = turn_starts(messages)
-    last_turn = turns[-1] if turns else 0
+    last_turn, first_turn = (turns[-1], turns[-newest:][0]) if turns else (0, 0)
     bounds = {*turns, *(index for index in range(last_turn, len(messages)) if _starts_step(messages[index]))}
     cut, size, steps = len(messages), 0, 0
     for index in range(len(messages) - 1, -1, -1):
         size += estimate_message(messages[index])
         has_enough = cut < len(messages) and steps >= least
-        if size > tail_tokens and has_enough:
+        if has_enough and (size > tail_tokens or index < first_turn):
             break
         steps += isinstance(messages[index], Assistant)
         if index in bounds or (steps == least == 1 and isinstance(messages[index], Assistant)):
@@ -213,7 +215,7 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
 
 def _floor_sizes(conversation: Conversation, caps: Caps, least: int, room: Room) -> dict[str, int]:
     messages = as_shown(conversation)
-    cut = _cut(messages, caps.tail, least)
+    cut = _cut(messages, caps.tail, least, caps.turns)
     tail, request = messages[cut:], _open_request(conversation, cut)
     stays = estimate_messages(tail) + (estimate_message(request) if request.parts else 0)
     return {
@@ -283,11 +285,11 @@ def climb(rung: Rung, conversation: Conversation, caps: Caps, floor: Floor) -> C
     """What a strategy that needs no model makes of the conversation; None when it can do nothing."""
     match rung:
         case "mask":
-            after = mask_outputs(conversation, caps.protect)
+            after = mask_outputs(conversation, caps.protect, caps.newest)
         case "mask_all":
             after = mask_outputs(conversation, 0)
         case "ledger":
-            plan = plan_compaction(conversation, floor.caps.tail, least=floor.least)
+            plan = plan_compaction(conversation, floor.caps.tail, least=floor.least, newest=caps.turns)
             return compacted(plan, None, floor.caps) if plan else None
         case "drop":
             return drop_half(conversation, floor.caps)

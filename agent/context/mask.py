@@ -68,15 +68,17 @@ def as_shown(conversation: Conversation) -> tuple[Message, ...]:
     )
 
 
-def mask_outputs(conversation: Conversation, protect: int) -> Conversation:
-    """The conversation with every output masked that its line is shorter than, except the newest up to `protect` tokens
-    and those of the last step. The same conversation when there is none."""
-    last_step = {output.call_id for output in _last_outputs(conversation.messages)}
-    chosen, newest = set(conversation.masked), 0
+def mask_outputs(conversation: Conversation, protect: int, newest: int = 0) -> Conversation:
+    """The conversation with every output masked that its line is shorter than, except the newest up to `protect`
+    tokens, those of the last step and those in the `newest` messages. The same conversation when there is none."""
+    recent = conversation.messages[-newest:] if newest else ()
+    kept = {output.call_id for message in recent if isinstance(message, User) for output in message.outputs}
+    kept |= {output.call_id for output in _last_outputs(conversation.messages)}
+    chosen, passed = set(conversation.masked), 0
     for found in reversed(numbered_outputs(conversation)):
         size = output_size(found.output)
-        newest += size
-        if found.output.call_id in last_step or newest <= protect:
+        passed += size
+        if found.output.call_id in kept or passed <= protect:
             continue
         if output_size(replace(found.output, text=condensed(found), images=())) < size:
             chosen.add(found.output.call_id)

@@ -16,6 +16,10 @@ class Caps:
     summary: int = 1800
     protect: int = 24_000
     """Newest outputs that masking leaves whole while there is another way."""
+    newest: int = 0
+    """Newest messages whose outputs masking leaves whole while there is another way, however large they are."""
+    turns: int = 1
+    """Newest turns that the tail may hold, as far as they fit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ def read_reply(text: str, calls: Sequence[ToolCall], stop: StopReason) -> Readin
         return Refused("it is empty")
     summary, retain = _element("summary", text), _element("retain", text)
     if summary is None:
-        is_open = "<summary>" in text
+        is_open = "<summary>" in text.lower()
         return Refused("it was cut off" if is_open else "it lacks the `<summary>` element")
     if not summary or _NOTHING.match(summary):
         return Refused("it says nothing")
@@ -132,11 +132,15 @@ def read_reply(text: str, calls: Sequence[ToolCall], stop: StopReason) -> Readin
 
 def _element(name: str, text: str) -> str | None:
     """What stands in the last whole element of that name, without any of our tags; None when there is none."""
-    end = text.rfind(f"</{name}>")
-    start = text.rfind(f"<{name}>", 0, end) if end >= 0 else -1
-    if start < 0:
-        return None
-    return without_tags(text[start + len(name) + 2 : end]).strip()
+    begins: list[int] = []
+    whole: tuple[int, int] | None = None
+    for tag in re.finditer(f"</?{name}>", text, re.IGNORECASE):
+        if not tag[0].startswith("</"):
+            begins.append(tag.end())
+        elif begins:
+            start = begins.pop()
+            whole = (start, tag.start())
+    return None if whole is None else without_tags(text[slice(*whole)]).strip()
 
 
 def without_tags(text: str) -> str:

@@ -86,7 +86,10 @@ def test_the_tail_holds_the_last_finished_step_and_of_earlier_turns_only_whole_o
 def test_the_tail_is_as_many_whole_steps_as_fit() -> None:
     size = sum(map(estimate_message, step(3)))
     assert [len(plan.tail) for room in (0, size, 2 * size) if (plan := plan_compaction(LONG, room))] == [2, 2, 4]
-    assert plan_compaction(LONG, 10_000) is None
+    assert plan_compaction(LONG, 10_000, newest=2) is None
+    many = LONG.plus(answer("done"), user("third"), *step(4))
+    assert [len(p.tail) for n in (1, 2) if (p := plan_compaction(many, 10_000, newest=n))] == [3, 9]
+    assert [len(p.tail) for n in (1, 2) if (p := plan_compaction(many, 300, newest=n))] == [2, 2]
     waiting = LONG.plus(answer("done"), user("third"))
     assert [len(p.tail) for n in (0, 1) if (p := plan_compaction(waiting, 20, least=n))] == [1, 2]
 
@@ -160,6 +163,7 @@ def test_the_last_step_and_the_newest_outputs_are_not_masked() -> None:
     assert masked == [["c1", "c2"], ["c1"], []]
     assert mask_outputs(whole, 0).anchor is None
     assert mask_outputs(whole, 10_000) is whole
+    assert [sorted(mask_outputs(whole, 0, newest).masked) for newest in (2, 4, 5)] == [["c1", "c2"], ["c1"], []]
 
 
 @given(conversations(), st.integers(0, 50_000), st.integers(0, 5000), st.integers(0, 5000), st.floats(1, 3))

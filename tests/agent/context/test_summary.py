@@ -108,6 +108,21 @@ def test_a_summary_in_another_language_with_the_tags_is_one() -> None:
     assert reading == Draft("無", "我们修复了解析器。")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<retain>id 7</retain><summary>a <summary>b</summary> c</summary>",
+        "<summary><retain>id 7</retain>a b c</summary>",
+        "I write <summary> as asked.\n<RETAIN>id 7</RETAIN>\n<Summary>a b c</Summary>",
+        "<summary>draft</summary><retain>id 7</retain><summary>a b c</summary></summary>",
+    ],
+)
+def test_the_last_whole_element_counts_however_tags_are_nested(text: str) -> None:
+    reading = read_reply(text, (), "end")
+    assert isinstance(reading, Draft)
+    assert (reading.retain, reading.summary.removeprefix("id 7").split()) == ("id 7", ["a", "b", "c"])
+
+
 def test_tags_inside_a_summary_are_taken_out() -> None:
     reading = read_reply("<summary>it is in <retain> now</summary>", (), "end")
     assert reading == Draft("", "it is in  now")
