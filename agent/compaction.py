@@ -35,6 +35,7 @@ from agent.events import (
     ContextCompacted,
     Event,
     Noticed,
+    Price,
     ReceiptItem,
     ReplyFinished,
     RetryScheduled,
@@ -105,37 +106,50 @@ class Work:
     summarisers: Summarisers | None = None
 
 
-async def compact(conversation: Conversation, work: Work, cause: Cause, focus: str | None = None) -> Compacted:
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The one strategy that a price has chosen, and that price."""
+
+    rung: Rung
+    price: Price
+
+
+async def compact(
+    conversation: Conversation, work: Work, cause: Cause, focus: str | None = None, chosen: Chosen | None = None
+) -> Compacted:
     """The conversation made smaller. It always gets smaller or stays as it was: when no model gives a usable summary,
-    the ledger stands for what is left out. An interrupted compaction leaves the conversation unchanged."""
+    the ledger stands for what is left out, unless one strategy was `chosen`. An interrupted compaction leaves the
+    conversation unchanged."""
     if cause == "asked":
         work.lessons.failures = 0
     floor = solve_floor(conversation, work.settings.caps, work.room)
     after, ran = conversation, list[Rung]()
     work.emit(CompactionStarted(size_of(conversation)))
-    for rung in LADDERS[cause]:
+    for rung in LADDERS[cause] if chosen is None else (chosen.rung,):
         candidate = await _try(rung, after, work, floor, focus)
         if work.interrupt.requested():
             return Compacted(conversation, _result(conversation, conversation, ()), floor.problem)
-        if candidate is None or not _helps(rung, after, candidate, work.room):
+        goal = 1.0 if chosen else goal_of(rung, work.room)
+        if candidate is None or not _helps(rung, after, candidate, work.room.share(candidate) <= goal):
             continue
         after, ran = candidate, [*ran, rung]
-        if cause == "asked" or work.room.share(after) <= goal_of(rung, work.room):
+        if cause == "asked" or work.room.share(after) <= goal:
             break
     result = _result(conversation, after, ran)
     if ran:
-        work.emit(_told(result, cause, receipt(conversation, after, ran)))
+        price = chosen.price if chosen else None
+        work.emit(_told(result, cause, receipt(conversation, after, ran), price))
     if floor.problem:
         work.emit(Noticed(floor.problem))
     return Compacted(after, result, floor.problem)
 
 
-def _helps(rung: Rung, before: Conversation, after: Conversation, room: Room) -> bool:
+def _helps(rung: Rung, before: Conversation, after: Conversation, is_enough: bool) -> bool:
     """Whether a strategy's outcome is taken: always smaller, by a tenth when it replaces messages by a summary; masking
     that leaves too little room only costs the cache that a summary would be read from."""
     match rung:
         case "mask":
-            return size_of(after) < size_of(before) and room.share(after) <= goal_of(rung, room)
+            return size_of(after) < size_of(before) and is_enough
         case "summary" | "chunks" | "ledger":
             return is_worth_it(before, after)
         case "mask_all" | "drop" | "last":
@@ -259,7 +273,7 @@ def compaction_note(result: CompactResult) -> str:
     )
 
 
-def _told(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -> ContextCompacted:
+def _told(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...], price: Price | None) -> ContextCompacted:
     return ContextCompacted(
         result.before_tokens,
         result.after_tokens,
@@ -268,6 +282,7 @@ def _told(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -
         result.strategies,
         cause,
         items,
+        price,
     )
 
 

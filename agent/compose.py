@@ -21,7 +21,7 @@ from agent.context.images import ImageRule
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
-from agent.context.settings import Caps, Compacting
+from agent.context.settings import Caps, Compacting, Patience
 from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
 from agent.env import Limits
@@ -357,7 +357,13 @@ def compacting_of(config: Config, effective: int) -> Compacting:
     wishes = Wishes(
         config.summary_prompt or "", config.summary_directives, config.retain_prompt or "", config.retain_directives
     )
-    return Compacting(caps, wishes, config.on_full, config.rewrite_policy != "off")
+    return Compacting(
+        caps,
+        wishes,
+        config.on_full,
+        config.rewrite_policy,
+        Patience(config.rewrite_kappa_mask, config.rewrite_kappa_compact),
+    )
 
 
 NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"

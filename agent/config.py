@@ -80,6 +80,8 @@ class Config:
     retain_prompt: str | None
     retain_directives: tuple[str, ...]
     rewrite_policy: Literal["rent", "fixed", "off"]
+    rewrite_kappa_mask: float
+    rewrite_kappa_compact: float
     max_turns: int | None
     max_cost: float | None
     allow: tuple[str, ...]

@@ -14,6 +14,7 @@ from agent.interrupt import Interrupt
 from agent.meter import Meter
 from agent.providers.base import Provider
 from agent.recorder import Recorder
+from agent.rent import Rent
 from agent.tail import Tail
 from agent.watch import Watch
 
@@ -49,4 +50,6 @@ class Env:
     meter: Meter = field(default_factory=Meter)
     """What is known of the size of requests."""
     watch: Watch = field(default_factory=Watch)
+    rent: Rent = field(default_factory=Rent)
+    """What was paid for what could have left the view."""
     tail: Tail = field(default_factory=Tail)

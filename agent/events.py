@@ -12,9 +12,10 @@ BreakCause: TypeAlias = Literal["ttl expired", "model switched", "tools changed"
 TurnEnd: TypeAlias = Literal["answered", "interrupted", "step_limit", "cost_limit", "context_limit", "failed"]
 
 
-Cause: TypeAlias = Literal["full", "asked", "background", "overflow"]
-"""Why a view is rewritten: over the trigger before a request or between turns, because somebody asked for it, or
-because the provider found the request too large."""
+Cause: TypeAlias = Literal["full", "asked", "background", "overflow", "rent", "cold"]
+"""Why a view is rewritten: over the trigger before a request or between turns, because somebody asked for it, because
+the provider found the request too large, because it saves more than it costs, or because nothing is cached any more, so
+that it costs next to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,20 @@ class ReceiptItem:
 
 
 @dataclass(frozen=True, slots=True)
+class Price:
+    """What a rewrite that pays for itself was decided by, in tokens. Not an event, but plain data all the same."""
+
+    removed: int
+    """What leaves the view."""
+    behind: int
+    """What stays behind the first changed byte, and is written to the cache again."""
+    cost: int
+    """What it costs once, in tokens of fresh input."""
+    rent: int
+    """What has been paid, in tokens of fresh input, since the last rewrite for sending what could have left."""
+
+
+@dataclass(frozen=True, slots=True)
 class ContextCompacted:
     """The view was rewritten. What left it is kept in the session's log."""
 
@@ -189,6 +204,8 @@ class ContextCompacted:
     """What ran, in order; empty when nothing could be gained."""
     cause: Cause = "asked"
     receipt: tuple[ReceiptItem, ...] = ()
+    price: Price | None = None
+    """None where no price decided."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from agent.events import ContextMeasured, WindowLearned
 from agent.measuring import budget_of, to_request
 from agent.messages import Conversation
 from agent.providers.base import Reply
-from agent.rewriting import compact_now
+from agent.rewriting import compact_now, pay_rent
 from agent.stream import stream_reply
 
 RECOVERIES = 3
@@ -26,7 +26,8 @@ async def make_room(
 ) -> tuple[Conversation, ContextBudget]:
     """The conversation in a form that fits into the window, and its budget. Where a full window is to end in a report,
     only what would not fit at all is compacted. Raises `ContextExhausted`."""
-    budget, problem = budget_of(conversation, tools, env), ""
+    conversation, budget = await pay_rent(conversation, tools, env)
+    problem = ""
     if budget.verdict != "fits" and env.compacting.is_automatic and not ends_in_report(budget, env):
         compacted = await compact_now(conversation, env, "full")
         conversation, problem = compacted.conversation, compacted.problem

@@ -50,6 +50,12 @@ def _seconds(value: object) -> float:
     raise ValueError("a number of seconds above 0")
 
 
+def _factor(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
+        return float(value)
+    raise ValueError("a number above 0")
+
+
 def _dollars(value: object) -> float | None:
     if value is None:
         return None
@@ -162,7 +168,14 @@ OPTIONS: tuple[Option, ...] = (
         "agent.retain_prompt", None, _optional_text, "what is retained for the whole session, in place of the usual"
     ),
     Option("agent.retain_directives", (), _texts, "what is asked of the retained document besides"),
-    Option("rewrite.policy", "rent", one_of("rent", "fixed", "off"), "`off`: nothing is compacted unless you ask"),
+    Option(
+        "rewrite.policy",
+        "rent",
+        one_of("rent", "fixed", "off"),
+        "when older parts leave the view: as soon as that pays, only near the end of the window, or when you ask",
+    ),
+    Option("rewrite.kappa_mask", 1.0, _factor, "how many times its cost the masking of old outputs must have saved"),
+    Option("rewrite.kappa_compact", 8.0, _factor, "how many times its cost a summary must have saved"),
     Option("agent.max_turns", None, _optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, _dollars, "US dollars one run may cost"),
     Option("permissions.allow", (), rules, "calls that run without a question"),

@@ -1,15 +1,41 @@
 """Rewrites of what the model is shown, with all that has to be told of one. What to rewrite is decided in
 `agent.context`."""
 
-from agent.compaction import Compacted, Work, compact, compaction_note
+from agent.compaction import Chosen, Compacted, Work, compact, compaction_note
+from agent.context.budget import ContextBudget
 from agent.context.prompt import build_prompt
-from agent.context.select import select_tools
+from agent.context.select import ToolSpec, select_tools
 from agent.context.wishes import compaction_wish
 from agent.env import Env
 from agent.events import Cause
 from agent.measuring import budget_of, room_of, to_request
 from agent.messages import Conversation, Note, User
 from agent.providers.base import Request
+from agent.rent import evaluation, price_of, unit_prices
+
+
+async def pay_rent(
+    conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env
+) -> tuple[Conversation, ContextBudget]:
+    """The conversation and its budget, rewritten when what it has cost to leave it as it is has reached what that
+    costs."""
+    budget = budget_of(conversation, tools, env)
+    if env.compacting.policy != "rent" or budget.verdict != "fits":
+        return conversation, budget
+    facts = env.provider.facts
+    is_cold = env.watch.is_cold(facts)
+    ruling = env.rent.rule(conversation, budget, unit_prices(facts.prices), env.compacting, is_cold=is_cold)
+    if env.debug.on:
+        env.debug.say("context/rent", **evaluation(ruling, is_cold))
+    match ruling.act:
+        case "nothing":
+            return conversation, budget
+        case "mask":
+            chosen = Chosen("mask", price_of(ruling))
+        case "compact":
+            chosen = Chosen("summary", price_of(ruling))
+    compacted = await compact_now(conversation, env, "cold" if is_cold else "rent", chosen=chosen)
+    return compacted.conversation, budget_of(compacted.conversation, tools, env)
 
 
 async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation:
@@ -24,10 +50,15 @@ async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation
 
 
 async def compact_now(
-    conversation: Conversation, env: Env, cause: Cause = "asked", focus: str | None = None, counted: int | None = None
+    conversation: Conversation,
+    env: Env,
+    cause: Cause = "asked",
+    focus: str | None = None,
+    counted: int | None = None,
+    chosen: Chosen | None = None,
 ) -> Compacted:
     """Compacts the conversation and keeps the result; what `/compact` does, too. `counted`: what the provider counted
-    in the request that was too large."""
+    in the request that was too large. `chosen`: the one strategy that is tried."""
 
     def request(asked: Conversation) -> Request:
         prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)
@@ -36,10 +67,12 @@ async def compact_now(
     budget = budget_of(conversation, select_tools(env.tools), env)
     room = room_of(budget, conversation, counted)
     work = Work(env.provider, request, room, env.compacting, env.interrupt, env.emit, env.lessons, env.summarisers)
-    compacted = await compact(conversation, work, cause, focus)
+    compacted = await compact(conversation, work, cause, focus, chosen)
     if compacted.result.strategies:
         env.meter.rewritten()
         env.watch.rewritten()
+        if chosen is None:
+            env.rent.rewritten()
         await env.recorder.snapshot(compacted.conversation, User(()))
         env.debug.say("context/emergency" if cause == "overflow" else "context/compact", **told(compacted, cause))
     return compacted

@@ -3,6 +3,7 @@ back in; what happens is decided elsewhere."""
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -82,6 +83,8 @@ class Parts:
     interactive: bool = True
     """Whether somebody is there to answer questions."""
     meter: Meter = field(default_factory=Meter)
+    now: Callable[[], float] = time.monotonic
+    """Seconds on the clock by which caches grow cold."""
     notices: tuple[str, ...] = ()
     """What the user should know before the first turn."""
 
@@ -140,7 +143,7 @@ class Session:
             effort=parts.effort,
             debug=parts.debug,
             meter=parts.meter,
-            watch=Watch(self._emit, parts.debug),
+            watch=Watch(self._emit, parts.debug, parts.now),
             tail=Tail(self._surroundings, self._conversation, parts.note_at),
         )
 

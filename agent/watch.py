@@ -16,6 +16,7 @@ from agent.context.prefix import (
     fingerprint,
     is_broken,
     left_in_cache,
+    parts_before,
     plan_breakpoints,
 )
 from agent.context.prompt import Prompt
@@ -56,6 +57,8 @@ class Watch:
         self._rewritten = False
         self._cached: Cached | None = None
         self._opens_turn = False
+        self._used: tuple[str, float] | None = None
+        """Whose cache was used last, and when."""
         self._ttl = 0.0
 
     def rewritten(self) -> None:
@@ -63,6 +66,13 @@ class Watch:
         self.epoch += 1
         self._rewritten = True
         self._length = 0
+
+    def is_cold(self, facts: ModelFacts) -> bool:
+        """Whether the model's provider has nothing of the session in its cache, as far as one can know."""
+        if self._used is None:
+            return True
+        model, at = self._used
+        return model != facts.id or self._now() - at > facts.cache_ttl
 
     def plan(self, prompt: Prompt, tools: tuple[ToolSpec, ...], facts: ModelFacts) -> Breakpoints:
         """Where the next request may be cut for the cache."""
@@ -73,6 +83,7 @@ class Watch:
             system=prompt.system,
             stable=prompt.stable,
             static_tokens=estimate_text(prompt.system) + estimate_tools(tools),
+            settled=parts_before(prompt.messages, prompt.unsettled) if prompt.unsettled else 0,
         )
 
     def sending(self, request: Request, facts: ModelFacts) -> Request:
@@ -95,6 +106,8 @@ class Watch:
     def answered(self, usage: Usage) -> None:
         """Compares what the provider read from its cache with what it should have had there. The first reply of a turn
         says nothing, unless its cache was too old: providers leave out what was thought in the turn before."""
+        if self._sent is not None:
+            self._used = self._sent.model, self._now()
         if self._sent is None or usage.prompt == 0:
             return
         before, now = self._cached, self._now()

@@ -25,11 +25,13 @@ LADDERS: dict[Cause, tuple[Rung, ...]] = {
     "background": ("mask", "summary", "ledger", "mask_all"),
     "asked": ("summary", "ledger"),
     "overflow": ("mask_all", "chunks", "ledger", "drop", "last"),
+    "rent": ("mask", "summary"),
+    "cold": ("mask",),
 }
 
 WORTH = 0.9
 """A summary must leave less than this of what there was."""
-AFTER_MASK = 0.7
+AFTER_MASK = 0.5
 """Masking is enough when it leaves less than this share of the window in use; otherwise it would soon come again."""
 FLOOR = 0.6
 """What is there after any compaction should take no more than this share of the window."""

@@ -10,6 +10,8 @@ from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutpu
 
 COMMAND, ERROR, SAID = 80, 120, 80
 """Characters of a command, of an error line and of any other output that its line keeps."""
+STUB = 28
+"""Tokens that the line of a masked output usually takes."""
 
 _ERROR = re.compile(
     r"error|fail|exception|traceback|panic|fatal|denied|not found|no such|assert|cannot|abort", re.IGNORECASE
@@ -69,22 +71,41 @@ def as_shown(conversation: Conversation) -> tuple[Message, ...]:
 
 
 def mask_outputs(conversation: Conversation, protect: int, newest: int = 0) -> Conversation:
-    """The conversation with every output masked that its line is shorter than, except the newest up to `protect`
-    tokens, those of the last step and those in the `newest` messages. The same conversation when there is none."""
+    """The conversation with every output of `old_outputs` masked that takes twice as much as its line. The same
+    conversation when there is none."""
+    chosen = {
+        found.output.call_id
+        for found in old_outputs(conversation, protect, newest)
+        if 2 * output_size(replace(found.output, text=condensed(found), images=())) <= output_size(found.output)
+    }
+    if not chosen:
+        return conversation
+    return replace(conversation, masked=conversation.masked | chosen, anchor=None, anchored=0)
+
+
+def old_outputs(conversation: Conversation, protect: int, newest: int = 0) -> tuple[Numbered, ...]:
+    """The outputs that are shown and could be masked, oldest first: all but the newest up to `protect` tokens, those of
+    the last step and of the `newest` messages, and those that a line would hardly be shorter than."""
     recent = conversation.messages[-newest:] if newest else ()
     kept = {output.call_id for message in recent if isinstance(message, User) for output in message.outputs}
-    kept |= {output.call_id for output in _last_outputs(conversation.messages)}
-    chosen, passed = set(conversation.masked), 0
+    kept |= {output.call_id for output in _last_outputs(conversation.messages)} | conversation.masked
+    chosen, passed = [], 0
     for found in reversed(numbered_outputs(conversation)):
         size = output_size(found.output)
         passed += size
-        if found.output.call_id in kept or passed <= protect:
-            continue
-        if output_size(replace(found.output, text=condensed(found), images=())) < size:
-            chosen.add(found.output.call_id)
-    if chosen == conversation.masked:
-        return conversation
-    return replace(conversation, masked=frozenset(chosen), anchor=None, anchored=0)
+        if passed > protect and size > 2 * STUB and found.output.call_id not in kept:
+            chosen.append(found)
+    return tuple(reversed(chosen))
+
+
+def next_to_mask(conversation: Conversation) -> str:
+    """The call of the oldest output that is shown and is worth a line; empty when there is none."""
+    for message in conversation.messages:
+        if isinstance(message, User):
+            for output in message.outputs:
+                if output.call_id not in conversation.masked and output_size(output) > 2 * STUB:
+                    return output.call_id
+    return ""
 
 
 def _last_outputs(messages: tuple[Message, ...]) -> tuple[ToolOutput, ...]:

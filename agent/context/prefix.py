@@ -47,21 +47,35 @@ def plan_breakpoints(
     system: str = "",
     stable: int = 0,
     static_tokens: int = 0,
+    settled: int = 0,
 ) -> Breakpoints:
     """At most four: the end of the system text; the newest part; the newest of the previous request, which had
-    `previous_length` parts; spares behind the newest while it is far from the others. A place that is left goes to
-    the `stable` beginning of the system text, which other sessions share. None stands where the request so far takes
-    fewer than `minimum` tokens, `static_tokens` of which are its system text and tools."""
+    `previous_length` parts; the `settled` parts, which the next masking will leave as they are, so that what stands
+    before it is still in the cache then; spares behind the newest while it is far from the others. A place that is left
+    goes to the `stable` beginning of the system text, which other sessions share. None stands where the request so far
+    takes fewer than `minimum` tokens, `static_tokens` of which are its system text and tools."""
     length = count_parts(messages)
     first = _first_allowed(messages, minimum - static_tokens)
     ends: tuple[int, ...] = (len(system),) if system and static_tokens >= minimum else ()
     lowest = max(first, 1)
-    parts = {place for place in (length, min(previous_length, length)) if place >= lowest}
+    parts = {place for place in (length, min(previous_length, length), min(settled, length)) if place >= lowest}
     spares = range(length - LOOKBACK, max(previous_length, lowest - 1), -LOOKBACK)
     parts |= set(spares[: MOST_BREAKPOINTS - len(parts) - len(ends)])
     if ends and 0 < stable < len(system) and len(parts) + 1 < MOST_BREAKPOINTS and static_tokens >= 2 * minimum:
         ends = (stable, *ends)
     return Breakpoints(ends, tuple(sorted(parts)))
+
+
+def parts_before(messages: Sequence[Message], call_id: str) -> int:
+    """How many parts are sent before the output of a call; none when it is not there."""
+    count = 0
+    for message in messages:
+        if isinstance(message, User):
+            for index, output in enumerate(message.outputs):
+                if output.call_id == call_id:
+                    return count + index
+        count += len(message.parts)
+    return 0
 
 
 def count_parts(messages: Sequence[Message]) -> int:

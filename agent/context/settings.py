@@ -1,7 +1,7 @@
 """How a session compacts, as the user set it. Pure."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from agent.context.summary import Wishes
 
@@ -22,6 +22,18 @@ class Caps:
     """Newest turns that the tail may hold, as far as they fit."""
 
 
+RewritePolicy: TypeAlias = Literal["rent", "fixed", "off"]
+"""When the view is rewritten unasked: as soon as that pays, only when the window is nearly full, or never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How many times its cost a rewrite's rent must reach. A compaction loses words, so it waits longer."""
+
+    mask: float = 1.0
+    compact: float = 8.0
+
+
 @dataclass(frozen=True, slots=True)
 class Compacting:
     """How a session compacts, as the user set it."""
@@ -30,5 +42,10 @@ class Compacting:
     wishes: Wishes = Wishes()  # noqa: RUF009  # a frozen value
     on_full: Literal["compact", "final"] = "compact"
     """`final`: a full window ends the turn with a report instead of a compaction."""
-    is_automatic: bool = True
-    """False: only the user and the model compact, and a window that is too full ends the turn."""
+    policy: RewritePolicy = "rent"
+    patience: Patience = Patience()  # a frozen value
+
+    @property
+    def is_automatic(self) -> bool:
+        """False: only the user and the model compact, and a window that is too full ends the turn."""
+        return self.policy != "off"

@@ -6,7 +6,7 @@ less with age, and after a summary a few files are read again.
 
 import math
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,8 @@ SUMMARY_TOKENS = 1800
 REREAD = Output("read", int(2200 / TOKENS_PER_BYTE))
 REREADS = 3
 """Files that are read again after a summary."""
+AGAIN_SECONDS = 3.0
+"""Between a request and one that fetches something again."""
 WANTED = {"read": 0.95}
 WANTED_ELSE = 0.22
 """How often the part of an output that was cut when it came in is wanted at once."""
@@ -37,8 +39,9 @@ class Produce:
 
     schema: Mapping[str, object] = {"type": "object"}
 
-    def __init__(self, name: str, tokens: int) -> None:
-        """The definition takes about that many tokens of a request."""
+    def __init__(self, name: str, tokens: int, wait: Callable[[], None] = lambda: None) -> None:
+        """The definition takes about that many tokens of a request. `wait` lets the time of a call pass."""
+        self._wait = wait
         self.name = name
         self.description = prose(sum(name.encode()), int(tokens / TOKENS_PER_BYTE))
         self.effect = EFFECTS[name]
@@ -47,6 +50,7 @@ class Produce:
         return (str(arguments["command"]),) if self.effect == "run" else (str(workspace.root / str(arguments["path"])),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        self._wait()
         return Result(prose(int(str(arguments["seed"])), int(str(arguments["size"]))))
 
 
@@ -82,6 +86,10 @@ class PlannedModel:
     _again: list[Output] = field(default_factory=list)
     """What is to be fetched before the plan goes on."""
     _calls: int = 0
+    _waited: int = -1
+    """Requests that there had been when time last passed."""
+    _reached: int = -1
+    """How much was left of the plan when its own time last passed."""
 
     def __post_init__(self) -> None:
         self._cache = Cache(self.rates.ttl)
@@ -101,6 +109,17 @@ class PlannedModel:
         """What the user says now, or None when the plan is at its end."""
         return prose(len(self.plan), int(self.plan[0].said / TOKENS_PER_BYTE)) or "go on" if self.plan else None
 
+    def wait(self) -> None:
+        """Lets the time pass that lies before the next request, once."""
+        if self._waited == len(self.billed) or not self.plan:
+            return
+        self._waited = len(self.billed)
+        if self._again or self._reached == len(self.plan):
+            self.now += AGAIN_SECONDS
+            return
+        self._reached = len(self.plan)
+        self.now += self.plan[0].gap
+
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         content = body(request, self.facts)
         last = request.messages[-1]
@@ -116,7 +135,7 @@ class PlannedModel:
         """Nothing is open."""
 
     def _summary(self, content: Mapping[str, Any]) -> Reply:
-        self.now += 3
+        self.now += AGAIN_SECONDS
         self._again = [REREAD] * REREADS
         written = prose(len(self.billed), int(SUMMARY_TOKENS / TOKENS_PER_BYTE) - 400)
         text = f"<retain>{written[:2400]}</retain>\n<summary>{written[2400:]}</summary>"
@@ -125,10 +144,8 @@ class PlannedModel:
     def _step(self, content: Mapping[str, Any]) -> Reply:
         self._look(content)
         if self._again and self.plan:
-            self.now += 3
             return self._reply("again", content, "", (self._again.pop(0),), 100)
         planned = self.plan.pop(0)
-        self.now += planned.gap
         return self._reply("step", content, "", planned.outputs, planned.reply)
 
     def _look(self, content: Mapping[str, Any]) -> None:

@@ -57,6 +57,7 @@ async def play(seed: int, count: int, mix: Mix, window: int) -> Played:
         try:
             session = await _session(model, Path(name), thread)
             while (said := model.said_next) is not None:
+                model.wait()
                 async for event in session.send(said):
                     match event:
                         case ContextCompacted(strategies=strategies) if strategies:
@@ -77,11 +78,12 @@ async def _session(model: PlannedModel, folder: Path, thread: StoreThread) -> Se
     parts = Parts(
         provider=model,
         instructions=Instructions(prose(1, int(SYSTEM / TOKENS_PER_BYTE))),
-        tools=tuple(Produce(name, TOOLS // len(EFFECTS)) for name in EFFECTS),
+        tools=tuple(Produce(name, TOOLS // len(EFFECTS), model.wait) for name in EFFECTS),
         workspace=Workspace(folder, folder / "outputs"),
         policy=Policy(str(folder), "auto"),
         recorder=Recorder(thread, store, row),
         interactive=False,
+        now=lambda: model.now,
     )
     return Session(parts)
 

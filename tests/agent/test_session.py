@@ -457,7 +457,7 @@ async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home
 
 
 async def test_with_automatic_compaction_off_a_full_window_ends_the_turn(home: Home) -> None:
-    off = replace(SMALL, is_automatic=False)
+    off = replace(SMALL, policy="off")
     session = await home.open(Scripted.of({"text": "x" * 14_000}, context_window=8400), compacting=off)
     await events_of(session, "tell me about x")
     failed = (await events_of(session, "and now?"))[-1]

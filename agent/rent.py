@@ -1,0 +1,73 @@
+"""What a session has paid for what could have left its view. When a rewrite pays is decided in `agent.context.rent`."""
+
+from dataclasses import dataclass, field
+
+from agent.context.budget import ContextBudget
+from agent.context.rent import (
+    LOCAL,
+    Offer,
+    Rents,
+    Ruling,
+    UnitPrices,
+    compaction_offer,
+    mask_offer,
+    rent_step,
+)
+from agent.context.settings import Compacting
+from agent.events import Price
+from agent.messages import Conversation
+from agent.providers.base import Prices
+
+
+@dataclass(slots=True)
+class Rent:
+    """What a session has paid since its last rewrite for what it could have left out."""
+
+    rents: Rents = field(default_factory=Rents)
+
+    def rewritten(self) -> None:
+        """After a rewrite that no rent has paid for, all rents begin again."""
+        self.rents = Rents()
+
+    def rule(
+        self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: Compacting, *, is_cold: bool
+    ) -> Ruling:
+        """What to do before the next request, whose rents are then paid."""
+        fixed = budget.used - budget.history - budget.pending - budget.retain - budget.summary
+        mask = mask_offer(conversation, how.caps, budget.used, fixed, prices, is_cold=is_cold)
+        # Whoever wants a report when the window is full wants no summary before it is.
+        compaction = compaction_offer(how.caps, budget.used, fixed, prices) if how.on_full == "compact" else Offer()
+        ruling = rent_step(mask, compaction, self.rents, prices, how.patience, is_cold=is_cold)
+        self.rents = ruling.rents
+        return ruling
+
+
+def unit_prices(prices: Prices | None) -> UnitPrices:
+    """What a model's tokens cost in tokens of its fresh input. Where prices are not known, they are taken to be as they
+    usually are."""
+    if prices is None:
+        return UnitPrices()
+    if prices.input <= 0:
+        return LOCAL
+    return UnitPrices(
+        prices.cache_read / prices.input,
+        max(prices.cache_write / prices.input, 1.0),
+        prices.output / prices.input,
+    )
+
+
+def price_of(ruling: Ruling) -> Price:
+    return Price(ruling.offer.removed, ruling.offer.behind, round(ruling.offer.cost), round(ruling.rent))
+
+
+def evaluation(ruling: Ruling, is_cold: bool) -> dict[str, object]:
+    """The fields of a debug line about a ruling."""
+    return {
+        "act": ruling.act,
+        "cold": is_cold,
+        "R": ruling.offer.removed,
+        "S": ruling.offer.behind,
+        "K": round(ruling.offer.cost),
+        "rentMask": round(ruling.rent if ruling.act == "mask" else ruling.rents.mask),
+        "rentCompact": round(ruling.rent if ruling.act == "compact" else ruling.rents.compact),
+    }

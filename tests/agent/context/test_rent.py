@@ -1,0 +1,134 @@
+"""When a rewrite pays for itself."""
+
+from math import sqrt
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.mask import mask_outputs, old_outputs
+from agent.context.rent import (
+    LEAST_COMPACTED,
+    LEAST_MASKED,
+    LOCAL,
+    Offer,
+    Rents,
+    Ruling,
+    UnitPrices,
+    compaction_offer,
+    mask_offer,
+    rent_step,
+    wanted_again,
+)
+from agent.context.settings import Caps, Patience
+from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
+from tests.agent.histories import conversations
+
+PRICES, PATIENCE = UnitPrices(), Patience()
+offers = st.builds(Offer, st.integers(0, 300_000), st.integers(0, 300_000), st.floats(0, 500_000))
+rents = st.builds(Rents, st.floats(0, 1e6), st.floats(0, 1e6))
+prices = st.builds(UnitPrices, st.floats(0, 1), st.floats(1, 2), st.floats(1, 10))
+
+
+def steps(*sizes: int) -> Conversation:
+    """A request and a step for each size: a call whose output has that many letters."""
+    conversation = Conversation((User((Text("go"),)),))
+    for number, size in enumerate(sizes):
+        call = ToolCall(f"c{number}", "bash", {"command": "make"})
+        conversation = conversation.plus(Assistant((call,)), User((ToolOutput(call.id, "x" * size),)))
+    return conversation
+
+
+@given(offers, offers, rents, prices, st.booleans())
+def test_nothing_is_rewritten_that_is_too_small_or_has_not_paid(
+    mask: Offer, compaction: Offer, paid: Rents, prices: UnitPrices, is_cold: bool
+) -> None:
+    ruling = rent_step(mask, compaction, paid, prices, PATIENCE, is_cold=is_cold)
+
+    match ruling.act:
+        case "mask":
+            assert mask.removed >= LEAST_MASKED
+            assert is_cold or ruling.rent >= PATIENCE.mask * mask.cost
+            assert ruling.rents.mask == 0
+        case "compact":
+            assert not is_cold
+            assert compaction.removed > LEAST_COMPACTED
+            assert ruling.rent >= PATIENCE.compact * compaction.cost
+            assert ruling.rents == Rents()
+        case "nothing":
+            assert ruling.rents.mask >= paid.mask
+            assert ruling.rents.compact >= paid.compact
+
+
+@given(offers, offers, rents, st.booleans())
+def test_a_model_whose_cache_is_free_is_never_summarised_early(
+    mask: Offer, compaction: Offer, paid: Rents, is_cold: bool
+) -> None:
+    ruling = rent_step(mask, compaction, Rents(), LOCAL, PATIENCE, is_cold=is_cold)
+
+    assert ruling.act == "nothing" or (is_cold and ruling.act == "mask")
+
+
+def test_a_cold_cache_masks_at_once_and_summarises_never() -> None:
+    mask, compaction = Offer(5_000, 30_000, 400.0), Offer(90_000, 10_000, 100.0)
+
+    ruling = rent_step(mask, compaction, Rents(0.0, 1e9), PRICES, PATIENCE, is_cold=True)
+
+    assert ruling == Ruling("mask", Rents(0.0, 1e9 + 9_000), 500.0, mask)
+
+
+def test_a_mask_leaves_the_rent_of_a_summary_as_it_is() -> None:
+    ruling = rent_step(Offer(2_000, 0, 100.0), Offer(9_000, 0, 1e6), Rents(0.0, 50.0), PRICES, PATIENCE, is_cold=False)
+
+    assert ruling == Ruling("mask", Rents(0.0, 950.0), 200.0, Offer(2_000, 0, 100.0))
+
+
+def test_with_even_growth_a_summary_comes_where_it_costs_least_whatever_the_window() -> None:
+    growth, stays, cost = 400, 26_000, 40_000.0
+    size, paid, patience = stays, Rents(), Patience(compact=1.0)
+
+    while True:
+        size += growth
+        ruling = rent_step(Offer(), Offer(size - stays, 0, cost), paid, PRICES, patience, is_cold=False)
+        paid = ruling.rents
+        if ruling.act == "compact":
+            break
+
+    best = stays + sqrt(2 * growth * cost / PRICES.read)
+    assert abs(size - best) <= 2 * growth
+
+
+def test_what_is_masked_is_counted_with_what_it_changes_and_what_is_fetched_again() -> None:
+    conversation = steps(10_000, 90, 10_000, 10_000)
+    chosen = old_outputs(conversation, 3_500)
+
+    offer = mask_offer(conversation, Caps(protect=3_500), 30_000, 20_000, PRICES)
+    cold = mask_offer(conversation, Caps(protect=3_500), 30_000, 20_000, PRICES, is_cold=True)
+
+    assert [found.output.call_id for found in chosen] == ["c0", "c2"]
+    assert 6_500 < offer.removed < 7_000
+    assert 3_000 < offer.behind < 3_500
+    fetched = 0.5 * wanted_again([1, 3]) * (0.1 * 30_000 + 800 * 1.25 + 90 * 5)
+    assert cold == Offer(offer.removed, offer.behind, fetched)
+    assert offer.cost == fetched + 1.15 * offer.behind
+    assert mask_outputs(conversation, 3_500).masked == {"c0", "c2"}
+
+
+@given(conversations(), st.integers(0, 2_000), st.integers(0, 200_000), st.integers(0, 20_000))
+def test_an_offer_is_made_for_what_would_be_masked(
+    conversation: Conversation, protect: int, size: int, fixed: int
+) -> None:
+    offer = mask_offer(conversation, Caps(protect=protect), size, fixed, PRICES)
+
+    assert offer.removed >= 0
+    assert offer.behind >= 0
+    assert offer.cost >= 0
+    if not old_outputs(conversation, protect):
+        assert offer == Offer()
+
+
+@given(st.integers(0, 300_000), st.integers(0, 30_000))
+def test_a_summary_removes_what_stands_before_the_tail(size: int, fixed: int) -> None:
+    offer = compaction_offer(Caps(), size, fixed, PRICES)
+
+    assert offer.removed == max(size - fixed - 1_800 - min(8_000, max(size - fixed, 0)), 0)
+    assert offer.cost > 0

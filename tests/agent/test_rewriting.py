@@ -1,0 +1,157 @@
+"""Rewrites that pay for themselves, in sessions with real files, a real store and a clock that is set."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from agent.context.prompt import Instructions
+from agent.context.settings import Caps, Compacting, Patience, RewritePolicy
+from agent.events import CompactionFailed, ContextCompacted, Event, PrefixDrifted, TurnFinished
+from agent.messages import ToolOutput, User
+from agent.permissions import Policy
+from agent.providers.base import ModelFacts, Prices
+from agent.providers.scripted import Scripted
+from agent.recorder import Recorder, StoreThread
+from agent.session import Parts, Session
+from store.sessions import SessionRow, SessionStore
+from tools.base import Workspace
+from tools.catalog import builtin_tools
+
+ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/script", "auto", 1.0, 1.0)
+SMALL = Caps(tail=1_000, ledger=900, retain=300, summary=300, protect=3_500)
+USUAL = Patience()
+SUMMARY: dict[str, object] = {"text": "<retain>a.txt</retain><summary>Files were read; nothing is open.</summary>"}
+
+
+class Priced(Scripted):
+    """A scripted model that costs something."""
+
+    @property
+    def facts(self) -> ModelFacts:
+        return replace(super().facts, prices=Prices(3.0, 15.0, 0.3, 3.75))
+
+
+@dataclass
+class Desk:
+    """A folder with a large file, a store, and a clock."""
+
+    folder: Path
+    thread: StoreThread
+    now: float = 0.0
+    events: list[Event] = field(default_factory=list)
+
+    async def open(
+        self, *replies: dict[str, object], policy: RewritePolicy = "rent", patience: Patience = USUAL
+    ) -> Session:
+        parts = Parts(
+            provider=Priced.of(*replies),
+            instructions=Instructions("Be brief."),
+            tools=builtin_tools(),
+            workspace=Workspace(self.folder, self.folder / "outputs"),
+            policy=Policy(str(self.folder), "auto"),
+            recorder=Recorder(self.thread, await self.thread.open(), ROW),
+            compacting=Compacting(SMALL, policy=policy, patience=patience),
+            interactive=False,
+            now=lambda: self.now,
+        )
+        return Session(parts)
+
+    async def say(self, session: Session, text: str = "go") -> list[ContextCompacted]:
+        """The rewrites of a turn that ends answered."""
+        self.events = [event async for event in session.send(text)]
+        assert isinstance(self.events[-1], TurnFinished)
+        assert not [event for event in self.events if isinstance(event, PrefixDrifted)]
+        return [event for event in self.events if isinstance(event, ContextCompacted)]
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    for name in "abcdefghijkl":
+        (tmp_path / f"{name}.txt").write_text("".join(f"{name} line {n} of a long text\n" for n in range(300)))
+    thread = StoreThread(lambda: SessionStore(tmp_path / "sessions.db"))
+    yield Desk(tmp_path, thread)
+    await thread.close()
+
+
+def reads(names: str) -> list[dict[str, object]]:
+    return [{"calls": [{"name": "read", "arguments": {"path": f"{name}.txt"}}]} for name in names]
+
+
+def masked_in(session: Session) -> list[str]:
+    """The files whose outputs are shown as one line."""
+    outputs: list[ToolOutput] = [o for m in session.history.messages if isinstance(m, User) for o in m.outputs]
+    return [output.text.split()[1] for output in outputs if output.call_id in session.history.masked]
+
+
+async def test_old_outputs_are_masked_once_sending_them_has_cost_as_much(desk: Desk) -> None:
+    session = await desk.open(*reads("abcdefghijkl"), {"text": "done"})
+
+    rewrites = await desk.say(session)
+
+    assert rewrites
+    for rewrite in rewrites:
+        assert (rewrite.cause, rewrite.strategies) == ("rent", ("mask",))
+        assert rewrite.price is not None
+        assert rewrite.price.rent >= rewrite.price.cost > 0
+        assert rewrite.price.removed >= 2_000
+        assert rewrite.after_tokens < rewrite.before_tokens
+    assert masked_in(session) == list("abcdefghijkl"[: len(masked_in(session))])
+    await session.close()
+
+
+async def test_after_a_pause_old_outputs_are_masked_at_once(desk: Desk) -> None:
+    session = await desk.open(*reads("abc"), {"text": "done"}, {"text": "again"})
+    assert await desk.say(session) == []
+
+    desk.now += 301.0
+    (rewrite,) = await desk.say(session, "and now?")
+
+    assert (rewrite.cause, rewrite.strategies) == ("cold", ("mask",))
+    assert masked_in(session) == ["a", "b"]
+    await session.close()
+
+
+async def test_a_pause_that_the_cache_outlives_changes_nothing(desk: Desk) -> None:
+    session = await desk.open(*reads("abc"), {"text": "done"}, {"text": "again"})
+    await desk.say(session)
+
+    desk.now += 299.0
+
+    assert await desk.say(session, "and now?") == []
+    await session.close()
+
+
+async def test_a_summary_is_written_when_the_whole_past_has_cost_more(desk: Desk) -> None:
+    patience = Patience(mask=1_000.0, compact=0.01)
+    session = await desk.open(*reads("abc"), SUMMARY, {"text": "done"}, patience=patience)
+
+    (rewrite,) = await desk.say(session)
+
+    assert (rewrite.cause, rewrite.strategies) == ("rent", ("summary",))
+    assert rewrite.price is not None
+    assert rewrite.price.rent >= 0.01 * rewrite.price.cost
+    assert session.history.summary.summary == "Files were read; nothing is open."
+    await session.close()
+
+
+async def test_a_summary_that_cannot_be_used_leaves_the_view_and_is_paid_for_again(desk: Desk) -> None:
+    patience = Patience(mask=1_000.0, compact=0.01)
+    session = await desk.open(*reads("abc"), {"text": "no tags"}, {"text": "done"}, patience=patience)
+
+    assert await desk.say(session) == []
+    assert len([event for event in desk.events if isinstance(event, CompactionFailed)]) == 1
+    assert session.history.summary.text == ""
+    await session.close()
+
+
+@pytest.mark.parametrize("policy", ["fixed", "off"])
+async def test_with_another_policy_nothing_is_rewritten_that_fits(desk: Desk, policy: RewritePolicy) -> None:
+    session = await desk.open(*reads("abcdefghijkl"), {"text": "done"}, {"text": "again"}, policy=policy)
+    assert await desk.say(session) == []
+
+    desk.now += 1_000.0
+
+    assert await desk.say(session, "and now?") == []
+    await session.close()
