@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from agent.context.bargain import Job
 from agent.context.budget import Window
 from agent.context.compact import (
     FAILURES,
@@ -45,8 +46,8 @@ from agent.messages import Conversation, Text, User
 from agent.providers.base import Provider, Request
 from agent.stream import stream_reply
 
-Summarisers: TypeAlias = Callable[[], Awaitable[Sequence[Provider]]]
-"""The models that the user set for summaries, the one to ask first in front. Called when the first one is needed."""
+Summarisers: TypeAlias = Callable[[Job], Awaitable[Sequence[Provider]]]
+"""The models to ask for a summary before the session's own, the first to ask in front. Called when one is needed."""
 
 NO_MORE = f"{FAILURES} summaries in a row could not be used, so no more are asked for; `/compact` tries again"
 READER = (
@@ -66,6 +67,8 @@ class CompactResult:
     strategies: tuple[str, ...]
     """What ran, in order: `mask`, `summary` or `chunks` by a model, `ledger` without one, `mask_all`, `drop`, `last`.
     Empty when there was nothing to gain."""
+    told: tuple[Event, ...] = ()
+    """What a front end that did not listen may show: the receipt, and what failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,8 @@ class Work:
     emit: Callable[[Event], None]
     lessons: Lessons = field(default_factory=Lessons)
     summarisers: Summarisers | None = None
+    is_cold: bool = False
+    """Nothing of the conversation is in the provider's cache any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,28 @@ class Chosen:
 
     rung: Rung
     price: Price
+
+
+@dataclass(slots=True)
+class Bill:
+    """Listens to a compaction: what its summaries cost, who wrote the last one, and what there is to show of it."""
+
+    emit: Callable[[Event], None]
+    cost: float | None = 0.0
+    """US dollars; None when the price of any request is not known."""
+    model: str = ""
+    told: list[Event] = field(default_factory=list)
+
+    def hear(self, event: Event) -> None:
+        match event:
+            case ReplyFinished(model=model, cost=cost):
+                self.model = model
+                self.cost = None if cost is None or self.cost is None else self.cost + cost
+            case CompactionFailed() | ContextCompacted() | Noticed():
+                self.told.append(event)
+            case _:
+                pass
+        self.emit(event)
 
 
 async def compact(
@@ -123,25 +150,27 @@ async def compact(
     if cause == "asked":
         work.lessons.failures = 0
     floor = solve_floor(conversation, work.settings.caps, work.room)
-    after, ran = conversation, list[Rung]()
+    after, ran, writer = conversation, list[Rung](), ""
+    bill = Bill(work.emit)
+    work = replace(work, emit=bill.hear)
     work.emit(CompactionStarted(size_of(conversation)))
     for rung in LADDERS[cause] if chosen is None else (chosen.rung,):
         candidate = await _try(rung, after, work, floor, focus)
         if work.interrupt.requested():
-            return Compacted(conversation, _result(conversation, conversation, ()), floor.problem)
+            return Compacted(conversation, _result(conversation, conversation, (), bill), floor.problem)
         goal = 1.0 if chosen else goal_of(rung, work.room)
         if candidate is None or not _helps(rung, after, candidate, work.room.share(candidate) <= goal):
             continue
         after, ran = candidate, [*ran, rung]
+        writer = bill.model if rung in ("summary", "chunks") else writer
         if cause == "asked" or work.room.share(after) <= goal:
             break
-    result = _result(conversation, after, ran)
     if ran:
-        price = chosen.price if chosen else None
-        work.emit(_told(result, cause, receipt(conversation, after, ran), price))
+        told = _told(_result(conversation, after, ran, bill), cause, receipt(conversation, after, ran))
+        work.emit(replace(told, price=chosen.price if chosen else None, model=writer, cost=bill.cost))
     if floor.problem:
         work.emit(Noticed(floor.problem))
-    return Compacted(after, result, floor.problem)
+    return Compacted(after, _result(conversation, after, ran, bill), floor.problem)
 
 
 def _helps(rung: Rung, before: Conversation, after: Conversation, is_enough: bool) -> bool:
@@ -188,7 +217,7 @@ async def _summarise(
     """What a model wrote down: one of those that the user set for this, else the one that has the conversation in its
     cache. None when none gave anything that can be used."""
     asked = instruction(work.settings.wishes, focus, retain_tokens=floor.caps.retain, summary_tokens=floor.caps.summary)
-    for provider in await _summarisers_of(work):
+    for provider in await _summarisers_of(work, _job(conversation, plan, work, cached=cached)):
         draft = await _in_chunks(provider, plan, asked, work)
         if draft is not None or work.interrupt.requested():
             return draft
@@ -208,11 +237,18 @@ async def _summarise(
     return _draft(reading, work.provider, work)
 
 
-async def _summarisers_of(work: Work) -> Sequence[Provider]:
+def _job(conversation: Conversation, plan: CompactionPlan, work: Work, *, cached: bool) -> Job:
+    """What the summary takes, in tokens as the provider counts them."""
+    context = round((work.room.fixed + size_of(conversation)) * work.room.scale)
+    text = round(sum(map(estimate_text, transcript(plan))) * work.room.scale)
+    return Job(context, text, is_cached=cached and not work.is_cold and context <= work.room.effective + work.room.buffer)
+
+
+async def _summarisers_of(work: Work, job: Job) -> Sequence[Provider]:
     if work.summarisers is None:
         return ()
     try:
-        return await work.summarisers()
+        return await work.summarisers(job)
     except AgentError as error:
         work.emit(Noticed(f"the model that is set for summaries cannot be used: {error}"))
         return ()
@@ -273,7 +309,7 @@ def compaction_note(result: CompactResult) -> str:
     )
 
 
-def _told(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...], price: Price | None) -> ContextCompacted:
+def _told(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -> ContextCompacted:
     return ContextCompacted(
         result.before_tokens,
         result.after_tokens,
@@ -282,9 +318,9 @@ def _told(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...], p
         result.strategies,
         cause,
         items,
-        price,
     )
 
 
-def _result(before: Conversation, after: Conversation, ran: Sequence[Rung]) -> CompactResult:
-    return CompactResult(size_of(before), size_of(after), len(before.messages), len(after.messages), tuple(ran))
+def _result(before: Conversation, after: Conversation, ran: Sequence[Rung], bill: Bill) -> CompactResult:
+    sizes = size_of(before), size_of(after)
+    return CompactResult(*sizes, len(before.messages), len(after.messages), tuple(ran), tuple(bill.told))

@@ -1,6 +1,5 @@
 """The composition root: a configuration made into sessions. It alone names adapters and opens the store."""
 
-import itertools
 import os
 import secrets
 import shutil
@@ -39,7 +38,7 @@ from agent.recorder import Recorder, StoreThread
 from agent.resume import restore
 from agent.rows import decode_message
 from agent.session import Parts, Session, SessionInfo
-from agent.summarisers import Summarisers
+from agent.summarisers import CheaperSummarisers, Summarisers
 from agent.tokenizers import factor_of, load_in_background, load_tokenizer
 from store.errors import StoreError
 from store.locks import SessionLock
@@ -113,10 +112,9 @@ class Sessions:
             recorder = Recorder(thread, store, row, is_new=is_new)
             meter = make_meter(self._config, chosen, estimator, interactive=self._interactive)
             summarisers = build_summarisers(
-                self._config, self._environment, self._config.summary_model, headless=not self._interactive
+                self._config, self._environment, provider.facts, headless=not self._interactive
             )
-            if summarisers is not None:
-                closing.push_async_callback(summarisers.close)
+            closing.push_async_callback(summarisers.close)
             parts = self._parts(provider, recorder, outputs, meter, self._mode(row))
             parts = self._open_parts[row.id] = replace(parts, summarisers=summarisers)
             if is_new:
@@ -319,27 +317,41 @@ def tools_for(compacting: Compacting) -> tuple[Tool, ...]:
 
 def known_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
     """The configured model, those the configuration describes, the usual ones there is a key for."""
-    configured = [f"{name}/{m}" for name, provider in config.providers.items() for m in provider.models]
     usual = [model for key, model in FIRST_CHOICE if key in environment]
-    return tuple(dict.fromkeys(itertools.chain([config.model] if config.model else [], configured, usual)))
+    return tuple(dict.fromkeys((*configured_models(config), *usual)))
+
+
+def configured_models(config: Config) -> tuple[str, ...]:
+    """The models that the user's configuration names."""
+    described = [f"{name}/{m}" for name, provider in config.providers.items() for m in provider.models]
+    return tuple(dict.fromkeys((*([config.model] if config.model else []), *described)))
 
 
 def build_summarisers(
-    config: Config, environment: Mapping[str, str], chosen: str | None, *, headless: bool
-) -> Summarisers | None:
-    """The models that write summaries, when the user has chosen: one, or `fastest` of those that are configured."""
-    if chosen is None:
-        return None
+    config: Config, environment: Mapping[str, str], own: ModelFacts, *, headless: bool
+) -> Summarisers | CheaperSummarisers:
+    """The models that write summaries: the one that the user set, or `fastest` of those that are known. Where nothing
+    is set, one of the configured models, when it is cheaper than the session's own."""
+    chosen = config.summary_model
 
     async def connect(model: str) -> Provider:
         return await build_provider(config, model, environment, headless=headless)
 
+    if chosen is None:
+        return CheaperSummarisers(own, other_models(config, own.id), connect)
     if chosen != FASTEST:
         return Summarisers([chosen], connect)
     return Summarisers(known_models(config, environment), connect, measure=True)
 
 
 FASTEST = "fastest"
+
+
+def other_models(config: Config, own: str) -> tuple[ModelFacts, ...]:
+    """The configured models that could write summaries in place of the session's own. A local one costs time instead of
+    dollars: whoever wants that sets it."""
+    others = [model for model in configured_models(config) if model != own and model.partition("/")[0] not in LOCAL]
+    return tuple(known_model(config, model)[0] for model in others)
 
 
 def compacting_of(config: Config, effective: int) -> Compacting:

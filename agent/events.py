@@ -206,6 +206,10 @@ class ContextCompacted:
     receipt: tuple[ReceiptItem, ...] = ()
     price: Price | None = None
     """None where no price decided."""
+    model: str = ""
+    """Who wrote the summary; empty when nobody did."""
+    cost: float | None = 0.0
+    """US dollars of the requests for a summary, also of those that were not used; None when a price is not known."""
 
 
 @dataclass(frozen=True, slots=True)

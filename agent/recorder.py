@@ -125,7 +125,6 @@ class Recorder:
         self._position = 0
         self._usage: list[UsageRow] = []
         self._rewrites: list[RewriteRow] = []
-        self._summary_cost: float | None = 0.0
         self._situation = Situation()
         self._look: Callable[[], Situation] = Situation
         self._tell: Callable[[str], None] = self._keep_problem
@@ -242,18 +241,9 @@ class Recorder:
                 self._usage.append(
                     UsageRow(model, purpose, u.input, u.cache_read, u.cache_write, u.output, cost, time.time())
                 )
-                if purpose == "summary":
-                    self._summary_cost = (
-                        None if cost is None or self._summary_cost is None else self._summary_cost + cost
-                    )
-            case ContextCompacted(before_tokens=before, after_tokens=after, strategies=strategies, cause=cause) if (
-                strategies
-            ):
-                row = RewriteRow(
-                    self._position, cause, " ".join(strategies), before, after, self._summary_cost, time.time()
-                )
+            case ContextCompacted(before_tokens=before, after_tokens=after, strategies=how, cause=cause) if how:
+                row = RewriteRow(self._position, cause, " ".join(how), before, after, event.cost, time.time())
                 self._rewrites.append(row)
-                self._summary_cost = 0.0
             case _:
                 pass
 

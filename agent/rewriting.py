@@ -66,7 +66,17 @@ async def compact_now(
 
     budget = budget_of(conversation, select_tools(env.tools), env)
     room = room_of(budget, conversation, counted)
-    work = Work(env.provider, request, room, env.compacting, env.interrupt, env.emit, env.lessons, env.summarisers)
+    work = Work(
+        env.provider,
+        request,
+        room,
+        env.compacting,
+        env.interrupt,
+        env.emit,
+        env.lessons,
+        env.summarisers,
+        env.watch.is_cold(env.provider.facts),
+    )
     compacted = await compact(conversation, work, cause, focus, chosen)
     if compacted.result.strategies:
         env.meter.rewritten()

@@ -1,13 +1,15 @@
-"""The models that the user set for summaries, connected when the first summary is needed. It knows no adapter."""
+"""Other models that write summaries, connected when the first summary is needed: those that the user set, or one that
+is cheaper. It knows no adapter."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+from agent.context.bargain import Job, Offer, cheapest_reader
 from agent.context.candidates import Candidate, fastest_first
 from agent.errors import AgentError
 from agent.messages import Text, User
-from agent.providers.base import Provider, Reply, Request
+from agent.providers.base import ModelFacts, Provider, Reply, Request
 
 Connect = Callable[[str], Awaitable[Provider]]
 """Connects to a model, `provider/name`. Raises `AgentError`."""
@@ -25,7 +27,7 @@ class Summarisers:
         self._measure = measure
         self._found: tuple[Provider, ...] | None = None
 
-    async def __call__(self) -> Sequence[Provider]:
+    async def __call__(self, job: Job) -> Sequence[Provider]:
         """The models that can be reached, the one to ask first in front. Raises `AgentError` when there is none."""
         if self._found is None:
             connected = await asyncio.gather(*map(self._connect, self._models), return_exceptions=True)
@@ -43,6 +45,41 @@ class Summarisers:
         for provider in self._found or ():
             await provider.close()
         self._found = None
+
+
+class CheaperSummarisers:
+    """Asks one of the configured models where it writes the summary for clearly less than the session's own."""
+
+    def __init__(self, own: ModelFacts, others: Sequence[ModelFacts], connect: Connect) -> None:
+        self._own = own
+        self._others = {facts.id: facts for facts in others}
+        self._connect = connect
+        self._found: dict[str, Provider] = {}
+
+    async def __call__(self, job: Job) -> Sequence[Provider]:
+        """The model to ask, or none. One that cannot be reached is left out from then on."""
+        while (model := self._cheapest(job)) is not None:
+            try:
+                if model not in self._found:
+                    self._found[model] = await self._connect(model)
+            except AgentError:
+                del self._others[model]
+            else:
+                return (self._found[model],)
+        return ()
+
+    def _cheapest(self, job: Job) -> str | None:
+        own = self._own.prices.at(job.context) if self._own.prices else None
+        return cheapest_reader(own, job, tuple(_offer(facts, job) for facts in self._others.values()))
+
+    async def close(self) -> None:
+        for provider in self._found.values():
+            await provider.close()
+        self._found.clear()
+
+
+def _offer(facts: ModelFacts, job: Job) -> Offer:
+    return Offer(facts.id, facts.prices.at(job.transcript) if facts.prices else None, facts.context_window)
 
 
 async def _ordered(providers: Sequence[Provider]) -> tuple[Provider, ...]:

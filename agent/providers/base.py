@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from agent.context.bargain import PerToken
 from agent.context.budget import Window
 from agent.context.prefix import Breakpoints
 from agent.context.select import ToolSpec
@@ -26,17 +27,27 @@ class Prices:
 
     def cost(self, usage: Usage) -> float:
         """US dollars of one request."""
-        long = self.long_above is not None and usage.prompt > self.long_above
+        price = self.at(usage.prompt)
+        return (
+            usage.input * price.input
+            + usage.cache_read * price.cache_read
+            + usage.cache_write * price.cache_write
+            + usage.output * price.output
+        )
+
+    def at(self, prompt: int) -> PerToken:
+        """The prices that hold for a request with a prompt of so many tokens."""
+        long = self.long_above is not None and prompt > self.long_above
 
         def price(normal: float, above: float | None) -> float:
-            return above if long and above is not None else normal
+            return (above if long and above is not None else normal) / 1_000_000
 
-        return (
-            usage.input * price(self.input, self.long_input)
-            + usage.cache_read * price(self.cache_read, self.long_cache_read)
-            + usage.cache_write * price(self.cache_write, self.long_cache_write)
-            + usage.output * price(self.output, self.long_output)
-        ) / 1_000_000
+        return PerToken(
+            price(self.input, self.long_input),
+            price(self.output, self.long_output),
+            price(self.cache_read, self.long_cache_read),
+            price(self.cache_write, self.long_cache_write),
+        )
 
 
 @dataclass(frozen=True, slots=True)

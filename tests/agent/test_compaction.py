@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.compaction import Work, compact
+from agent.context.bargain import Job
 from agent.context.compact import Room, outputs_of, size_of
 from agent.context.final import FINAL
 from agent.context.prompt import Instructions, build_prompt
@@ -329,8 +330,9 @@ async def test_the_fastest_that_answers_writes_first() -> None:
         return models[model]
 
     summarisers = Summarisers(list(models), connect, measure=True)
-    assert [p.facts.name for p in await summarisers()] == ["fast", "slow", "broken"]
-    assert [p.facts.name for p in await summarisers()] == ["fast", "slow", "broken"]
+    job = Job(1000, 1000)
+    assert [p.facts.name for p in await summarisers(job)] == ["fast", "slow", "broken"]
+    assert [p.facts.name for p in await summarisers(job)] == ["fast", "slow", "broken"]
     assert len(models["scripted/fast"].requests) == 1
     await summarisers.close()
 
