@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from agent.context.budget import ContextBudget
+from agent.context.estimate import Sizes
 from agent.context.rent import (
     LOCAL,
     Offer,
@@ -24,21 +25,25 @@ class Rent:
     """What a session has paid since its last rewrite for what it could have left out."""
 
     rents: Rents = field(default_factory=Rents)
+    _sizes: Sizes = field(default_factory=Sizes)
 
     def rewritten(self) -> None:
         """After a rewrite that no rent has paid for, all rents begin again."""
         self.rents = Rents()
+        self._sizes.forget()
 
     def rule(
         self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: Compacting, *, is_cold: bool
     ) -> Ruling:
         """What to do before the next request, whose rents are then paid."""
         fixed = budget.used - budget.history - budget.pending - budget.retain - budget.summary
-        mask = mask_offer(conversation, how.caps, budget.used, fixed, prices, is_cold=is_cold)
+        mask = mask_offer(conversation, how.caps, budget.used, fixed, prices, is_cold=is_cold, sizes=self._sizes)
         # Whoever wants a report when the window is full wants no summary before it is.
         compaction = compaction_offer(how.caps, budget.used, fixed, prices) if how.on_full == "compact" else Offer()
         ruling = rent_step(mask, compaction, self.rents, prices, how.patience, is_cold=is_cold)
         self.rents = ruling.rents
+        if ruling.act != "nothing":
+            self._sizes.forget()
         return ruling
 
 

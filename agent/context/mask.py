@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from agent.context.estimate import estimate_message
+from agent.context.estimate import Sizes, estimate_message
 from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User, UserPart
 
 COMMAND, ERROR, SAID = 80, 120, 80
@@ -83,15 +83,18 @@ def mask_outputs(conversation: Conversation, protect: int, newest: int = 0) -> C
     return replace(conversation, masked=conversation.masked | chosen, anchor=None, anchored=0)
 
 
-def old_outputs(conversation: Conversation, protect: int, newest: int = 0) -> tuple[Numbered, ...]:
+def old_outputs(
+    conversation: Conversation, protect: int, newest: int = 0, sizes: Sizes | None = None
+) -> tuple[Numbered, ...]:
     """The outputs that are shown and could be masked, oldest first: all but the newest up to `protect` tokens, those of
     the last step and of the `newest` messages, and those that a line would hardly be shorter than."""
     recent = conversation.messages[-newest:] if newest else ()
     kept = {output.call_id for message in recent if isinstance(message, User) for output in message.outputs}
     kept |= {output.call_id for output in _last_outputs(conversation.messages)} | conversation.masked
+    known = sizes or Sizes()
     chosen, passed = [], 0
     for found in reversed(numbered_outputs(conversation)):
-        size = output_size(found.output)
+        size = known.of(found.output)
         passed += size
         if passed > protect and size > 2 * STUB and found.output.call_id not in kept:
             chosen.append(found)

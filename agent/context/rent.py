@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent.context.estimate import estimate_message
-from agent.context.mask import STUB, old_outputs, output_size
+from agent.context.estimate import Sizes
+from agent.context.mask import STUB, old_outputs
 from agent.context.settings import Caps, Patience
 from agent.messages import Assistant, Conversation
 
@@ -90,18 +90,26 @@ def rent_step(
 
 
 def mask_offer(
-    conversation: Conversation, caps: Caps, size: int, fixed: int, prices: UnitPrices, *, is_cold: bool = False
+    conversation: Conversation,
+    caps: Caps,
+    size: int,
+    fixed: int,
+    prices: UnitPrices,
+    *,
+    is_cold: bool = False,
+    sizes: Sizes | None = None,
 ) -> Offer:
     """What masking the outputs that `caps` do not protect would remove and cost. `size`: tokens of the next
     request; `fixed`: of what stands before its messages, by which the estimates of single messages are put right."""
-    found_now = old_outputs(conversation, caps.protect, caps.newest)
-    chosen = {found.output.call_id: output_size(found.output) for found in found_now}
+    known = sizes or Sizes()
+    found_now = old_outputs(conversation, caps.protect, caps.newest, known)
+    chosen = {found.output.call_id: known.of(found.output) for found in found_now}
     if not chosen:
         return Offer()
     ages, behind, whole = [], 0, 0
     requests = 0
     for message in reversed(conversation.messages):
-        whole += estimate_message(message)
+        whole += known.of(message)
         if isinstance(message, Assistant):
             requests += 1
         elif any(output.call_id in chosen for output in message.outputs):
