@@ -67,6 +67,8 @@ class CompactResult:
     strategies: tuple[str, ...]
     """What ran, in order: `mask`, `summary` or `chunks` by a model, `ledger` without one, `mask_all`, `drop`, `last`.
     Empty when there was nothing to gain."""
+    is_interrupted: bool = False
+    """The user was faster: the conversation is as it was."""
     told: tuple[Event, ...] = ()
     """What a front end that did not listen may show: the receipt, and what failed."""
 
@@ -157,7 +159,8 @@ async def compact(
     for rung in LADDERS[cause] if chosen is None else (chosen.rung,):
         candidate = await _try(rung, after, work, floor, focus)
         if work.interrupt.requested():
-            return Compacted(conversation, _result(conversation, conversation, (), bill), floor.problem)
+            unchanged = _result(conversation, conversation, (), bill)
+            return Compacted(conversation, replace(unchanged, is_interrupted=True), floor.problem)
         goal = 1.0 if chosen else goal_of(rung, work.room)
         if candidate is None or not _helps(rung, after, candidate, work.room.share(candidate) <= goal):
             continue
@@ -241,7 +244,9 @@ def _job(conversation: Conversation, plan: CompactionPlan, work: Work, *, cached
     """What the summary takes, in tokens as the provider counts them."""
     context = round((work.room.fixed + size_of(conversation)) * work.room.scale)
     text = round(sum(map(estimate_text, transcript(plan))) * work.room.scale)
-    return Job(context, text, is_cached=cached and not work.is_cold and context <= work.room.effective + work.room.buffer)
+    return Job(
+        context, text, is_cached=cached and not work.is_cold and context <= work.room.effective + work.room.buffer
+    )
 
 
 async def _summarisers_of(work: Work, job: Job) -> Sequence[Provider]:
@@ -323,4 +328,4 @@ def _told(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -
 
 def _result(before: Conversation, after: Conversation, ran: Sequence[Rung], bill: Bill) -> CompactResult:
     sizes = size_of(before), size_of(after)
-    return CompactResult(*sizes, len(before.messages), len(after.messages), tuple(ran), tuple(bill.told))
+    return CompactResult(*sizes, len(before.messages), len(after.messages), tuple(ran), told=tuple(bill.told))

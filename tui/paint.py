@@ -8,25 +8,15 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from tui import receipts
 from tui.diffs import counted, diff_of, diff_text
 from tui.markdown import advance_pieces
 from tui.palette import Palette
 from tui.prose import PaletteConsole, highlighted, prose
+from tui.receipts import Compacting, Compaction
 from tui.sanitise import visible, visible_line
 from tui.titles import command_of, title_of
-from tui.transcript import (
-    AnswerText,
-    Block,
-    Call,
-    CallStatus,
-    Compaction,
-    Failure,
-    Notice,
-    Retry,
-    Summary,
-    Thought,
-    UserText,
-)
+from tui.transcript import AnswerText, Block, Call, CallStatus, Failure, Notice, Retry, Summary, Thought, UserText
 
 MARGIN = 2
 """Columns left free at the left of everything but marks."""
@@ -58,14 +48,16 @@ def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> li
         case Failure(message=message):
             return _note("✗", message, palette.bad, palette.text, width, console)
         case Compaction():
-            return _note("≋", _receipt(block), palette.accent, palette.dim, width, console)
+            return _receipt(block, opened, width, console)
+        case Compacting():
+            return [_receipt_line(receipts.title_of(block), width, console)]
         case Summary(text=text):
             return _summary(text, opened, width, console)
 
 
 def opens(block: Block) -> bool:
     """Whether there is more to a block than the line it shows."""
-    return isinstance(block, Call | Thought | Summary)
+    return isinstance(block, Call | Thought | Summary | Compaction)
 
 
 def estimated_height(block: Block, width: int) -> int:
@@ -141,12 +133,20 @@ def _note(mark: str, text: str, ink: Style, style: Style, width: int, console: P
     return [[Segment(f"{mark} " if index == 0 else "  ", ink), *line] for index, line in enumerate(lines)]
 
 
-def _receipt(block: Compaction) -> str:
-    how = f" by {', '.join(block.strategies)}" if block.strategies else ""
-    return (
-        f"compacted{how}: {block.before_tokens:,} → {block.after_tokens:,} tokens, "
-        f"{block.before_messages} → {block.after_messages} messages"
-    )
+def _receipt(block: Compaction, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+    lines = [_receipt_line(receipts.title_of(block), width, console)]
+    if not opened:
+        return lines
+    palette = console.palette
+    for weight, text in receipts.details_of(block):
+        ink = palette.text if weight == "head" else palette.dim
+        lines += _quoted(visible_line(text), ink, width, console, wrap=weight == "head")
+    return lines
+
+
+def _receipt_line(text: str, width: int, console: PaletteConsole) -> Line:
+    palette = console.palette
+    return _line(Text.assemble(("≋ ", palette.accent), (visible_line(text), palette.dim)), width, console)
 
 
 def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> list[Line]:

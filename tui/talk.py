@@ -5,9 +5,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from agent.errors import AgentError
-from agent.events import CompactionStarted, ContextCompacted, Decision, Event, Noticed, TurnFailed
+from agent.events import CompactionStarted, Decision, Event, Noticed, TurnFailed
 from tui.ports import Session, Sessions
-from tui.transcript import View, advance, view_of
+from tui.resumed import view_of
+from tui.transcript import View, advance, compaction_over
 
 
 class Talk:
@@ -78,18 +79,16 @@ class Talk:
             except AgentError as error:
                 self.fail(error)
                 return
+            for event in result.told:
+                self.advance(event)
+            if not result.strategies:
+                self._show(compaction_over(self.view))
+            if result.is_interrupted:
+                self.advance(Noticed("the compaction was interrupted: nothing has changed"))
+                return
             if not result.strategies:
                 self.advance(Noticed("nothing was compacted: there is nothing yet that a summary would make smaller"))
                 return
-            self.advance(
-                ContextCompacted(
-                    result.before_tokens,
-                    result.after_tokens,
-                    result.before_messages,
-                    result.after_messages,
-                    result.strategies,
-                )
-            )
             self._show(replace(self.view, cost=self.session.cost))
 
     def answer(self, question: str, answer: Decision | str) -> None:

@@ -35,18 +35,8 @@ from agent.events import (
     TurnStarted,
     WindowLearned,
 )
-from agent.messages import (
-    Assistant,
-    Conversation,
-    Image,
-    Opaque,
-    OutputStatus,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolOutput,
-    User,
-)
+from agent.messages import OutputStatus
+from tui.receipts import Compacting, Compaction, failure_of, receipt_of
 
 CallStatus: TypeAlias = Literal["asking", "running"] | OutputStatus
 
@@ -108,22 +98,13 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
-    before_tokens: int
-    after_tokens: int
-    before_messages: int
-    after_messages: int
-    strategies: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Summary:
     """What stands for the part of a resumed conversation that was compacted away."""
 
     text: str
 
 
-Block: TypeAlias = UserText | AnswerText | Thought | Call | Retry | Notice | Failure | Compaction | Summary
+Block: TypeAlias = UserText | AnswerText | Thought | Call | Retry | Notice | Failure | Compacting | Compaction | Summary
 
 Asked: TypeAlias = PermissionAsked | QuestionAsked
 
@@ -163,10 +144,10 @@ def advance(view: View, event: Event) -> View:
         case TurnStarted(model=model, text=text):
             return _turn_started(view, model, text)
         case StepStarted():
-            settled = _settle_texts(view)
+            settled = compaction_over(_settle_texts(view))
             return replace(settled, busy=True, activity="thinking", step_start=len(settled.turn))
         case ContextMeasured(used=used, window=window):
-            return replace(view, used=used, window=window)
+            return replace(compaction_over(view), used=used, window=window)
         case TextDelta(text=text):
             return replace(_add_answer(view, text), activity="writing")
         case ReasoningDelta(text=text):
@@ -195,7 +176,7 @@ def advance(view: View, event: Event) -> View:
         case QuestionAnswered(id=id):
             return replace(_answered(view, id), activity="thinking")
         case CompactionStarted(used=used):
-            return replace(view, used=used, activity="compacting")
+            return replace(_settle_texts(compaction_over(view)).plus(Compacting(used)), activity="compacting")
         case ContextCompacted():
             return _compacted(view, event)
         case PrefixDrifted(where=where):
@@ -203,8 +184,8 @@ def advance(view: View, event: Event) -> View:
             return _settle_texts(view).plus(Notice(text))
         case CacheBroken():
             return view  # nothing to be done about it; `CONTEXT_DEBUG` tells
-        case CompactionFailed(model=model, reason=reason):
-            return _settle_texts(view).plus(Notice(f"the summary by {model} is not used: {reason}"))
+        case CompactionFailed():
+            return _compaction_failed(view, event)
         case WindowLearned(size=size):
             return _window_learned(view, size)
         case FinalTurn():
@@ -217,60 +198,6 @@ def advance(view: View, event: Event) -> View:
             return _turn_finished(view, end, text)
         case TurnFailed(code=code, message=message):
             return _at_rest(view).plus(Failure(code, message))
-
-
-def view_of(conversation: Conversation) -> View:
-    """What a resumed session shows. Calls that never got an output are shown as interrupted."""
-    blocks: list[Block] = [Summary(conversation.summary.text)] if conversation.summary else []
-    blocks.extend(_user_blocks(conversation.summary.request))
-    calls: dict[str, int] = {}
-    for message in conversation.messages:
-        match message:
-            case User():
-                _fill_outputs(blocks, calls, message)
-                blocks.extend(_user_blocks(message))
-            case Assistant():
-                for block in _assistant_blocks(message):
-                    if isinstance(block, Call):
-                        calls[block.call_id] = len(blocks)
-                    blocks.append(block)
-    return View(past=tuple(blocks))
-
-
-def _user_blocks(message: User) -> tuple[Block, ...]:
-    words = [
-        part.text if isinstance(part, Text) else f"[image, {part.media_type}]"
-        for part in message.parts
-        if isinstance(part, Text | Image)
-    ]
-    return (UserText("\n".join(words)),) if words else ()
-
-
-def _fill_outputs(blocks: list[Block], calls: dict[str, int], message: User) -> None:
-    for output in message.outputs:
-        index = calls.pop(output.call_id, None)
-        if index is not None:
-            blocks[index] = _ended(blocks[index], output)
-
-
-def _ended(block: Block, output: ToolOutput) -> Block:
-    return replace(block, status=output.status, text=output.text) if isinstance(block, Call) else block
-
-
-def _assistant_blocks(message: Assistant) -> tuple[Block, ...]:
-    blocks: list[Block] = []
-    for part in message.parts:
-        match part:
-            case Text(text=text):
-                blocks.append(AnswerText(text))
-            case Reasoning(text=text):
-                if text:
-                    blocks.append(Thought(text))
-            case ToolCall(id=id, name=name, arguments=arguments):
-                blocks.append(Call(id, name, arguments, "interrupted"))
-            case Opaque():
-                pass
-    return tuple(blocks)
 
 
 def _turn_started(view: View, model: str, text: str) -> View:
@@ -384,11 +311,37 @@ def _answered(view: View, id: str) -> View:
 
 
 def _compacted(view: View, event: ContextCompacted) -> View:
-    receipt = Compaction(
-        event.before_tokens, event.after_tokens, event.before_messages, event.after_messages, event.strategies
-    )
+    running = _running(view)
+    receipt = receipt_of(event, running.failures if running else ())
+    view = _without_running(view)
     used = max(view.used - (event.before_tokens - event.after_tokens), 0)  # what the event counts leaves out the tools
     return replace(_settle_texts(view).plus(receipt), used=used, activity="thinking")
+
+
+def _running(view: View) -> Compacting | None:
+    """The compaction that runs."""
+    return next((block for block in reversed(view.turn) if isinstance(block, Compacting)), None)
+
+
+def _without_running(view: View) -> View:
+    if _running(view) is None:
+        return view
+    return replace(view, turn=tuple(block for block in view.turn if not isinstance(block, Compacting)))
+
+
+def _compaction_failed(view: View, event: CompactionFailed) -> View:
+    failure, running = failure_of(event), _running(view)
+    if running is None:
+        return _settle_texts(view).plus(Notice(failure))
+    return _without_running(view).plus(replace(running, failures=(*running.failures, failure)))
+
+
+def compaction_over(view: View) -> View:
+    """The view after a compaction that left no receipt: only what went wrong is told."""
+    running = _running(view)
+    if running is None:
+        return view
+    return _without_running(view).plus(*(Notice(failure) for failure in running.failures))
 
 
 def _turn_finished(view: View, end: TurnEnd, text: str) -> View:
@@ -412,7 +365,7 @@ def _turn_finished(view: View, end: TurnEnd, text: str) -> View:
 
 def _at_rest(view: View) -> View:
     """The view with nothing going on: texts are whole, calls that still ran are interrupted, questions are gone."""
-    settled = _settle_texts(view)
+    settled = _settle_texts(compaction_over(view))
     turn = tuple(
         replace(block, status="interrupted")
         if isinstance(block, Call) and block.status in ("asking", "running")

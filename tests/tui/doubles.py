@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agent.errors import AgentError
 from agent.events import (
+    ContextCompacted,
     ContextMeasured,
     Decision,
     Event,
@@ -25,11 +26,9 @@ from agent.recorder import Asked, Rewrite
 
 @dataclass(frozen=True)
 class Compacted:
-    before_tokens: int = 90_000
-    after_tokens: int = 9_000
-    before_messages: int = 120
-    after_messages: int = 8
     strategies: tuple[str, ...] = ("summary",)
+    is_interrupted: bool = False
+    told: tuple[Event, ...] = (ContextCompacted(90_000, 9_000, 120, 8, ("summary",)),)
 
 
 @dataclass(frozen=True)

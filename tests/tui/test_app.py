@@ -21,11 +21,12 @@ from agent.events import (
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, Info, conversation, measured
 from tests.tui.piloting import Terminal, terminal
 from tui.app import EbbApp
+from tui.receipts import Compaction
 from tui.screens.help import HelpScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.picker import Picker
 from tui.screens.question import QuestionScreen
-from tui.transcript import AnswerText, Call, Compaction, Failure, Notice, UserText
+from tui.transcript import AnswerText, Call, Failure, Notice, UserText
 
 DONE = TurnFinished("answered", "x")
 DIFF = "--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n"

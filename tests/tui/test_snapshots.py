@@ -1,15 +1,18 @@
 """Pictures of the screens. Look at every one that changes."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
 from agent.events import (
+    CompactionStarted,
+    ContextCompacted,
     Event,
     PermissionAsked,
     ReasoningDelta,
+    ReceiptItem,
     ReplyFinished,
     TextDelta,
     ToolFinished,
@@ -18,16 +21,18 @@ from agent.events import (
     TurnFinished,
 )
 from agent.messages import Usage
-from tests.tui.doubles import FakeSession, FakeSessions, Info, measured
+from tests.tui.doubles import FakeSession, FakeSessions, Hold, Info, measured
 from tui.app import EbbApp
 from tui.screens.context import ContextScreen
 from tui.screens.help import HelpScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.sessions import session_picker
+from tui.widgets.transcript import Transcript
 
 Compare = Callable[..., bool]
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
 
+OLDER = "older than the newest steps; a model's summary stands for it"
 DIFF = """--- a/calc.py
 +++ b/calc.py
 @@ -1,6 +1,9 @@ import math
@@ -75,7 +80,7 @@ REST: list[Event] = [
 ]
 
 
-def app_with(turn: list[Event]) -> EbbApp:
+def app_with(turn: Sequence[Event | Hold]) -> EbbApp:
     session = FakeSession([turn])
     return EbbApp(FakeSessions([session]), first_message="the tests fail, fix them", guard=0.0)
 
@@ -93,6 +98,46 @@ def ready(app: EbbApp, condition: Callable[[], bool]) -> Callable[[Pilot[str]], 
 def test_a_conversation_with_tool_calls(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = app_with([event for event in TURN if event is not QUESTION] + REST)
     assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: not app.is_working))
+
+
+RECEIPT = ContextCompacted(
+    121_000,
+    38_000,
+    142,
+    9,
+    ("mask", "summary"),
+    "full",
+    (
+        ReceiptItem("you: the export command writes CRLF (61 messages)", "summarised", 48_200, OLDER),
+        ReceiptItem("you: add a --json flag to it (52 messages)", "summarised", 26_900, OLDER),
+        ReceiptItem("Ran: pytest -q – exit 1 – 2 failed, 40 passed [r31]", "masked", 5_100, "an older output"),
+        ReceiptItem("you: the tests fail, fix them", "kept", 12, "what you asked for, unchanged"),
+        ReceiptItem("step: read, bash", "kept", 2_400, "among the newest steps"),
+    ),
+    model="anthropic/claude-haiku",
+    cost=0.031,
+)
+
+
+@SIZES
+def test_the_receipt_of_a_compaction_opened(snap_compare: Compare, size: tuple[int, int]) -> None:
+    before: list[Event] = [ToolStarted("1", "bash", {"command": "pytest -q"}), ToolFinished("1", "bash", "done", "ok")]
+    app = app_with([measured(), *before, CompactionStarted(121_000), RECEIPT, TextDelta("On it."), *REST[-2:]])
+
+    async def open_receipt(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        transcript = app.query_one(Transcript)
+        transcript.focus()
+        await pilot.press("enter")
+        await ready(app, lambda: bool(transcript.opened))(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=open_receipt)
+
+
+def test_a_compaction_that_runs(snap_compare: Compare) -> None:
+    app = app_with([measured(), CompactionStarted(121_000), Hold()])
+    running = ready(app, lambda: app.talk.view.activity == "compacting")
+    assert snap_compare(app, terminal_size=(80, 24), run_before=running)
 
 
 @SIZES

@@ -1,0 +1,123 @@
+"""Receipts of compactions as blocks of the transcript: one line, and what stands behind it. It knows events, not how a
+line looks."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal, TypeAlias
+
+from agent.events import Cause, CompactionFailed, ContextCompacted, Price, ReceiptItem
+from tui.numbers import dollars
+
+Weight: TypeAlias = Literal["head", "item"]
+
+MOST = 40
+"""Items of one fate that are listed."""
+
+ORDER = ("summarised", "dropped", "masked", "kept")
+REASONS: dict[Cause, str] = {
+    "full": "the window was full",
+    "background": "the window was full, and nobody waited",
+    "asked": "somebody asked for it",
+    "overflow": "the provider found the request too large",
+    "rent": "it pays for itself",
+    "cold": "nothing was in the provider's cache any more, so that it cost next to nothing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Compacting:
+    """A compaction that runs."""
+
+    tokens: int
+    failures: tuple[str, ...] = ()
+    """Summaries that could not be used, a sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """One that is done."""
+
+    before_tokens: int
+    after_tokens: int
+    before_messages: int
+    after_messages: int
+    strategies: tuple[str, ...] = ()
+    cause: Cause = "asked"
+    items: tuple[ReceiptItem, ...] = ()
+    model: str = ""
+    """Who wrote the summary; empty when nobody did."""
+    cost: float | None = 0.0
+    failures: tuple[str, ...] = ()
+    price: Price | None = None
+    """What decided, where a price did."""
+
+
+def failure_of(event: CompactionFailed) -> str:
+    return f"the summary by {event.model} is not used: {event.reason}"
+
+
+def receipt_of(event: ContextCompacted, failures: tuple[str, ...] = ()) -> Compaction:
+    return Compaction(
+        event.before_tokens,
+        event.after_tokens,
+        event.before_messages,
+        event.after_messages,
+        event.strategies,
+        event.cause,
+        event.receipt,
+        event.model,
+        event.cost,
+        failures,
+        event.price,
+    )
+
+
+def title_of(block: Compacting | Compaction) -> str:
+    """The one line that is always shown."""
+    match block:
+        case Compacting(tokens=tokens, failures=failures):
+            return f"compacting {tokens:,} tokens …" + (f" · {failures[-1]}" if failures else "")
+        case Compaction():
+            how = ", ".join(strategy.replace("_", " ") for strategy in block.strategies)
+            price = _brief(block.cost) if block.model or block.failures else ""
+            sizes = f"compacted: {block.before_tokens:,} → {block.after_tokens:,} tokens"
+            return " · ".join(part for part in (sizes, how, price) if part)
+
+
+def _brief(cost: float | None) -> str:
+    if cost is None:
+        return "price not known"
+    return f"${cost:.2f}" if cost >= 0.01 else dollars(cost)
+
+
+def details_of(block: Compaction) -> tuple[tuple[Weight, str], ...]:
+    """What is behind the line: why, by whom, and what became of each part, a line each."""
+    return tuple(_details(block))
+
+
+def _details(block: Compaction) -> Iterator[tuple[Weight, str]]:
+    yield "head", f"{REASONS[block.cause]} · {block.before_messages} → {block.after_messages} messages"
+    if block.price:
+        price = block.price
+        yield (
+            "head",
+            f"{price.removed:,} tokens left the view: to keep them had cost {price.rent:,}, to take them out costs "
+            f"{price.cost:,} (in fresh input)",
+        )
+    if block.model:
+        yield "head", f"summary by {block.model} · {dollars(block.cost)}"
+    for failure in block.failures:
+        yield "head", failure
+    items = sorted(block.items, key=lambda item: ORDER.index(item.fate))
+    for (fate, why), group in groupby(items, key=lambda item: (item.fate, item.why)):
+        found = tuple(group)
+        yield "head", f"{fate}, {sum(item.tokens for item in found):,} tokens: {why}"
+        yield from _listed(found)
+
+
+def _listed(items: Sequence[ReceiptItem]) -> Iterator[tuple[Weight, str]]:
+    for item in items[:MOST]:
+        yield "item", f"{item.tokens:>8,}  {item.item}"
+    if len(items) > MOST:
+        yield "item", f"{'…':>8}  {len(items) - MOST} more"

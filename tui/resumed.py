@@ -1,0 +1,70 @@
+"""What the screen shows of a conversation that goes on, from its messages. It knows neither events nor a widget."""
+
+from dataclasses import replace
+
+from agent.messages import (
+    Assistant,
+    Conversation,
+    Image,
+    Opaque,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+)
+from tui.transcript import AnswerText, Block, Call, Summary, Thought, UserText, View
+
+
+def view_of(conversation: Conversation) -> View:
+    """What a resumed session shows. Calls that never got an output are shown as interrupted."""
+    blocks: list[Block] = [Summary(conversation.summary.text)] if conversation.summary else []
+    blocks.extend(_user_blocks(conversation.summary.request))
+    calls: dict[str, int] = {}
+    for message in conversation.messages:
+        match message:
+            case User():
+                _fill_outputs(blocks, calls, message)
+                blocks.extend(_user_blocks(message))
+            case Assistant():
+                for block in _assistant_blocks(message):
+                    if isinstance(block, Call):
+                        calls[block.call_id] = len(blocks)
+                    blocks.append(block)
+    return View(past=tuple(blocks))
+
+
+def _user_blocks(message: User) -> tuple[Block, ...]:
+    words = [
+        part.text if isinstance(part, Text) else f"[image, {part.media_type}]"
+        for part in message.parts
+        if isinstance(part, Text | Image)
+    ]
+    return (UserText("\n".join(words)),) if words else ()
+
+
+def _fill_outputs(blocks: list[Block], calls: dict[str, int], message: User) -> None:
+    for output in message.outputs:
+        index = calls.pop(output.call_id, None)
+        if index is not None:
+            blocks[index] = _ended(blocks[index], output)
+
+
+def _ended(block: Block, output: ToolOutput) -> Block:
+    return replace(block, status=output.status, text=output.text) if isinstance(block, Call) else block
+
+
+def _assistant_blocks(message: Assistant) -> tuple[Block, ...]:
+    blocks: list[Block] = []
+    for part in message.parts:
+        match part:
+            case Text(text=text):
+                blocks.append(AnswerText(text))
+            case Reasoning(text=text):
+                if text:
+                    blocks.append(Thought(text))
+            case ToolCall(id=id, name=name, arguments=arguments):
+                blocks.append(Call(id, name, arguments, "interrupted"))
+            case Opaque():
+                pass
+    return tuple(blocks)
