@@ -90,6 +90,10 @@ class Lessons:
     failures: int = 0
     """Summaries in a row that could not be used."""
 
+    def forget(self) -> None:
+        """Another model has another window, and may write summaries that can be used."""
+        self.window, self.failures = None, 0
+
     @property
     def is_broken(self) -> bool:
         """Whether no summary is asked for any more, until something changes."""

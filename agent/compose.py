@@ -16,6 +16,7 @@ from typing import Literal
 from agent.config import Config
 from agent.context.budget import Window
 from agent.context.estimate import Estimator, Ruler
+from agent.context.guard import Target
 from agent.context.images import ImageRule
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
@@ -39,6 +40,7 @@ from agent.resume import restore
 from agent.rows import decode_message
 from agent.session import Parts, Session, SessionInfo
 from agent.summarisers import CheaperSummarisers, Summarisers
+from agent.targets import Connected, Targets, chain_after
 from agent.tokenizers import factor_of, load_in_background, load_tokenizer
 from store.errors import StoreError
 from store.locks import SessionLock
@@ -91,17 +93,10 @@ class Sessions:
         row = await self._find(resume) if resume is not None else None
         chosen = model or self._chosen_model(row)
         async with AsyncExitStack() as closing:
-            estimator = decode_estimator(await thread.run(store.calibration, chosen))
-            provider = await build_provider(
-                self._config,
-                chosen,
-                self._environment,
-                headless=not self._interactive,
-                is_precise=estimator.is_precise,
-            )
-            closing.push_async_callback(provider.close)
-            if self._config.max_cost is not None and provider.facts.prices is None:
-                raise UsageError(f"the prices of `{chosen}` are not known, so `--max-cost` cannot hold; leave it out")
+            connected = await self._connect(chosen)
+            closing.push_async_callback(connected.provider.close)
+            targets = self._targets(chosen, connected.provider)
+            closing.push_async_callback(targets.close)
             is_new = row is None
             row = row or self._new_row(chosen)
             if not self._ephemeral:
@@ -110,12 +105,11 @@ class Sessions:
             if self._ephemeral:
                 closing.callback(shutil.rmtree, outputs, ignore_errors=True)
             recorder = Recorder(thread, store, row, is_new=is_new)
-            meter = make_meter(self._config, chosen, estimator, interactive=self._interactive)
             summarisers = build_summarisers(
-                self._config, self._environment, provider.facts, headless=not self._interactive
+                self._config, self._environment, connected.provider.facts, headless=not self._interactive
             )
             closing.push_async_callback(summarisers.close)
-            parts = self._parts(provider, recorder, outputs, meter, self._mode(row))
+            parts = self._parts(targets, recorder, outputs, connected.meter, self._mode(row))
             parts = self._open_parts[row.id] = replace(parts, summarisers=summarisers)
             if is_new:
                 return Session(parts, on_close=closing.pop_all().aclose)
@@ -125,6 +119,27 @@ class Sessions:
                 # Another model counts in other tokens.
                 conversation = replace(conversation, anchor=None, anchored=0)
             return Session(parts, conversation, restored.spent, closing.pop_all().aclose, resumed=restored.event)
+
+    async def _connect(self, model: str) -> Connected:
+        """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""
+        thread, store = await self._store()
+        estimator = decode_estimator(await thread.run(store.calibration, model))
+        headless, is_precise = not self._interactive, estimator.is_precise
+        provider = await build_provider(
+            self._config, model, self._environment, headless=headless, is_precise=is_precise
+        )
+        if self._config.max_cost is not None and provider.facts.prices is None:
+            await provider.close()
+            raise UsageError(f"the prices of `{model}` are not known, so `--max-cost` cannot hold; leave it out")
+        return Connected(provider, make_meter(self._config, model, estimator, interactive=self._interactive))
+
+    def _targets(self, model: str, provider: Provider) -> Targets:
+        """The session's model and those that may follow it, whose windows are as far known as without connecting."""
+        for name in self._config.fallback_models:
+            split_name(name)
+        known = [known_model(self._config, name) for name in chain_after(model, self._config.fallback_models)]
+        follow = tuple(Target(facts.provider, facts.name, window) for facts, window in known)
+        return Targets(provider, follow, self._connect)
 
     def _new_row(self, model: str) -> SessionRow:
         now = time.time()
@@ -139,8 +154,8 @@ class Sessions:
         from_project = source == str(self._config.project / ".ebb" / "config.toml")
         return stricter_mode(configured, own) if from_project else own
 
-    def _parts(self, provider: Provider, recorder: Recorder, outputs: Path, meter: Meter, mode: Mode) -> Parts:
-        config = self._config
+    def _parts(self, targets: Targets, recorder: Recorder, outputs: Path, meter: Meter, mode: Mode) -> Parts:
+        config, provider = self._config, targets.provider
         compacting = compacting_of(config, provider.window.effective)
         policy = Policy(
             root=str(self._root),
@@ -151,7 +166,7 @@ class Sessions:
             no_shell=NO_SANDBOX if config.sandbox == "require" else "",
         )
         return Parts(
-            provider=provider,
+            targets=targets,
             instructions=self._instructions(),
             tools=tools_for(compacting),
             workspace=Workspace(self._root, outputs),
@@ -263,8 +278,9 @@ class Sessions:
         row = await thread.run(store.session, prefix) if parts is not None else await self._find(prefix)
         recorder = Recorder(thread, store, row or self._new_row(""))
         conversation = await recorder.read() if row else Conversation()
-        model = parts.provider.facts.id if parts else row.model if row else ""
-        facts, window = (parts.provider.facts, parts.provider.window) if parts else known_model(self._config, model)
+        provider = parts.targets.provider if parts else None
+        model = provider.facts.id if provider else row.model if row else ""
+        facts, window = (provider.facts, provider.window) if provider else known_model(self._config, model)
         # A meter of its own: to measure is to count, and the session's own counts are its turn's.
         learned = parts.meter.estimator if parts else decode_estimator(await thread.run(store.calibration, model))
         meter = Meter(learned, parts.meter.ruler if parts else None)
@@ -423,14 +439,20 @@ def make_meter(config: Config, model: str, estimator: Estimator, *, interactive:
     return Meter(estimator, Ruler(images=images), load)
 
 
+def split_name(model: str) -> tuple[str, str]:
+    """The provider's name and the model's. Raises `UsageError` for what is no `PROVIDER/NAME`."""
+    name, slash, model_name = model.partition("/")
+    if not slash or not model_name or name not in PROVIDERS or not model.isprintable():
+        raise UsageError(f"`{model}` is not a model; write PROVIDER/NAME with a provider of {', '.join(PROVIDERS)}")
+    return name, model_name
+
+
 async def build_provider(
     config: Config, model: str, environment: Mapping[str, str], *, headless: bool, is_precise: bool = False
 ) -> Provider:
     """The model that `PROVIDER/NAME` stands for, ready to be asked. `is_precise`: see `find_window`. Raises
     `UsageError` and `AuthFailed`."""
-    name, slash, model_name = model.partition("/")
-    if not slash or not model_name or name not in PROVIDERS or not model.isprintable():
-        raise UsageError(f"`{model}` is not a model; write PROVIDER/NAME with a provider of {', '.join(PROVIDERS)}")
+    name, model_name = split_name(model)
     if name == "scripted":
         from agent.providers.scripted import Scripted, read_script  # noqa: PLC0415  # deferred: one adapter a run
 

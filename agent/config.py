@@ -49,6 +49,8 @@ class Config:
     project: Path
     """The top of the git work tree around the working folder, or that folder."""
     model: str | None
+    fallback_models: tuple[str, ...]
+    """The models that follow, in order, when a conversation does not fit the one before."""
     permission_mode: Mode
     sandbox: Literal["require", "auto", "off"]
     reasoning_effort: str | None

@@ -16,6 +16,7 @@ from agent.providers.base import Provider
 from agent.recorder import Recorder
 from agent.rent import Rent
 from agent.tail import Tail
+from agent.targets import Targets
 from agent.watch import Watch
 
 
@@ -31,7 +32,8 @@ class Limits:
 class Env:
     """What a step works with."""
 
-    provider: Provider
+    targets: Targets
+    """The model that is asked, and those that may follow it."""
     instructions: Instructions
     tools: tuple[ToolSpec, ...]
     hands: Hands
@@ -53,3 +55,7 @@ class Env:
     rent: Rent = field(default_factory=Rent)
     """What was paid for what could have left the view."""
     tail: Tail = field(default_factory=Tail)
+
+    @property
+    def provider(self) -> Provider:
+        return self.targets.provider

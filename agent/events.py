@@ -231,6 +231,18 @@ class WindowLearned:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelSwitched:
+    """The session goes on with another model, since the conversation does not fit the one before."""
+
+    before: str
+    """`provider/name`."""
+    after: str
+    why: str
+    tokens: int
+    """What the conversation was estimated to take."""
+
+
+@dataclass(frozen=True, slots=True)
 class FinalTurn:
     """The window is full, and the model is asked for its report instead of further work."""
 
@@ -321,6 +333,7 @@ Event: TypeAlias = (
     | CacheBroken
     | CompactionFailed
     | WindowLearned
+    | ModelSwitched
     | FinalTurn
     | Noticed
     | Resumed

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from agent.events import CallDenied, Decision, Event, PermissionAsked, ToolFinished, ToolProgress, ToolStarted
 from agent.interrupt import Interrupt
 from agent.messages import Image, OutputStatus, ToolCall, ToolOutput
+from agent.outputs import OutputRoom
 from agent.permissions import Asked, Policy, Ruling, decide, parse_rule
 from tools.base import Previews, Result, Tool, ToolError, Workspace
 from tools.paths import display
@@ -43,13 +44,22 @@ class Hands:
     emit: Callable[[Event], None]
 
 
-async def run_calls(calls: Sequence[ToolCall], hands: Hands) -> tuple[ToolOutput, ...]:
+async def run_calls(calls: Sequence[ToolCall], hands: Hands, room: OutputRoom) -> tuple[ToolOutput, ...]:
     """One output per call, in order: failures, denials and interruptions are outputs too. Neighbouring calls that only
-    read run side by side; any other runs alone."""
+    read run side by side; any other runs alone. Outputs take their room in the order of the calls; when there is none
+    left, no further call is run."""
     outputs: list[ToolOutput] = []
     for group in _groups(calls, hands.tools):
-        outputs.extend(await _run_side_by_side(group, hands))
+        if room.is_open:
+            outputs += [await room.take(output) for output in await _run_side_by_side(group, hands)]
+        else:
+            outputs += [_refuse(call, hands, room.refusal) for call in group]
     return tuple(outputs)
+
+
+def _refuse(call: ToolCall, hands: Hands, why: str) -> ToolOutput:
+    hands.emit(ToolStarted(call.id, call.name, call.arguments))
+    return _finish(call, hands, "failed", why)
 
 
 async def _run_side_by_side(group: Sequence[ToolCall], hands: Hands) -> list[ToolOutput]:

@@ -2,10 +2,8 @@
 to cut is decided in `agent.context`."""
 
 import itertools
-from dataclasses import asdict
 
 from agent.context.budget import ContextBudget, after_overflow
-from agent.context.guard import Target, turn_preflight
 from agent.context.prompt import build_prompt
 from agent.context.select import ToolSpec
 from agent.env import Env
@@ -13,6 +11,7 @@ from agent.errors import ContextExhausted, ContextOverflow
 from agent.events import ContextMeasured, WindowLearned
 from agent.measuring import budget_of, to_request
 from agent.messages import Conversation
+from agent.preflight import choose_model, ends_in_report, leave_model, preflight
 from agent.providers.base import Reply
 from agent.rewriting import compact_now, pay_rent
 from agent.stream import stream_reply
@@ -24,37 +23,38 @@ RECOVERIES = 3
 async def make_room(
     conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env
 ) -> tuple[Conversation, ContextBudget]:
-    """The conversation in a form that fits into the window, and its budget. Where a full window is to end in a report,
-    only what would not fit at all is compacted. Raises `ContextExhausted`."""
+    """The conversation in a form that fits into the window, and its budget. What does not fit even so goes on with the
+    next model that takes it. Where a full window is to end in a report, only what would not fit at all is compacted.
+    Raises `ContextExhausted`."""
     conversation, budget = await pay_rent(conversation, tools, env)
     problem = ""
+    if env.compacting.on_full == "final" and budget.exceeds_budget:
+        conversation, budget = await choose_model(conversation, budget, tools, env)
     if budget.verdict != "fits" and env.compacting.is_automatic and not ends_in_report(budget, env):
         compacted = await compact_now(conversation, env, "full")
         conversation, problem = compacted.conversation, compacted.problem
         budget = budget_of(conversation, tools, env)
+    conversation, budget = await choose_model(conversation, budget, tools, env)
     env.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective))
-    say_projection(budget, env)
-    if budget.verdict == "block" and not ends_in_report(budget, env) and not env.interrupt.requested():
+    is_final = preflight(budget, env).verdict == "final"
+    if is_final and not ends_in_report(budget, env) and not env.interrupt.requested():
         off = "" if env.compacting.is_automatic else "`rewrite.policy` is `off`; `/compact` makes room"
         raise ContextExhausted(too_big(budget, problem or off, env))
     return conversation, budget
 
 
-def ends_in_report(budget: ContextBudget, env: Env) -> bool:
-    """Whether the window is full and the user wants a report then, and there is room to ask for it."""
-    return env.compacting.on_full == "final" and budget.verdict != "fits" and budget.remaining >= 0
-
-
 async def ask(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> tuple[Conversation, Reply]:
     """The model's reply, and the conversation that it answers. A request that the provider finds too large is made
-    smaller and sent again, three times at most. Raises `ContextExhausted`."""
+    smaller and sent again, three times at most, and then goes to the next model. Raises `ContextExhausted`."""
     for attempt in itertools.count(1):
         prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
+        env.debug.say("context-guard/build-metrics", **env.meter.counters.told())
         request = env.watch.sending(to_request(prompt, tools, env), env.provider.facts)
         try:
             reply = await stream_reply(env.provider, request, env.interrupt, env.emit)
         except ContextOverflow as error:
             smaller = await recover(conversation, tools, env, attempt, error.size, error.limit)
+            smaller = smaller or await leave_model(conversation, tools, env)
             if smaller is None:
                 raise ContextExhausted(f"{error}. {too_big(budget_of(conversation, tools, env), '', env)}") from error
         else:
@@ -62,6 +62,8 @@ async def ask(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env)
             if reply.stop_reason != "overflow":
                 return conversation, reply
             smaller = await recover(conversation, tools, env, attempt, reply.usage.total or None, None)
+            if smaller is None and not reply.message.parts:
+                smaller = await leave_model(conversation, tools, env)
             if smaller is None and not reply.message.parts:
                 raise ContextExhausted(too_big(budget_of(conversation, tools, env), "", env))
             if smaller is None:
@@ -87,25 +89,6 @@ async def recover(
     env.emit(WindowLearned(env.lessons.window.size, attempt, RECOVERIES))
     compacted = await compact_now(conversation, env, "overflow", counted=size)
     return compacted.conversation if compacted.result.strategies else None
-
-
-def say_projection(budget: ContextBudget, env: Env) -> None:
-    """Writes the projection of the next request and what follows from it to the debug log."""
-    if not env.debug.on:
-        return
-    facts, counters = env.provider.facts, env.meter.counters
-    target = Target(facts.provider, facts.name, budget.window)
-    preflight = turn_preflight(counters, [target])
-    blocked = [asdict(one) for one in preflight.blocked]
-    env.debug.say("context-guard/evaluate", **counters.evaluation())
-    env.debug.say("context-guard/evaluate-target", **target.evaluation())
-    env.debug.say(
-        "context-guard/provider-eval",
-        provider=facts.provider,
-        model=facts.name,
-        status=preflight.verdict,
-        blocked=blocked,
-    )
 
 
 def too_big(budget: ContextBudget, problem: str, env: Env) -> str:

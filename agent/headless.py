@@ -15,6 +15,7 @@ from agent.errors import AgentError, SchemaNotMet, UsageError
 from agent.events import (
     CallDenied,
     Event,
+    ModelSwitched,
     Noticed,
     ReplyFinished,
     Resumed,
@@ -24,6 +25,7 @@ from agent.events import (
     ToolStarted,
     TurnFailed,
     TurnFinished,
+    TurnStarted,
 )
 from agent.interrupt import Interrupt
 from agent.messages import Usage
@@ -68,6 +70,8 @@ class Outcome:
     """What a run has come to so far."""
 
     session: str | None = None
+    model: str | None = None
+    """The one that was asked last."""
     result: str = ""
     stop_reason: StopReason = "failed"
     exit_code: int = 1
@@ -81,6 +85,8 @@ class Outcome:
     def take(self, event: Event) -> None:
         """Counts an event in."""
         match event:
+            case TurnStarted(model=model) | ModelSwitched(after=model):
+                self.model = model
             case StepStarted():
                 self.steps += 1
             case ReplyFinished(usage=usage, cost=cost):
@@ -124,6 +130,7 @@ class Outcome:
         return {
             "type": "result",
             "session": self.session,
+            "model": self.model,
             "result": self.result,
             "stop_reason": self.stop_reason,
             "usage": {
@@ -248,6 +255,8 @@ def _printer(form: Format, out: TextIO, err: TextIO) -> Callable[[Event], None]:
                 print(f"ebb: {reason}; attempt {attempt} of {attempts} in {delay:.1f} s", file=err)
             case Noticed(text=text):
                 print(f"ebb: {text}", file=err)
+            case ModelSwitched(after=after, why=why):
+                print(f"ebb: the model is now {after}: {why}", file=err)
             case Resumed():
                 for text in news_for_user(event):
                     print(f"ebb: {text}", file=err)

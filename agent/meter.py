@@ -12,14 +12,16 @@ from agent.context.estimate import (
     Counts,
     Estimator,
     Ruler,
+    chars_estimate,
     count_messages,
     count_text,
     count_tools,
     is_plausible,
     learn,
+    tools_text,
     total,
 )
-from agent.context.guard import Counters
+from agent.context.guard import Counters, enforced
 from agent.context.mask import as_shown
 from agent.context.prompt import Prompt
 from agent.context.select import ToolSpec
@@ -56,6 +58,8 @@ class Meter:
         self.estimator = estimator or Estimator()
         self.ruler = ruler or Ruler()
         self.counters = Counters()
+        self.crowded = False
+        """Whether an output of the last step found no room."""
         self._load = load
         self._next: Ruler | None = None
         self._shown: tuple[str, ...] = ()
@@ -65,6 +69,17 @@ class Meter:
         self._messages: tuple[tuple[Message, ...], Counts] = ((), Counts())
         self._first: _First | None = None
         self._told: set[Reading] = set()
+        self._schema_told = 0
+
+    def become(self, other: "Meter") -> None:
+        """Measures as the other does, from nothing: for another model, which counts in other tokens."""
+        self.estimator, self.ruler, self._load = other.estimator, other.ruler, other._load
+        self._next, self._first = None, None
+        self._texts, self._tools, self._messages = {}, ((), Counts()), ((), Counts())
+        self._summary = (Summary(), {})
+        self._told = set()
+        self.rewritten()
+        self.prepare()
 
     def prepare(self) -> None:
         """Starts what makes the first estimates better, once."""
@@ -99,11 +114,31 @@ class Meter:
         seen, unseen = self._split(conversation)
         counted = conversation.anchor.total if conversation.anchor is not None else None
         budget = apportion(counts, seen, unseen, counted, window, self.estimator, self._schema(tools))
+        budget = replace(budget, crowded=self.crowded)
         self.counters = self.counters.measured(budget)
         return budget
 
-    def begin_turn(self, said: Message) -> None:
-        self.counters = self.counters.begun(self.estimator.tokens(count_messages((said,), self.ruler)))
+    def size_of(self, message: Message) -> int:
+        """Estimated tokens of a message by itself."""
+        return self.estimator.tokens(count_messages((message,), self.ruler))
+
+    def begin_turn(self, said: Message) -> int:
+        """Seeds the counters of a turn, and tells with how much."""
+        self.crowded = False
+        seed = self.size_of(said)
+        self.counters = self.counters.begun(seed)
+        return seed
+
+    def force_final(self) -> None:
+        """Settles the counters, since this turn goes no further than its report."""
+        self.counters = enforced(self.counters)
+
+    def schema_scale(self, tools: Sequence[ToolSpec]) -> float | None:
+        """How many tokens the tool definitions take for every four characters of them; None when they take what they
+        took when this was last asked."""
+        schema, before = self.counters.schema, self._schema_told
+        self._schema_told = schema
+        return None if schema == before else round(schema / max(chars_estimate(tools_text(tools)), 1), 3)
 
     def end_turn(self, conversation: Conversation) -> None:
         """Commits the counters: to what the provider counted, with an estimate of what it has not seen."""
@@ -115,7 +150,7 @@ class Meter:
 
     def rewritten(self) -> None:
         """After a compaction the counters begin again with the next measurement."""
-        self.counters = Counters(reasoning=self.counters.reasoning)
+        self.counters, self.crowded = Counters(reasoning=self.counters.reasoning), False
 
     def anchored(
         self,

@@ -127,6 +127,7 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 OPTIONS: tuple[Option, ...] = (
     Option("agent.model", None, _optional_text, "the model, as PROVIDER/NAME", "EBB_MODEL"),
+    Option("agent.fallback_models", (), _texts, "models that take over, in order, when a conversation does not fit"),
     Option(
         "agent.permission_mode", "ask", one_of(*MODES), "what runs without a question", "EBB_PERMISSION_MODE", _stricter
     ),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import ParamSpec, TypeVar
 
 from agent.errors import StoreFailed
-from agent.events import ContextCompacted, Event, ReplyFinished
+from agent.events import ContextCompacted, Event, ModelSwitched, ReplyFinished
 from agent.messages import (
     Assistant,
     Conversation,
@@ -244,6 +244,8 @@ class Recorder:
             case ContextCompacted(before_tokens=before, after_tokens=after, strategies=how, cause=cause) if how:
                 row = RewriteRow(self._position, cause, " ".join(how), before, after, event.cost, time.time())
                 self._rewrites.append(row)
+            case ModelSwitched(tokens=tokens):
+                self._rewrites.append(RewriteRow(self._position, "model", "", tokens, tokens, 0.0, time.time()))
             case _:
                 pass
 
@@ -262,6 +264,13 @@ class Recorder:
             self._rewrites.clear()
             await self._write(rows)
             self._tell(f"the session's snapshot could not be written, so resuming it will take longer: {error}")
+
+    async def goes_on_with(self, model: str) -> None:
+        """The session is one with another model when this returns, whenever the program ends."""
+        self._row = replace(self._row, model=model)
+        await self._thread.run(
+            self._store.update, self.session, title=self._row.title, model=model, mode=self._row.mode
+        )
 
     async def end_turn(self, model: str, mode: str, learned: str | None = None) -> None:
         """Everything so far survives a loss of power; `learned` is what is known of the model's tokens."""

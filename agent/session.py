@@ -37,11 +37,12 @@ from agent.measuring import is_over_trigger
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.meter import Meter
 from agent.permissions import Policy
-from agent.providers.base import Provider
+from agent.preflight import begin_session
 from agent.recorder import Recorder, Spent
 from agent.rewriting import compact_now
 from agent.situation import news_for_user, note_for_model, situation_of
 from agent.tail import Tail
+from agent.targets import Targets
 from agent.turn import run_turn
 from agent.watch import Watch
 from tools.base import Tool, Workspace
@@ -64,7 +65,8 @@ class SessionInfo:
 class Parts:
     """What a session is made of."""
 
-    provider: Provider
+    targets: Targets
+    """The session's model, and those that follow it when a conversation does not fit."""
     instructions: Instructions
     tools: Sequence[Tool]
     workspace: Workspace
@@ -121,6 +123,7 @@ class Session:
         self._tidying: asyncio.Task[None] | None = None
         self._unheard: list[Event] = []
         self._env = self._make_env()
+        begin_session(self._conversation, self._env)
         parts.recorder.attend(lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)))
 
     def _make_env(self) -> Env:
@@ -129,7 +132,7 @@ class Session:
         gate = Gate(parts.policy, self._ask if parts.interactive else None)
         tools = {tool.name: tool for tool in parts.tools}
         return Env(
-            provider=parts.provider,
+            targets=parts.targets,
             instructions=parts.instructions,
             tools=tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in parts.tools),
             hands=Hands(tools, workspace, gate, self._interrupt, self._emit),
@@ -158,7 +161,7 @@ class Session:
     @property
     def model(self) -> str:
         """`provider/name`."""
-        return self._parts.provider.facts.id
+        return self._parts.targets.provider.facts.id
 
     @property
     def mode(self) -> str:
@@ -189,7 +192,7 @@ class Session:
     async def prepare(self) -> None:
         """Loads what the first turn needs, in the background of whatever the front end does meanwhile."""
         self._parts.meter.prepare()
-        await self._parts.provider.prepare()
+        await self._parts.targets.provider.prepare()
 
     async def send(
         self, text: str, images: Sequence[Image] = (), steps: int | None = None

@@ -4,26 +4,21 @@ import itertools
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent.context.budget import ContextBudget
-from agent.context.final import FINAL, FULL, LAST, answer_in, not_run, report_in, was_told_to_report
-from agent.context.offload import offload
+from agent.context.final import FULL, LAST, answer_in, not_run, report_in
 from agent.context.select import select_tools
 from agent.env import Env
-from agent.events import FinalTurn, StepStarted, TurnEnd
-from agent.execute import run_calls
-from agent.fitting import ask, ends_in_report, make_room
+from agent.events import StepStarted, TurnEnd
+from agent.fitting import ask, make_room
 from agent.interrupt import Interrupt
 from agent.measuring import budget_of
-from agent.messages import Assistant, Conversation, Note, ToolOutput, User
+from agent.messages import Assistant, Conversation, ToolOutput, User
+from agent.preflight import Ending, announce_end, begin_turn, run_in_room
 from agent.providers.base import Reply
 from agent.rewriting import compact_if_asked
 from agent.situation import as_left
 
 StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit"] | None
 """How the turn ended with this step, or None when the model waits for the outputs of its calls."""
-
-Ending: TypeAlias = Literal["none", "announced", "overdue"]
-"""Whether the window is so full that the turn ends in a report: with this step, or already with the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +39,8 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
     conversation = env.meter.anchored(conversation, reply, budget, tools, env.emit)
     await env.recorder.replied(reply.message)
 
-    outputs = await answer_calls(reply.message, ending, last, env)
-    shown = with_notes(User(offload(outputs, budget)), conversation, env)
+    outputs = await answer_calls(reply.message, conversation, ending, last, env)
+    shown = with_notes(User(outputs), conversation, env)
     conversation = conversation.plus(shown)
     await env.recorder.snapshot(conversation, shown)
     return Step(conversation, reply, end_of(reply, ending, env.interrupt))
@@ -53,10 +48,10 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
 
 async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Conversation, TurnEnd, str]:
     """The conversation after the model has answered what the user said, how the turn ended, and the answer."""
+    begin_turn(said, env)
     said = with_notes(said, conversation, env)
     await env.recorder.said(said)
     conversation = conversation.plus(said)
-    env.meter.begin_turn(said)
     for number in itertools.count(1):
         if env.limits.cost is not None and env.spent() >= env.limits.cost:
             return conversation, "cost_limit", last_words(conversation)
@@ -71,24 +66,15 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
     raise AssertionError("the count never ends")
 
 
-async def announce_end(conversation: Conversation, budget: ContextBudget, env: Env) -> tuple[Conversation, Ending]:
-    """The conversation, with a note that this is the final step when the window is full and that is to end the turn."""
-    if not ends_in_report(budget, env):
-        return conversation, "none"
-    if was_told_to_report(conversation):
-        return conversation, "overdue"
-    note = User((Note(FINAL),))
-    await env.recorder.said(note)
-    env.emit(FinalTurn(budget.used, budget.window.effective))
-    env.debug.say("context/final-turn", reason="context", projectedTokens=budget.used, limit=budget.window.effective)
-    return conversation.plus(note), "announced"
-
-
-async def answer_calls(reply: Assistant, ending: Ending, last: bool, env: Env) -> tuple[ToolOutput, ...]:
+async def answer_calls(
+    reply: Assistant, conversation: Conversation, ending: Ending, last: bool, env: Env
+) -> tuple[ToolOutput, ...]:
     """One output per call: of the calls that are run, or of calls that come too late to be."""
     if ending != "none":
         return not_run(reply, FULL)
-    return not_run(reply, LAST) if last else await run_calls(reply.calls, env.hands)
+    if last:
+        return not_run(reply, LAST)
+    return await run_in_room(reply.calls, conversation, env)
 
 
 def with_notes(message: User, conversation: Conversation, env: Env) -> User:

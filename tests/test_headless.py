@@ -76,6 +76,7 @@ def test_json_prints_one_object(user: User) -> None:
         {
             "type": "result",
             "session": session,
+            "model": f"scripted/{user.project.parent / 'script.json'}",
             "result": "Yes.",
             "stop_reason": "answered",
             "usage": {**usage, "cost": 0.0},
@@ -565,11 +566,15 @@ def test_the_projection_of_each_request_is_told_on_request(user: User) -> None:
     run = user.run("-p", "go", "-m", user.script({"text": "ok"}), env={"CONTEXT_DEBUG": "true"})
     said = [json.loads(line) for line in run.err.splitlines() if "context-guard/" in line]
     assert [line["topic"] for line in said] == [
+        "context-guard/init-counters",
+        "context-guard/loop-init",
+        "context-guard/schema-estimate",
         "context-guard/evaluate",
         "context-guard/evaluate-target",
         "context-guard/provider-eval",
+        "context-guard/build-metrics",
     ]
-    projection, target, verdict = said
+    _, _, _, projection, target, verdict, _ = said
     parts = ("currentCtxTokens", "pendingCtxTokens", "newCtxTokens", "extraTokens")
     assert projection["projectedTokens"] == sum(projection[part] for part in parts)
     assert target["limit"] == target["contextWindow"] - target["bufferTokens"] - target["maxOutputTokens"]

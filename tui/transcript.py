@@ -14,6 +14,7 @@ from agent.events import (
     ContextMeasured,
     Event,
     FinalTurn,
+    ModelSwitched,
     Noticed,
     PermissionAnswered,
     PermissionAsked,
@@ -188,6 +189,8 @@ def advance(view: View, event: Event) -> View:
             return _compaction_failed(view, event)
         case WindowLearned(size=size):
             return _window_learned(view, size)
+        case ModelSwitched(after=model, why=why):
+            return _settle_texts(replace(view, model=model)).plus(Notice(f"the model is now {model}: {why}"))
         case FinalTurn():
             return _settle_texts(view).plus(Notice("the window is full: the model is asked for its report"))
         case Noticed(text=text):

@@ -99,6 +99,8 @@ class ContextBudget:
     """Messages that a provider has counted, or that were sent before."""
     pending: int = 0
     """Messages since: estimated."""
+    crowded: bool = False
+    """An output of the last step found no room, so that there is to be more before the next one."""
 
     @property
     def components(self) -> dict[str, int]:
@@ -146,7 +148,7 @@ class ContextBudget:
 
     @property
     def should_compact(self) -> bool:
-        return self.used > self.window.compact_trigger * self.effective_window
+        return self.crowded or self.used > self.window.compact_trigger * self.effective_window
 
     @property
     def is_blocked(self) -> bool:
@@ -211,7 +213,7 @@ def apportion(
     else:
         sizes = _within(sizes, counted)
         history = counted - sum(sizes.values())
-    return ContextBudget(window, **sizes, history=history, pending=estimator.tokens(unseen))
+    return ContextBudget(window, **sizes, history=history, pending=estimator.tokens(unseen), crowded=False)
 
 
 def _within(sizes: dict[Section, int], counted: int) -> dict[Section, int]:

@@ -108,7 +108,12 @@ def count_messages(messages: Iterable[Message], ruler: Ruler = BYTES) -> Counts:
 
 def count_tools(specs: Iterable[ToolSpec], ruler: Ruler = BYTES) -> Counts:
     """What the tool definitions of a request hold."""
-    return total(count_text(_json([spec.name, spec.description, spec.schema]), ruler) for spec in specs)
+    return total(count_text(tools_text([spec]), ruler) for spec in specs)
+
+
+def tools_text(specs: Iterable[ToolSpec]) -> str:
+    """The tool definitions as a text of about the size that they have in a request."""
+    return "".join(_json([spec.name, spec.description, spec.schema]) for spec in specs)
 
 
 def total(counts: Iterable[Counts]) -> Counts:

@@ -54,14 +54,20 @@ class Counters:
             return replace(self, current=self.projected(), pending=0, new=0)
         return replace(self, current=max(counted, 0), pending=0, new=0, schema_counted=True)
 
-    def evaluation(self, extra: int = 0) -> dict[str, int]:
-        """The projection and all that is in it, by the names that the debug log uses."""
+    def told(self) -> dict[str, int]:
+        """The counters by the names that the debug log uses."""
         return {
-            "projectedTokens": self.projected(extra),
             "currentCtxTokens": self.current,
             "pendingCtxTokens": self.pending,
             "newCtxTokens": self.new,
             "schemaCtxTokens": self.schema,
+        }
+
+    def evaluation(self, extra: int = 0) -> dict[str, int]:
+        """The projection and all that is in it, by the names that the debug log uses."""
+        return {
+            "projectedTokens": self.projected(extra),
+            **self.told(),
             "extraTokens": max(extra, 0),
             "currentReasoningTokens": self.reasoning,
         }
@@ -74,10 +80,21 @@ class Target:
     provider: str
     model: str
     window: Window
+    share: float = 1.0
+    """Of the limit, what a request may take before the next target is tried."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.provider}/{self.model}"
 
     @property
     def limit(self) -> int:
         return self.window.effective
+
+    @property
+    def most(self) -> int:
+        """The largest request that goes there."""
+        return int(self.share * self.limit)
 
     def evaluation(self) -> dict[str, str | int]:
         """The limit and where it comes from, by the names that the debug log uses."""
@@ -112,17 +129,22 @@ class Preflight:
     """The request goes out although it is over the limit, since the tool definitions alone put it there."""
 
 
-def turn_preflight(counters: Counters, targets: Sequence[Target], extra: int = 0) -> Preflight:
-    """Where the next request may go. What only the tool definitions put over a limit may still go there."""
+def turn_preflight(counters: Counters, targets: Sequence[Target], extra: int = 0, *, excuse: bool = True) -> Preflight:
+    """Where the next request may go: to the first target that takes it. Where nobody does, it may still go where only
+    the tool definitions are too much and the buffer has room for them, unless there is no `excuse` for that."""
     projected = counters.projected(extra)
-    without_schema = projected - counters.schema if counters.schema_counted else projected
-    whole = without_schema + counters.schema
-    blocked: list[Blocked] = []
+    base = projected - counters.schema if counters.schema_counted else projected
+    whole = base + counters.schema
+    blocked = tuple(
+        Blocked(target.provider, target.model, target.limit, whole) for target in targets if whole > target.most
+    )
     for target in targets:
-        if without_schema <= target.limit:
-            return Preflight("skip" if blocked else "ok", target, tuple(blocked), whole > target.limit)
-        blocked.append(Blocked(target.provider, target.model, target.limit, projected))
-    return Preflight("final", None, tuple(blocked))
+        if whole <= target.most:
+            return Preflight("ok" if target is targets[0] else "skip", target, blocked[: targets.index(target)])
+    for index, target in enumerate(targets):
+        if excuse and base <= target.most and whole <= target.limit + target.window.buffer:
+            return Preflight("skip" if index else "ok", target, blocked[:index], schema_only=True)
+    return Preflight("final", None, blocked)
 
 
 def enforced(counters: Counters) -> Counters:

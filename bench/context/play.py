@@ -18,6 +18,7 @@ from agent.messages import Usage
 from agent.permissions import Policy
 from agent.recorder import Recorder, StoreThread
 from agent.session import Parts, Session
+from agent.targets import Targets
 from bench.context.billing import common_prefix
 from bench.context.model import EFFECTS, Billed, PlannedModel, Produce
 from bench.context.workload import HEAVY, LIGHT, TOKENS_PER_BYTE, Mix, plan, prose
@@ -76,7 +77,7 @@ async def _session(model: PlannedModel, folder: Path, thread: StoreThread) -> Se
     store = await thread.open()
     row = SessionRow("aa11bb22cc33", str(folder), "", model.facts.id, "auto", 0.0, 0.0)
     parts = Parts(
-        provider=model,
+        targets=Targets(model),
         instructions=Instructions(prose(1, int(SYSTEM / TOKENS_PER_BYTE))),
         tools=tuple(Produce(name, TOOLS // len(EFFECTS), model.wait) for name in EFFECTS),
         workspace=Workspace(folder, folder / "outputs"),

@@ -37,6 +37,7 @@ from agent.recorder import Recorder, StoreThread
 from agent.rows import decode_snapshot, encode_snapshot
 from agent.session import Parts, Session
 from agent.summarisers import Summarisers
+from agent.targets import Targets
 from store.sessions import SessionRow, SessionStore
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations
@@ -63,7 +64,7 @@ class Home:
         recorder = Recorder(self.thread, self._store, ROW, is_new=not resume)
         conversation, spent = await recorder.load() if resume else (None, None)
         given: dict[str, Any] = {
-            "provider": provider,
+            "targets": Targets(provider),
             "instructions": Instructions("Be brief."),
             "tools": builtin_tools(),
             "workspace": Workspace(self.root, self._folder / "outputs"),
@@ -90,9 +91,10 @@ def bash(text: str) -> dict[str, Any]:
     return {"calls": [call("bash", command=f"printf '%.0s{text} ' $(seq 1500)")]}
 
 
-def fill() -> list[dict[str, Any]]:
-    """Steps that leave the window full: each output takes half of the room that is left."""
-    return [{"calls": [call("bash", command=f"printf '%.0s{text} ' $(seq 9000)")]} for text in "abcd"]
+def fill(last: int = 9000) -> list[dict[str, Any]]:
+    """Steps that leave the window full: for the last output there is no room."""
+    sizes = {"a": 2500, "b": 2500, "c": 2500, "d": last}
+    return [{"calls": [call("bash", command=f"printf '%.0s{text} ' $(seq {n})")]} for text, n in sizes.items()]
 
 
 async def events_of(session: Session, text: str = "go", images: tuple[Image, ...] = ()) -> list[Event]:

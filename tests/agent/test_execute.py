@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from agent.context.estimate import estimate_message
+from agent.context.guard import ToolBudget
 from agent.events import Event
 from agent.execute import Gate, Hands, run_calls
 from agent.interrupt import Interrupt
-from agent.messages import ToolCall
+from agent.messages import ToolCall, User
+from agent.outputs import OutputRoom
 from agent.permissions import Policy
 from tools.base import Arguments, Effect, Result, Workspace
 
@@ -43,9 +46,13 @@ def hands(tool: Endless, root: Path, events: list[Event]) -> Hands:
     return Hands({tool.name: tool}, Workspace(root, root), Gate(policy), Interrupt(), events.append)
 
 
+def room(folder: Path, tokens: int = 10_000) -> OutputRoom:
+    return OutputRoom(ToolBudget(tokens, 0), lambda output: estimate_message(User((output,))), folder)
+
+
 async def test_no_call_runs_on_when_one_beside_it_fails_with_a_bug(tmp_path: Path) -> None:
     tool = Endless()
     calls = (ToolCall("c1", "endless", {}), ToolCall("c2", "endless", {"fail": True}))
     with pytest.raises(ZeroDivisionError):
-        await run_calls(calls, hands(tool, tmp_path, []))
+        await run_calls(calls, hands(tool, tmp_path, []), room(tmp_path))
     assert tool.ended == ["endless"]

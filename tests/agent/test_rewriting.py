@@ -15,6 +15,7 @@ from agent.providers.base import ModelFacts, Prices
 from agent.providers.scripted import Scripted
 from agent.recorder import Recorder, StoreThread
 from agent.session import Parts, Session
+from agent.targets import Targets
 from store.sessions import SessionRow, SessionStore
 from tools.base import Workspace
 from tools.catalog import builtin_tools
@@ -46,7 +47,7 @@ class Desk:
         self, *replies: dict[str, object], policy: RewritePolicy = "rent", patience: Patience = USUAL
     ) -> Session:
         parts = Parts(
-            provider=Priced.of(*replies),
+            targets=Targets(Priced.of(*replies)),
             instructions=Instructions("Be brief."),
             tools=builtin_tools(),
             workspace=Workspace(self.folder, self.folder / "outputs"),

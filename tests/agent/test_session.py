@@ -40,6 +40,7 @@ from agent.permissions import Policy, parse_rule
 from agent.providers.scripted import Scripted
 from agent.recorder import Recorder, StoreThread
 from agent.session import Parts, Session
+from agent.targets import Targets
 from store.errors import StoreError
 from store.sessions import SessionRow, SessionStore
 from tools.base import Arguments, Effect, Result, Workspace
@@ -76,7 +77,7 @@ class Home:
         recorder = Recorder(self._thread, self._store, ROW, is_new=not resume)
         conversation, spent = await recorder.load() if resume else (None, None)
         parts = Parts(
-            provider=provider,
+            targets=Targets(provider),
             instructions=Instructions("Be brief."),
             tools=(*builtin_tools(), Broken()),
             workspace=Workspace(self.root, self._folder / "outputs"),

@@ -1,14 +1,14 @@
 """The pure context functions, over arbitrary conversations."""
 
 import itertools
+import re
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.budget import ContextBudget, Window
 from agent.context.estimate import estimate_message, estimate_messages, estimate_text
-from agent.context.offload import offload
+from agent.context.offload import preview
 from agent.context.prompt import Instructions, Prompt, build_prompt, merge_users
 from agent.context.select import ToolSpec, select_tools
 from agent.messages import Assistant, Conversation, Image, Message, Text, ToolOutput, User
@@ -86,14 +86,22 @@ def test_merging_twice_changes_nothing_more() -> None:
     assert merge_users(merge_users(messages)) == merge_users(messages)
 
 
-@given(st.lists(st.text(max_size=2000), min_size=1, max_size=5), st.integers(0, 4000))
-def test_outputs_stay_whole_unless_they_crowd_the_window(found: list[str], room: int) -> None:
-    outputs = tuple(ToolOutput(str(n), text) for n, text in enumerate(found))
-    window = Window(room + 1, 1, 0)
-    shown = offload(outputs, ContextBudget(window, history=window.effective - min(room, window.effective)))
-    assert [(o.call_id, o.status) for o in shown] == [(o.call_id, o.status) for o in outputs]
-    for before, after in zip(outputs, shown, strict=True):
-        assert after == before or ("left out" in after.text and before.text[:1] == after.text[:1])
+@given(st.text(min_size=1, max_size=20_000), st.integers(-10, 4000), st.booleans())
+def test_a_preview_fits_and_is_the_beginning_and_the_end(text: str, room: int, is_kept: bool) -> None:
+    def count(output: ToolOutput) -> int:
+        return estimate_message(User((output,)))
+
+    whole = "/outputs/a.txt" if is_kept else None
+    before = ToolOutput("c1", text, "failed", (Image("image/png", "AAAA"),), whole)
+    room = min(room, count(before) - 1)
+    shown = preview(before, room, count(before), count)
+    parts = re.fullmatch(r"(.*?)\n?(\[… [\d,]+ characters left out.* …\])\n?(.*?)", shown.text, re.DOTALL)
+    assert parts is not None
+    head, note, tail = parts.groups()
+    assert (shown.call_id, shown.status, shown.images, shown.whole) == ("c1", "failed", (), whole)
+    assert (text.startswith(head), text.endswith(tail), len(head) + len(tail) < len(text)) == (True, True, True)
+    assert ("/outputs/a.txt" in note) == is_kept
+    assert count(shown) <= room or not head + tail
 
 
 @given(st.lists(st.builds(ToolSpec, st.sampled_from("abc"), texts, st.just({})), max_size=6))

@@ -1,5 +1,7 @@
 """The projection before requests and outputs: over any counters, in any order of operations."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,16 +92,29 @@ def test_a_measured_request_is_never_larger_than_its_projection(now: Counters, h
     assert after.projected() + (0 if after.schema_counted else after.schema) >= budget.used
 
 
-@given(counters, st.lists(targets, max_size=4), st.integers(0, 1000))
-def test_a_request_goes_to_the_first_target_that_it_fits_into(now: Counters, chain: list[Target], extra: int) -> None:
-    found = turn_preflight(now, chain, extra)
+@given(counters, st.lists(targets, max_size=4), st.integers(0, 1000), st.booleans())
+def test_a_request_goes_to_the_first_target_that_takes_it(
+    now: Counters, chain: list[Target], extra: int, excuse: bool
+) -> None:
+    found = turn_preflight(now, chain, extra, excuse=excuse)
     base = now.projected(extra) - (now.schema if now.schema_counted else 0)
-    fitting = [target for target in chain if base <= target.limit]
-    assert found.target == (fitting[0] if fitting else None)
-    verdict = "final" if not fitting else "ok" if fitting[0] is chain[0] else "skip"
-    assert found.verdict in (verdict, "ok", "skip")
-    assert all(blocked.projected > blocked.limit for blocked in found.blocked)
-    assert len(found.blocked) == (chain.index(fitting[0]) if fitting else len(chain))
+    whole = base + now.schema
+    fitting = [target for target in chain if whole <= target.most]
+    excused = [
+        target for target in chain if excuse and base <= target.most and whole <= target.limit + target.window.buffer
+    ]
+    going = [*fitting, *([] if fitting else excused)][:1]
+    assert found.target == (going[0] if going else None)
+    assert found.schema_only == (not fitting and bool(excused))
+    before = chain[: chain.index(going[0])] if going else chain
+    assert found.verdict == ("final" if not going else "skip" if before else "ok")
+    assert found.blocked == tuple(Blocked(target.provider, target.model, target.limit, whole) for target in before)
+
+
+@given(counters, targets, st.floats(0.5, 1.0))
+def test_a_share_only_ever_lowers_what_goes_to_a_target(now: Counters, target: Target, share: float) -> None:
+    strict = turn_preflight(now, [replace(target, share=share)])
+    assert strict.verdict == "final" or turn_preflight(now, [target]).verdict == "ok"
 
 
 def test_a_chain_of_targets_is_tried_in_order() -> None:
@@ -113,11 +128,16 @@ def test_a_chain_of_targets_is_tried_in_order() -> None:
 
 
 def test_what_only_the_tool_definitions_put_over_the_limit_may_go() -> None:
-    counted = Counters(current=1200, schema=300, schema_counted=True)
+    counted = Counters(current=1100, schema=300, schema_counted=True)
     assert turn_preflight(counted, (SMALL,)) == Preflight("ok", SMALL, schema_only=True)
-    uncounted = Counters(pending=900, schema=300)
+    uncounted = Counters(pending=900, schema=200)
     assert turn_preflight(uncounted, (SMALL,)) == Preflight("ok", SMALL, schema_only=True)
+    blocked = Blocked("p", "small", 1000, 1100)
+    assert turn_preflight(counted, (SMALL,), excuse=False) == Preflight("final", None, (blocked,))
+    assert turn_preflight(counted, (SMALL, LARGE)) == Preflight("skip", LARGE, (blocked,))
     assert turn_preflight(Counters(current=1301, schema=300, schema_counted=True), (SMALL,)).verdict == "final"
+    more_than_the_buffer = Counters(current=1101, schema=300, schema_counted=True)
+    assert turn_preflight(more_than_the_buffer, (SMALL,)).verdict == "final"
 
 
 @given(counters)
