@@ -54,6 +54,7 @@ bench: .venv/ready
 	$(BIN)/python -m bench.overhead
 	$(BIN)/python -m bench.context.resume
 	$(BIN)/python -m bench.context.play
+	$(BIN)/python -m bench.context.summary
 	$(BIN)/python -m bench.context.estimator
 
 clean:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.context.prompt import Instructions
+from agent.context.settings import Compacting
 from agent.events import ContextCompacted, TurnFailed
 from agent.messages import Usage
 from agent.permissions import Policy
@@ -56,7 +57,7 @@ async def play(seed: int, count: int, mix: Mix, window: int) -> Played:
     with tempfile.TemporaryDirectory() as name:
         thread = StoreThread(lambda: SessionStore(":memory:"))
         try:
-            session = await _session(model, Path(name), thread)
+            session = await open_session(model, Path(name), thread)
             while (said := model.said_next) is not None:
                 model.wait()
                 async for event in session.send(said):
@@ -73,7 +74,10 @@ async def play(seed: int, count: int, mix: Mix, window: int) -> Played:
     return _played(model, rewritten_before)
 
 
-async def _session(model: PlannedModel, folder: Path, thread: StoreThread) -> Session:
+async def open_session(
+    model: PlannedModel, folder: Path, thread: StoreThread, compacting: Compacting | None = None
+) -> Session:
+    """A session with the planned model, its tools and nothing on disk."""
     store = await thread.open()
     row = SessionRow("aa11bb22cc33", str(folder), "", model.facts.id, "auto", 0.0, 0.0)
     parts = Parts(
@@ -83,6 +87,7 @@ async def _session(model: PlannedModel, folder: Path, thread: StoreThread) -> Se
         workspace=Workspace(folder, folder / "outputs"),
         policy=Policy(str(folder), "auto"),
         recorder=Recorder(thread, store, row),
+        compacting=compacting or Compacting(),
         interactive=False,
         now=lambda: model.now,
     )

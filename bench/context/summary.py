@@ -1,0 +1,83 @@
+"""What one summary of a long conversation costs, as a share of reading that conversation afresh.
+
+python -m bench.context.summary [--mix light|heavy] [--tokens 120000] [--seeds 3]
+"""
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.context.settings import Compacting
+from agent.messages import Usage
+from agent.recorder import StoreThread
+from bench.context.model import PlannedModel
+from bench.context.play import MIXES, open_session
+from bench.context.workload import plan
+from store.sessions import SessionStore
+
+GOAL = 0.20
+WINDOW = 1_000_000
+MOST_REQUESTS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Summarised:
+    usage: Usage
+    cost: float
+    """Tokens of fresh input that the request is worth, its output included."""
+
+    @property
+    def share(self) -> float:
+        """Of what the conversation costs as fresh input."""
+        return self.cost / self.usage.prompt
+
+
+async def summarise(seed: int, mix: str, tokens: int) -> Summarised:
+    """A planned session played until a request takes that many tokens, then compacted by hand."""
+    model = PlannedModel(list(plan(seed, MOST_REQUESTS, MIXES[mix])), seed, WINDOW)
+    with tempfile.TemporaryDirectory() as name:
+        thread = StoreThread(lambda: SessionStore(":memory:"))
+        try:
+            session = await open_session(model, Path(name), thread, Compacting(policy="off"))
+            while not model.billed or model.billed[-1].usage.prompt < tokens:
+                said = model.said_next
+                assert said is not None, "the plan is too short"
+                model.wait()
+                async for _ in session.send(said):
+                    pass
+            await session.compact()
+            await session.close()
+        finally:
+            await thread.close()
+    usage = next(billed.usage for billed in reversed(model.billed) if billed.purpose == "summary")
+    return Summarised(usage, model.rates.cost(usage))
+
+
+def table(mix: str, runs: list[Summarised]) -> str:
+    rows = [
+        f"  {run.usage.prompt:>9,}{run.usage.cache_read:>9,}{run.usage.cache_write:>9,}{run.usage.input:>7,}"
+        f"{run.usage.output:>8,}{run.cost:>9,.0f}{run.share:>8.3f}"
+        for run in runs
+    ]
+    mean = statistics.fmean(run.share for run in runs)
+    head = f"  {'prompt':>9}{'read':>9}{'written':>9}{'fresh':>7}{'output':>8}{'cost':>9}{'share':>8}"
+    return "\n".join([f"{mix}: one summary, {mean:.3f} of the conversation (goal ≤ {GOAL:.2f})", head, *rows])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.context.summary")
+    parser.add_argument("--mix", choices=sorted(MIXES), help="one of the mixtures; both without it")
+    parser.add_argument("--tokens", type=int, default=120_000, help="size of the conversation")
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    for mix in [options.mix] if options.mix else ["light", "heavy"]:
+        print(table(mix, [asyncio.run(summarise(seed, mix, options.tokens)) for seed in range(options.seeds)]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
