@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from agent.context.estimate import Sizes, estimate_message
+from agent.context.superseded import superseded
 from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User, UserPart
 
 COMMAND, ERROR, SAID = 80, 120, 80
@@ -87,16 +88,18 @@ def old_outputs(
     conversation: Conversation, protect: int, newest: int = 0, sizes: Sizes | None = None
 ) -> tuple[Numbered, ...]:
     """The outputs that are shown and could be masked, oldest first: all but the newest up to `protect` tokens, those of
-    the last step and of the `newest` messages, and those that a line would hardly be shorter than."""
+    the last step and of the `newest` messages, and those that a line would hardly be shorter than. What is superseded
+    is among them however new it is."""
     recent = conversation.messages[-newest:] if newest else ()
     kept = {output.call_id for message in recent if isinstance(message, User) for output in message.outputs}
     kept |= {output.call_id for output in _last_outputs(conversation.messages)} | conversation.masked
-    known = sizes or Sizes()
+    known, outputs = sizes or Sizes(), numbered_outputs(conversation)
+    stale = superseded(((found.call, found.output) for found in outputs), conversation.masked)
     chosen, passed = [], 0
-    for found in reversed(numbered_outputs(conversation)):
-        size = known.of(found.output)
+    for found in reversed(outputs):
+        size, call = known.of(found.output), found.output.call_id
         passed += size
-        if passed > protect and size > 2 * STUB and found.output.call_id not in kept:
+        if (passed > protect or call in stale) and size > 2 * STUB and call not in kept:
             chosen.append(found)
     return tuple(reversed(chosen))
 

@@ -88,6 +88,8 @@ class PlannedModel:
     _calls: int = 0
     _waited: int = -1
     """Requests that there had been when time last passed."""
+    _looked: int = -1
+    """How much was left of the plan when it was last decided what to fetch again."""
     _reached: int = -1
     """How much was left of the plan when its own time last passed."""
 
@@ -142,7 +144,9 @@ class PlannedModel:
         return self._reply("summary", content, text, (), SUMMARY_TOKENS)
 
     def _step(self, content: Mapping[str, Any]) -> Reply:
-        self._look(content)
+        if self._looked != len(self.plan):
+            self._looked = len(self.plan)
+            self._look(content)
         if self._again and self.plan:
             return self._reply("again", content, "", (self._again.pop(0),), 100)
         planned = self.plan.pop(0)

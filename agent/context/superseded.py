@@ -1,0 +1,72 @@
+"""Reads whose lines are shown again further down: the newer content stands for them. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agent.messages import ToolCall, ToolOutput
+
+_ALL = (1, 2**62)
+_NOTES = 3
+"""Lines at the end of a read that may say something about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Viewed:
+    """The lines of a file that an output shows, or that a call has written."""
+
+    path: str
+    first: int
+    last: int
+
+    def covers(self, other: "Viewed") -> bool:
+        return self.path == other.path and self.first <= other.first and other.last <= self.last
+
+
+def superseded(seen: Iterable[tuple[ToolCall, ToolOutput]], masked: frozenset[str]) -> frozenset[str]:
+    """The ids of calls that showed nothing but lines which a later output or a later call still shows: reads of a file
+    that was read again as far, or written as a whole. `seen`: calls with their outputs in order. What is `masked`
+    shows nothing, so it stands for nothing."""
+    found: set[str] = set()
+    later: dict[str, list[Viewed]] = {}
+    for call, output in reversed(tuple(seen)):
+        viewed = lines_of(call, output)
+        if viewed is None:
+            continue
+        newer = later.setdefault(viewed.path, [])
+        if call.name == "read" and any(one.covers(viewed) for one in newer):
+            found.add(call.id)
+        elif output.call_id not in masked:
+            newer.append(viewed)
+    return frozenset(found)
+
+
+def lines_of(call: ToolCall, output: ToolOutput) -> Viewed | None:
+    """What a call shows of a file: the numbered lines of a read, all of what was written; None of any other."""
+    path = call.arguments.get("path")
+    if output.status != "done" or not isinstance(path, str) or call.name not in ("read", "write"):
+        return None
+    path = path.removeprefix("./")
+    if call.name == "write":
+        return Viewed(path, *_ALL)
+    span = _numbered_span(output.text)
+    return Viewed(path, *span) if span else None
+
+
+def _numbered_span(text: str) -> tuple[int, int] | None:
+    """The numbers of the first and the last line of a read, unless lines between them were left out."""
+    first, end, notes = _number(text, 0), len(text), 0
+    while first is not None and notes <= _NOTES:
+        start = text.rfind("\n", 0, end) + 1
+        last = _number(text, start)
+        if last is not None:
+            is_whole = text.count("\n", 0, start) == last - first
+            return (first, last) if is_whole else None
+        if start == 0:
+            break
+        end, notes = start - 1, notes + 1
+    return None
+
+
+def _number(text: str, start: int) -> int | None:
+    digits = text[start : text.find("\t", start, start + 12)] if "\t" in text[start : start + 12] else ""
+    return int(digits) if digits.isascii() and digits.isdecimal() else None
