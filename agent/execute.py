@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from agent.called import as_meant, tool_for
 from agent.events import CallDenied, Decision, Event, PermissionAsked, ToolFinished, ToolProgress, ToolStarted
 from agent.interrupt import Interrupt
 from agent.messages import Image, OutputStatus, ToolCall, ToolOutput
@@ -13,7 +14,6 @@ from agent.outputs import OutputRoom
 from agent.permissions import Asked, Policy, Ruling, decide, parse_rule
 from tools.base import Previews, Result, Tool, ToolError, Workspace
 from tools.paths import display
-from tools.schema import check
 
 Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
 """Puts a question to the user and waits for the answer."""
@@ -46,10 +46,10 @@ class Hands:
 
 async def run_calls(calls: Sequence[ToolCall], hands: Hands, room: OutputRoom) -> tuple[ToolOutput, ...]:
     """One output per call, in order: failures, denials and interruptions are outputs too. Neighbouring calls that only
-    read run side by side; any other runs alone. Outputs take their room in the order of the calls; when there is none
-    left, no further call is run."""
+    read run side by side; any other runs alone. What is called through `call_tool` is, for everybody, a call of its own
+    tool. Outputs take their room in the order of the calls; when there is none left, no further call is run."""
     outputs: list[ToolOutput] = []
-    for group in _groups(calls, hands.tools):
+    for group in _groups([as_meant(call, hands.tools) for call in calls], hands.tools):
         if room.is_open:
             outputs += [await room.take(output) for output in await _run_side_by_side(group, hands)]
         else:
@@ -91,8 +91,7 @@ async def _run_call(call: ToolCall, hands: Hands) -> ToolOutput:
     if hands.interrupt.requested():
         return _finish(call, hands, "cancelled", "not run: the user interrupted the turn before it began")
     try:
-        tool = _tool(call, hands.tools)
-        check(call.arguments, tool.schema, tool.name)
+        tool = tool_for(call, hands.tools)
         subjects = tool.subjects(call.arguments, hands.workspace)
         ruling = decide(Asked(tool.name, tool.effect, subjects), hands.gate.policy)
         refusal = await _refusal(call, tool, ruling, hands)
@@ -122,14 +121,6 @@ async def _watched(call: ToolCall, tool: Tool, subjects: Sequence[str], hands: H
         )
     finally:
         is_over = True
-
-
-def _tool(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
-    if call.problem:
-        raise ToolError(f"the call was not run: {call.problem}")
-    if call.name not in tools:
-        raise ToolError(f"there is no tool `{call.name}`; the tools are {', '.join(tools)}")
-    return tools[call.name]
 
 
 async def _refusal(call: ToolCall, tool: Tool, ruling: Ruling, hands: Hands) -> str:

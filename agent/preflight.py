@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from agent.context.budget import ContextBudget
 from agent.context.final import FINAL, FULL, was_told_to_report
 from agent.context.guard import Preflight, Target, tool_preflight, turn_preflight
-from agent.context.select import ToolSpec
+from agent.context.select import ToolSpec, select_tools
 from agent.env import Env
 from agent.errors import ProviderError, UsageError
 from agent.events import FinalTurn, ModelSwitched, Noticed
@@ -156,7 +156,7 @@ async def run_in_room(calls: Sequence[ToolCall], conversation: Conversation, env
 
 def _room_for_outputs(conversation: Conversation, env: Env) -> OutputRoom:
     """The room for the outputs of the calls that the conversation ends with."""
-    budget = budget_of(conversation, env.tools, env)
+    budget = budget_of(conversation, select_tools(env.tools), env)
     kept_free = min(NOTES + REFUSAL * len(conversation.unanswered), max(budget.remaining, 0) // 2)
     room = tool_preflight(env.meter.counters, budget.window, kept_free)
     refusal = FULL if env.compacting.on_full == "final" else FILLED

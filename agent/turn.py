@@ -80,7 +80,7 @@ async def answer_calls(
 def with_notes(message: User, conversation: Conversation, env: Env) -> User:
     """The message with what the program has to tell the model besides, at the moment at which it is written down."""
     after = conversation.plus(message)
-    budget = budget_of(after, env.tools, env)
+    budget = budget_of(after, select_tools(env.tools), env)
     # A request that does not fit is compacted before it is sent: what it says of its size would not be true any more.
     used = 100 * budget.used / budget.window.effective if budget.verdict == "fits" else 0.0
     situation = as_left(env.recorder.situation, after.messages[-2:])

@@ -120,4 +120,17 @@ def _parsed(body: str) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_sessions, _calibrations, _situation, _outputs)
+def _tool_uses(db: sqlite3.Connection) -> None:
+    db.execute(
+        """create table tool_uses (
+            project text not null, tool text not null, used real not null, primary key (project, tool)) without rowid"""
+    )
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    _sessions,
+    _calibrations,
+    _situation,
+    _outputs,
+    _tool_uses,
+)

@@ -1,6 +1,6 @@
 """What a tool is and what it is given. Tools know the workspace; they know no model, no session and no terminal."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -62,6 +62,8 @@ class Workspace:
     """The resolved paths that the running call was allowed to use; None before that is decided."""
     ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = nobody_to_ask
     """Puts a question to the user and returns the answer. Raises `ToolError` when nobody is there."""
+    held_back: Callable[[], "Sequence[Tool]"] = tuple
+    """The tools that the model may call although it is not shown their definitions."""
 
 
 class Tool(Protocol):
@@ -98,4 +100,14 @@ class Previews(Protocol):
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         """A unified diff of what the call would do. Raises `ToolError` when it could not be done."""
+        ...
+
+
+@runtime_checkable
+class Deferrable(Protocol):
+    """A tool that did not come with the program. Its definition may be held back while there are many."""
+
+    @property
+    def kind(self) -> Literal["skill", "mcp"]:
+        """Who brought it: a skill or a server."""
         ...

@@ -6,17 +6,20 @@ from tools.base import Tool
 from tools.bash import Bash
 from tools.bash_kill import BashKill
 from tools.bash_output import BashOutput
+from tools.call_tool import CallTool
 from tools.compact_context import CompactContext
 from tools.edit import Edit
 from tools.glob import Glob
 from tools.grep import Grep
 from tools.read import Read
 from tools.todo import Todo
+from tools.tool_search import ToolSearch
 from tools.write import Write
 
 
 def builtin_tools() -> tuple[Tool, ...]:
-    """Every built-in tool, in the order in which models are told of them."""
+    """Every built-in tool, in the order in which models are told of them. Of the last two they are told only while
+    tools are held back."""
     return (
         Read(),
         Write(),
@@ -30,4 +33,6 @@ def builtin_tools() -> tuple[Tool, ...]:
         Todo(),
         CompactContext(),
         AskUser(),
+        ToolSearch(),
+        CallTool(),
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from agent.context.estimate import Sizes, estimate_message
+from agent.context.select import meant
 from agent.context.superseded import superseded
 from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User, UserPart
 
@@ -134,6 +135,7 @@ def what_happened(call: ToolCall, output: ToolOutput) -> str:
     """What a call did and how it ended, in one line."""
     text, told = output.text, one_line(output.text, SAID)
     ending = "" if output.status == "done" else f" – {output.status}: {first_error(text)}"
+    call = meant(call)
     match call.name:
         case "read":
             return f"Viewed {_word(call, 'path')}{ending or f' – {_count(text)} lines'}"

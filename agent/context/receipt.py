@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from agent.context.compact import turn_starts
 from agent.context.estimate import estimate_message, estimate_messages
 from agent.context.mask import as_shown, numbered_outputs, one_line, output_size, what_happened
+from agent.context.select import meant
 from agent.events import ReceiptItem
 from agent.messages import Conversation, Message, User
 
@@ -53,5 +54,5 @@ def _name(message: Message) -> str:
     text = one_line(message.text, 60)
     if isinstance(message, User):
         return f"you: {text}" if text else "outputs"
-    calls = ", ".join(call.name for call in message.calls)
+    calls = ", ".join(meant(call).name for call in message.calls)
     return f"step: {calls}" if calls else f"answer: {text}"

@@ -1,0 +1,21 @@
+"""The `call_tool` tool: a name and arguments that stand for a call of another tool. Whoever runs calls takes it for
+that call; what arrives here stands for nothing that may be called so."""
+
+from tools.arguments import text
+from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from tools.described import description_beside
+from tools.schema import object_of
+
+
+class CallTool:
+    name = "call_tool"
+    description = description_beside(__file__)
+    effect: Effect = "none"
+    schema = object_of({"name": {"type": "string"}, "arguments": {"type": "object"}}, required=("name", "arguments"))
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        name = text(arguments, "name")
+        raise ToolError(f"`{name}` is in your list of tools: call it by its own name, without `call_tool`")

@@ -1,0 +1,104 @@
+"""The `tool_search` tool: finds tools whose definitions are held back, and shows them."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from tools.arguments import text
+from tools.base import Arguments, Effect, Result, Tool, Workspace
+from tools.described import description_beside
+from tools.ranking import best_matches, words_of
+from tools.schema import object_of
+
+MOST = 5
+"""Tools that one search shows."""
+DESCRIPTION, SCHEMA, ANSWER = 2000, 5000, 16_000
+"""Characters of a description, of a schema and of the whole answer."""
+NAMES = 40
+"""Names that are listed when nothing was found."""
+_DEEPEST = 4
+"""Levels of a schema whose parameter names are searched."""
+
+
+class ToolSearch:
+    name = "tool_search"
+    description = description_beside(__file__)
+    effect: Effect = "none"
+    schema = object_of({"query": {"type": "string"}}, required=("query",))
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        query, held_back = text(arguments, "query"), workspace.held_back()
+        if not held_back:
+            return Result("no tools are held back: all there are stand in your list")
+        found = search(query, held_back)
+        return Result(_shown(found) if found else _nothing(query, held_back))
+
+
+def search(query: str, tools: Sequence[Tool], most: int = MOST) -> tuple[Tool, ...]:
+    """The tools that a query is about, the best first: one that it names, then by name, description and names of
+    parameters."""
+    named = [tool for tool in tools if tool.name == query.strip()]
+    places = best_matches(query, [_words(tool) for tool in tools], most)
+    ranked = [tools[place] for place in places if tools[place] not in named]
+    return tuple([*named, *ranked][:most])
+
+
+def _words(tool: Tool) -> list[str]:
+    """What a tool is found by. Its name says most, so it counts three times."""
+    parameters = " ".join(_parameters(tool.schema))
+    return [*3 * words_of(tool.name), *words_of(tool.description[:DESCRIPTION]), *words_of(parameters)]
+
+
+def _parameters(schema: object, depth: int = 0) -> Iterator[str]:
+    """The names of a schema's parameters, those of objects inside it as well."""
+    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+        return
+    properties = schema.get("properties")
+    for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+        yield str(name)
+        yield from _parameters(inner, depth + 1)
+    yield from _parameters(schema.get("items"), depth + 1)
+
+
+def _shown(tools: Sequence[Tool]) -> str:
+    pieces, size, left = list[str](), 0, 0
+    for tool in tools:
+        piece = definition(tool)
+        if pieces and size + len(piece) > ANSWER:
+            left += 1
+            continue
+        pieces.append(piece)
+        size += len(piece)
+    if left:
+        pieces.append(f"[{left} more matched: search for something narrower to see them]")
+    return "\n\n".join(pieces)
+
+
+def definition(tool: Tool) -> str:
+    """A tool as text: its name, description and schema."""
+    return f"## {tool.name}\n{_cut(tool.description.strip(), DESCRIPTION)}\n{schema_text(tool)}"
+
+
+def schema_text(tool: Tool) -> str:
+    """A tool's schema as text; only the names of its parameters when it is very long."""
+    schema = json.dumps(tool.schema, ensure_ascii=False, default=str)
+    if len(schema) <= SCHEMA:
+        return schema
+    properties = tool.schema.get("properties")
+    names = ", ".join(map(str, properties)) if isinstance(properties, Mapping) else ""
+    return _cut(f"parameters: {names} (the schema is too long to be shown)", SCHEMA)
+
+
+def _nothing(query: str, tools: Sequence[Tool]) -> str:
+    names = sorted(tool.name for tool in tools)
+    rest = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+    return (
+        f"none of the {len(names)} tools that are held back matches `{_cut(query, 200)}`; try other words, or a part "
+        f"of a name. They are: {_cut(', '.join(names[:NAMES]), SCHEMA)}{rest}"
+    )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
