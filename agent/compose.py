@@ -167,7 +167,7 @@ class Sessions:
         )
         return Parts(
             targets=targets,
-            instructions=self._instructions(),
+            instructions=self._instructions(mode),
             tools=tools_for(compacting),
             workspace=Workspace(self._root, outputs),
             policy=policy,
@@ -186,7 +186,7 @@ class Sessions:
     def _surroundings(self) -> Surroundings:
         return Surroundings(date=date.today().isoformat(), branch=git_branch(self._config.project))
 
-    def _instructions(self) -> Instructions:
+    def _instructions(self, mode: Mode) -> Instructions:
         config = self._config
         return load_instructions(
             self._root,
@@ -194,7 +194,7 @@ class Sessions:
             config.folders.config,
             date.today(),
             data_folder=config.folders.data,
-            mode=config.permission_mode,
+            mode=mode,
         )
 
     def _debug(self) -> Debug:
@@ -284,7 +284,7 @@ class Sessions:
         # A meter of its own: to measure is to count, and the session's own counts are its turn's.
         learned = parts.meter.estimator if parts else decode_estimator(await thread.run(store.calibration, model))
         meter = Meter(learned, parts.meter.ruler if parts else None)
-        instructions = parts.instructions if parts else self._instructions()
+        instructions = parts.instructions if parts else self._instructions(self._config.permission_mode)
         tools = tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in builtin_tools())
         size, reserves = window_numbers(window)
         return Overview(

@@ -260,6 +260,15 @@ class PrefixDrifted:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixRenewed:
+    """A session that goes on sends another beginning than before the program was started anew, so nothing is read from
+    the provider's cache."""
+
+    reasons: tuple[str, ...]
+    """`model`, `settings`, `system (AGENT.md)`, `tools` or `messages`."""
+
+
+@dataclass(frozen=True, slots=True)
 class CacheBroken:
     """A provider read much less from its cache than the request before had left there."""
 
@@ -330,6 +339,7 @@ Event: TypeAlias = (
     | CompactionStarted
     | ContextCompacted
     | PrefixDrifted
+    | PrefixRenewed
     | CacheBroken
     | CompactionFailed
     | WindowLearned

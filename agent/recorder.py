@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import ParamSpec, TypeVar
 
+from agent.context.mark import Mark
 from agent.errors import StoreFailed
-from agent.events import ContextCompacted, Event, ModelSwitched, ReplyFinished
+from agent.events import ContextCompacted, Event, ModelSwitched, PrefixRenewed, ReplyFinished
 from agent.messages import (
     Assistant,
     Conversation,
@@ -24,6 +25,7 @@ from agent.messages import (
 )
 from agent.rows import (
     changes_of,
+    decode_mark,
     decode_message,
     decode_situation,
     decode_snapshot,
@@ -128,6 +130,9 @@ class Recorder:
         self._situation = Situation()
         self._look: Callable[[], Situation] = Situation
         self._tell: Callable[[str], None] = self._keep_problem
+        self._mark: Callable[[], Mark | None] = lambda: None
+        self.mark: Mark | None = None
+        """The last request, as the snapshot that was read remembers it."""
         self._problems: list[str] = []
 
     @property
@@ -148,9 +153,12 @@ class Recorder:
         """What `load` could not read but did without, a sentence each."""
         return tuple(self._problems)
 
-    def attend(self, look: Callable[[], Situation], tell: Callable[[str], None]) -> None:
-        """From now on each snapshot keeps what `look` sees, and what fails without stopping anything is told."""
-        self._look, self._tell = look, tell
+    def attend(
+        self, look: Callable[[], Situation], tell: Callable[[str], None], mark: Callable[[], Mark | None]
+    ) -> None:
+        """From now on each snapshot keeps what `look` sees and the `mark` of the last request, and what fails without
+        stopping anything is told."""
+        self._look, self._tell, self._mark = look, tell, mark
 
     async def load(self) -> tuple[Conversation, Spent]:
         """The conversation as `read` gives it; calls that a dead process left open are answered as interrupted, here
@@ -208,6 +216,7 @@ class Recorder:
             self._tell(f"{UNREADABLE_SNAPSHOT}: {error}")
             return 0, Conversation()
         decoded = decode_snapshot(snapshot.body) if snapshot else (0, Conversation())
+        self.mark = decode_mark(snapshot.body) if snapshot else None
         if decoded is None:
             self._tell(UNREADABLE_SNAPSHOT)
         return decoded or (0, Conversation())
@@ -246,6 +255,8 @@ class Recorder:
                 self._rewrites.append(row)
             case ModelSwitched(tokens=tokens):
                 self._rewrites.append(RewriteRow(self._position, "model", "", tokens, tokens, 0.0, time.time()))
+            case PrefixRenewed(reasons=reasons):
+                self._rewrites.append(RewriteRow(self._position, ", ".join(reasons), "", 0, 0, 0.0, time.time()))
             case _:
                 pass
 
@@ -253,7 +264,7 @@ class Recorder:
         """The outputs and the view that they complete are on disk when this returns, with the situation. What cannot be
         written besides messages is done without: the session then resumes from an earlier view."""
         rows = self._rows(outputs)
-        shown = SnapshotRow(self._position, encode_snapshot(conversation, self._position))
+        shown = SnapshotRow(self._position, encode_snapshot(conversation, self._position, self._mark()))
         seen = self._look()
         situation = replace(as_left(self._situation, conversation.messages), seen=seen.seen, jobs=seen.jobs)
         try:

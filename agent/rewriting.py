@@ -1,9 +1,11 @@
 """Rewrites of what the model is shown, with all that has to be told of one. What to rewrite is decided in
 `agent.context`."""
 
+from collections.abc import Sequence
+
 from agent.compaction import Chosen, Compacted, Work, compact, compaction_note
 from agent.context.budget import ContextBudget
-from agent.context.prompt import build_prompt
+from agent.context.prompt import Instructions, build_prompt
 from agent.context.select import ToolSpec, select_tools
 from agent.context.wishes import compaction_wish
 from agent.env import Env
@@ -80,12 +82,27 @@ async def compact_now(
     compacted = await compact(conversation, work, cause, focus, chosen)
     if compacted.result.strategies:
         env.meter.rewritten()
-        env.watch.rewritten()
+        env.watch.rewritten(unchanged(conversation, compacted.conversation, compacted.result.strategies))
         if chosen is None:
             env.rent.rewritten()
         await env.recorder.snapshot(compacted.conversation, User(()))
         env.debug.say("context/emergency" if cause == "overflow" else "context/compact", **told(compacted, cause))
     return compacted
+
+
+def unchanged(before: Conversation, after: Conversation, strategies: Sequence[str]) -> int:
+    """How many messages a rewrite must have left as they were: those before the first output that was masked, where it
+    only masked."""
+    if not set(strategies) <= {"mask", "mask_all"}:
+        return 0
+    masked = after.masked - before.masked
+    messages = build_prompt(after, Instructions("")).messages
+    places = (
+        place
+        for place, message in enumerate(messages)
+        if isinstance(message, User) and any(output.call_id in masked for output in message.outputs)
+    )
+    return next(places, 0)
 
 
 def told(compacted: Compacted, cause: Cause) -> dict[str, object]:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
+from agent.context.mark import Mark
 from agent.context.todos import TodoItem
 from agent.errors import StoreFailed
 from agent.messages import (
@@ -77,8 +78,9 @@ def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     return kind(**fields)
 
 
-def encode_snapshot(conversation: Conversation, position: int) -> str:
-    """The view as JSON: it names the first message it still shows instead of repeating the messages."""
+def encode_snapshot(conversation: Conversation, position: int, mark: Mark | None = None) -> str:
+    """The view as JSON: it names the first message it still shows instead of repeating the messages. `mark`: the last
+    request."""
     body = {
         "start": position - len(conversation.messages),
         "summary": _encode_summary(conversation.summary),
@@ -86,6 +88,7 @@ def encode_snapshot(conversation: Conversation, position: int) -> str:
         "outputs_before": conversation.outputs_before,
         "anchor": asdict(conversation.anchor) if conversation.anchor else None,
         "anchored": conversation.anchored,
+        "sent": asdict(mark) if mark else None,
     }
     return _as_json(body)
 
@@ -111,6 +114,15 @@ def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
         start = int(body["start"])
         return (start, shown) if start >= 0 else None
     except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def decode_mark(text: str) -> Mark | None:
+    """The last request that a snapshot remembers; None when it remembers none, or cannot be read."""
+    try:
+        found = json.loads(text).get("sent")
+        return Mark(**found) if found else None
+    except (ValueError, TypeError, AttributeError):
         return None
 
 

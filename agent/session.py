@@ -124,7 +124,9 @@ class Session:
         self._unheard: list[Event] = []
         self._env = self._make_env()
         begin_session(self._conversation, self._env)
-        parts.recorder.attend(lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)))
+        parts.recorder.attend(
+            lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)), lambda: self._env.watch.mark
+        )
 
     def _make_env(self) -> Env:
         parts = self._parts
@@ -146,7 +148,7 @@ class Session:
             effort=parts.effort,
             debug=parts.debug,
             meter=parts.meter,
-            watch=Watch(self._emit, parts.debug, parts.now),
+            watch=Watch(self._emit, parts.debug, parts.now, parts.instructions.sections, parts.recorder.mark),
             tail=Tail(self._surroundings, self._conversation, parts.note_at),
         )
 

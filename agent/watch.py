@@ -2,10 +2,11 @@
 What is compared is decided in `agent.context.prefix`."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from agent.context.estimate import estimate_text, estimate_tools
+from agent.context.mark import Mark, changes_since, mark_of
 from agent.context.prefix import (
     Breakpoints,
     Digests,
@@ -13,16 +14,17 @@ from agent.context.prefix import (
     cause_of_break,
     count_parts,
     diff,
+    diff_after_rewrite,
     fingerprint,
     is_broken,
     left_in_cache,
     parts_before,
     plan_breakpoints,
 )
-from agent.context.prompt import Prompt
+from agent.context.prompt import Prompt, Section
 from agent.context.select import ToolSpec
 from agent.debug import Debug
-from agent.events import CacheBroken, Event, PrefixDrifted
+from agent.events import CacheBroken, Event, PrefixDrifted, PrefixRenewed
 from agent.messages import Usage
 from agent.providers.base import ModelFacts, Request
 
@@ -45,7 +47,10 @@ class Watch:
         emit: Callable[[Event], None] = lambda _: None,
         debug: Debug | None = None,
         now: Callable[[], float] = time.monotonic,
+        sections: Sequence[Section] = (),
+        earlier: Mark | None = None,
     ) -> None:
+        """`sections`: those of the system text; `earlier`: the last request of a session that goes on."""
         self.epoch = 0
         """Rewrites so far."""
         self._emit = emit
@@ -55,15 +60,28 @@ class Watch:
         self._length = 0
         self._sent: Fingerprint | None = None
         self._rewritten = False
+        self._kept = 0
+        """Messages that the rewrites since the last request have left as they were."""
+        self._sections = tuple(sections)
+        self._earlier = earlier
         self._cached: Cached | None = None
         self._opens_turn = False
         self._used: tuple[str, float] | None = None
         """Whose cache was used last, and when."""
         self._ttl = 0.0
 
-    def rewritten(self) -> None:
-        """The next request may begin otherwise than the last: the view or a setting was changed on purpose."""
+    @property
+    def mark(self) -> Mark | None:
+        """What to remember of the last request; before the first one, what the session remembered so far."""
+        if self._sent is None:
+            return self._remembered()
+        return mark_of(self._sent, self._sections, is_rewritten=self._rewritten)
+
+    def rewritten(self, kept: int = 0) -> None:
+        """The next request may begin otherwise than the last: the view or a setting was changed on purpose. Its system
+        text, its tools and the first `kept` messages may not."""
         self.epoch += 1
+        self._kept = min(kept, self._kept) if self._rewritten else kept
         self._rewritten = True
         self._length = 0
 
@@ -92,7 +110,7 @@ class Watch:
         sent = fingerprint(
             request.system, request.tools, request.messages, model=facts.id, settings=settings, digests=self._digests
         )
-        where = diff(self._sent, sent) if self._sent and not self._rewritten else None
+        where = self._difference(sent)
         if where:
             self._emit(PrefixDrifted(where))
             self._debug.say("context/prefix-drift", where=where, model=facts.id)
@@ -102,6 +120,22 @@ class Watch:
             facts.cache_ttl,
         )
         return request
+
+    def _difference(self, sent: Fingerprint) -> str | None:
+        """Where a request begins otherwise than it may. What a new start of the program has changed is no mistake."""
+        if self._sent is not None:
+            return diff_after_rewrite(self._sent, sent, self._kept) if self._rewritten else diff(self._sent, sent)
+        earlier = self._remembered()
+        changed = changes_since(earlier, sent, self._sections) if earlier else ()
+        if changed:
+            self._emit(PrefixRenewed(changed))
+        return None
+
+    def _remembered(self) -> Mark | None:
+        """What is known of the last request before the program was started anew, as far as no rewrite lies between."""
+        if self._earlier is None or not self._rewritten:
+            return self._earlier
+        return replace(self._earlier, messages="", count=0)
 
     def answered(self, usage: Usage) -> None:
         """Compares what the provider read from its cache with what it should have had there. The first reply of a turn

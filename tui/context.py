@@ -77,7 +77,10 @@ def epoch_lines(epochs: Sequence[Epoch]) -> list[Line]:
 
 
 def rewrite_text(rewrite: Rewrite) -> str:
-    """Why, how, from what to what, and for how much."""
+    """Why, how, from what to what, and for how much. Without a strategy nothing left the view: the request began
+    otherwise."""
+    if not rewrite.strategies:
+        return visible_line(f"changed: {rewrite.reason}")
     how = " + ".join(rewrite.strategies) or "rewrite"
     why = f" ({rewrite.reason})" if rewrite.reason else ""
     saved = f"{tokens(rewrite.before)} → {tokens(rewrite.after)} tokens"

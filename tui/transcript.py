@@ -19,6 +19,7 @@ from agent.events import (
     PermissionAnswered,
     PermissionAsked,
     PrefixDrifted,
+    PrefixRenewed,
     QuestionAnswered,
     QuestionAsked,
     ReasoningDelta,
@@ -183,6 +184,8 @@ def advance(view: View, event: Event) -> View:
         case PrefixDrifted(where=where):
             text = f"the request's beginning changed ({where}), so the provider's cache is lost; please report this"
             return _settle_texts(view).plus(Notice(text))
+        case PrefixRenewed():
+            return view  # a session that goes on is read afresh anyway, in most cases; `/context` lists it
         case CacheBroken():
             return view  # nothing to be done about it; `CONTEXT_DEBUG` tells
         case CompactionFailed():

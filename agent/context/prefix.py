@@ -7,7 +7,7 @@ once.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from itertools import accumulate, chain, repeat
 from typing import TypeAlias
@@ -207,6 +207,13 @@ def diff(previous: Fingerprint, current: Fingerprint) -> str | None:
         if (now[: len(before)] if is_last else now) != before:
             return f"message {index + 1}"
     return None
+
+
+def diff_after_rewrite(previous: Fingerprint, current: Fingerprint, kept: int) -> str | None:
+    """Where the first request after a rewrite differs in what no rewrite may change: `system`, `tools`, or one of the
+    first `kept` messages. The model and its settings may be others."""
+    stays = replace(previous, model=current.model, settings=current.settings, messages=previous.messages[:kept])
+    return diff(stays, current)
 
 
 LEAST_DROP = 2_000

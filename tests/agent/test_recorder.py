@@ -2,19 +2,31 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context.compact import outputs_of
+from agent.context.mark import changes_since, mark_of
+from agent.context.prefix import fingerprint
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.todos import TodoItem
 from agent.errors import StoreFailed
 from agent.events import ReplyFinished
 from agent.messages import Assistant, Conversation, Summary, Text, ToolCall, ToolOutput, Usage, User
 from agent.recorder import INTERRUPTED, Recorder, Spent, StoreThread, title_of
-from agent.rows import changes_of, decode_message, decode_situation, decode_snapshot, encode_message, encode_snapshot
+from agent.rows import (
+    changes_of,
+    decode_mark,
+    decode_message,
+    decode_situation,
+    decode_snapshot,
+    encode_message,
+    encode_snapshot,
+)
 from agent.situation import Situation
 from store.sessions import FactRow, MessageRow, SessionRow, SessionStore
 from tests.agent.histories import conversations
@@ -43,6 +55,27 @@ def test_a_snapshot_names_the_messages_it_shows(conversation: Conversation, befo
     decoded = decode_snapshot(encode_snapshot(conversation, before + len(conversation.messages)))
     assert decoded == (before, Conversation((), conversation.summary))
 
+
+@given(conversations(), st.integers(0, 50), st.data())
+def test_a_restored_view_is_sent_with_the_same_fingerprint(
+    conversation: Conversation, before: int, data: st.DataObject
+) -> None:
+    ids = outputs_of(conversation.messages)
+    masked = frozenset(data.draw(st.sets(st.sampled_from(ids)))) if ids else frozenset()
+    shown = replace(conversation, masked=masked, outputs_before=before)
+    sent = fingerprint("s", (), build_prompt(shown, INSTRUCTIONS).messages, model="m")
+    mark = mark_of(sent, INSTRUCTIONS.sections)
+    rows = [encode_message(message, place) for place, message in enumerate(shown.messages)]
+    body = encode_snapshot(shown, len(rows), mark)
+    decoded = decode_snapshot(body)
+    assert decoded is not None
+    restored = replace(decoded[1], messages=tuple(decode_message(row) for row in rows))
+    again = fingerprint("s", (), build_prompt(restored, INSTRUCTIONS).messages, model="m")
+    assert (restored, again, decode_mark(body)) == (shown, sent, mark)
+    assert changes_since(mark, again, INSTRUCTIONS.sections) == ()
+
+
+INSTRUCTIONS = Instructions("base", "2026-11-22", "AGENT.md says")
 
 situations = st.builds(
     Situation,

@@ -10,7 +10,7 @@ import pytest
 
 from agent.compose import Sessions
 from agent.config import load_config
-from agent.events import Event, Noticed, Resumed, ToolStarted, TurnFinished
+from agent.events import Event, Noticed, PrefixDrifted, PrefixRenewed, Resumed, ToolStarted, TurnFinished
 from agent.messages import Note, Usage, User
 from agent.recorder import UNREADABLE_SNAPSHOT
 from agent.session import Session
@@ -163,6 +163,26 @@ async def test_the_list_of_the_model_outlives_its_call(desk: Desk) -> None:
     assert (again.news, len(again.history.messages)) == ((), 7)
     assert resumed_in(await say(again, "go on")).todos == (("parse", "doing"),)
     await again.close()
+
+
+async def test_what_begins_otherwise_after_a_new_start_is_a_rewrite_with_its_reason(desk: Desk) -> None:
+    before = await left(desk, {"calls": [READ]})
+    same = await desk.session({"text": "Yes."}, resume="")
+    assert not [e for e in await say(same, "go on") if isinstance(e, PrefixRenewed | PrefixDrifted)]
+    await same.close()
+    (desk.root / "AGENT.md").write_text("Be kind.")
+    script = desk.script({"text": "Yes."}, {"text": "Yes."})
+    other = script.rename(script.with_name("other.json"))
+    sessions = desk.sessions(on_full="final")
+    again = await sessions.open("", f"scripted/{other}")
+    found = [
+        e for turn in ("on", "and on") for e in await say(again, turn) if isinstance(e, PrefixRenewed | PrefixDrifted)
+    ]
+    reasons = ("model", "system (AGENT.md)", "tools")
+    assert found == [PrefixRenewed(reasons)]
+    await again.close()
+    epochs = (await sessions.overview(before.id)).epochs
+    assert [epoch.rewrite.reason for epoch in epochs if epoch.rewrite] == [", ".join(reasons)]
 
 
 @pytest.mark.parametrize("body", ["nonsense", '{"start": 2}', '{"start":-4,"summary":"","anchor":null,"anchored":0}'])

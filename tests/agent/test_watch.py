@@ -5,10 +5,10 @@ import json
 from dataclasses import replace
 
 from agent.context.prefix import Breakpoints
-from agent.context.prompt import Prompt
+from agent.context.prompt import Prompt, Section
 from agent.context.select import ToolSpec
 from agent.debug import Debug
-from agent.events import CacheBroken, Event, PrefixDrifted
+from agent.events import CacheBroken, Event, PrefixDrifted, PrefixRenewed
 from agent.messages import Assistant, Text, ToolOutput, Usage, User
 from agent.providers.base import ModelFacts, Request
 from agent.watch import Watch
@@ -65,6 +65,74 @@ def test_a_rewrite_that_is_announced_is_neither_drift_nor_break() -> None:
     watched.send(OUTPUT, usage=Usage(input=9))
     assert watched.events == []
     assert watched.watch.epoch == 1
+
+
+def test_a_rewrite_may_change_neither_system_text_nor_tools() -> None:
+    for name, value in (("system", "other"), ("tools", ())):
+        watched = Watched()
+        watched.send(GO, REPLY, OUTPUT)
+        watched.watch.rewritten()
+        watched.send(OUTPUT, usage=Usage(), **{name: value})
+        assert watched.events == [PrefixDrifted(name)]
+
+
+def test_a_mask_may_change_nothing_before_the_first_masked_output() -> None:
+    masked = User((ToolOutput("c", "Ran: x"),))
+    for kept, other, where in (
+        (2, GO, None),
+        (2, User((Text("gone"),)), "message 1"),
+        (0, User((Text("gone"),)), None),
+    ):
+        watched = Watched()
+        watched.send(GO, REPLY, OUTPUT, REPLY, OUTPUT)
+        watched.watch.rewritten(kept)
+        watched.send(other, REPLY, masked, REPLY, OUTPUT, usage=Usage())
+        assert watched.events == ([PrefixDrifted(where)] if where else [])
+
+
+def test_of_two_rewrites_the_one_that_keeps_less_counts() -> None:
+    watched = Watched()
+    watched.send(GO, REPLY, OUTPUT)
+    watched.watch.rewritten(2)
+    watched.watch.rewritten(0)
+    watched.send(User((Text("summary"),)), OUTPUT, usage=Usage())
+    assert watched.events == []
+
+
+def again(watched: Watched, *sections: Section) -> Watched:
+    """The watch after a new start of the program."""
+    begun = Watched()
+    begun.watch = Watch(begun.events.append, now=lambda: 0.0, sections=sections, earlier=watched.watch.mark)
+    return begun
+
+
+def test_a_session_that_goes_on_unchanged_is_nothing_to_speak_of() -> None:
+    before = Watched()
+    before.send(GO)
+    after = again(before)
+    after.send(GO, REPLY, GO)
+    assert after.events == []
+
+
+def test_what_a_new_start_has_changed_is_told_once_and_is_no_drift() -> None:
+    before = Watched()
+    before.watch = Watch(sections=(Section("base", "b", True), Section("project", "p", True)))
+    before.send(GO, REPLY, OUTPUT)
+    after = again(before, Section("base", "b", True), Section("project", "new", True))
+    after.send(OUTPUT, system="other", tools=(), effort="high", usage=Usage())
+    after.send(OUTPUT, REPLY, OUTPUT, system="other", tools=(), effort="high", usage=Usage())
+    assert after.events == [PrefixRenewed(("settings", "system (AGENT.md)", "tools", "messages"))]
+
+
+def test_messages_that_a_rewrite_has_changed_before_the_first_request_are_expected() -> None:
+    before = Watched()
+    before.send(GO, REPLY, OUTPUT)
+    after = again(before)
+    after.watch.rewritten()
+    assert after.watch.mark is not None
+    assert after.watch.mark.count == 0
+    after.send(OUTPUT, usage=Usage())
+    assert after.events == []
 
 
 def test_a_cache_is_not_expected_to_outlive_its_time() -> None:
