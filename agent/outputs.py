@@ -17,6 +17,9 @@ FILLED = (
     "this call again then if it is still needed, and ask for less at a time"
 )
 
+SHORT = 100
+"""Tokens of an output that is shown as it is also where there is no room: a note of what is left out takes as much."""
+
 
 class OutputRoom:
     """One for each step. After an output that does not fit no further call is run."""
@@ -49,11 +52,14 @@ class OutputRoom:
         if taken.ok:
             self._budget = replace(taken.budget, exceeded=self._budget.exceeded)
             return output
-        kept = output if output.whole else replace(output, whole=await self._keep(output))
-        shown = preview(kept, self._budget.remaining // 2, size, self._count)
+        shown = output if size <= SHORT else await self._cut(output, size)
         part = min(self._count(shown), self._budget.remaining)
         self._budget = replace(self._budget, reserved=self._budget.reserved + part, exceeded=True)
         return shown
+
+    async def _cut(self, output: ToolOutput, size: int) -> ToolOutput:
+        kept = output if output.whole else replace(output, whole=await self._keep(output))
+        return preview(kept, self._budget.remaining // 2, size, self._count)
 
     async def _keep(self, output: ToolOutput) -> str | None:
         """Where the text of an output is now, or None when it could not be written."""

@@ -547,6 +547,55 @@ def test_config_says_where_the_numbers_of_the_window_come_from(user: User) -> No
     )
 
 
+def scripted(folder: Path, name: str, window: int, *replies: dict[str, Any]) -> str:
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps({"context_window": window, "reply": list(replies)}))
+    return f"scripted/{path}"
+
+
+def test_a_conversation_that_does_not_fit_goes_on_with_a_fallback_also_when_it_is_resumed(user: User) -> None:
+    """The first fallback has no key, so that it is passed over; the second is connected."""
+    small = scripted(user.home.parent, "small", 12_000)
+    large = scripted(user.home.parent, "large", 90_000, {"text": "fine", "usage": {"input": 9000, "output": 3}})
+    chain = f"agent.fallback_models={json.dumps([HAIKU, large])}"
+    run = user.run("-p", "y" * 30_000, "-m", small, "--config", chain, "--output-format", "stream-json")
+    (switched,) = (line for line in run.lines if line["type"] == "model_switched")
+    assert (switched["before"], switched["after"]) == (small, large)
+    assert (run.code, run.result["result"], run.result["model"]) == (0, "fine", large)
+    notices = [line["text"] for line in run.lines if line["type"] == "noticed"]
+    assert any(f"`{HAIKU}` cannot take over: there is no key" in text for text in notices)
+    again = user.run("-c", "-p", "and now?", "--config", chain, "--output-format", "json")
+    assert (again.code, again.result["result"], again.result["model"]) == (0, "fine", large)
+    rewrites = json.loads(user.run("context", "--json").out)["epochs"]
+    assert [epoch["rewrite"] and epoch["rewrite"]["reason"] for epoch in rewrites] == ["model", None]
+
+
+def test_where_no_model_takes_the_conversation_the_run_ends_with_7(user: User) -> None:
+    small, other = (scripted(user.home.parent, name, 12_000) for name in ("small", "other"))
+    limits = "providers.scripted.context_window=12000"
+    chain = f"agent.fallback_models={json.dumps([other])}"
+    flags = ("-m", small, "--config", limits, "--config", chain, "--output-format", "json")
+    assert ended(user.run("-p", "y" * 30_000, *flags)) == (7, "context", "context")
+
+
+def test_a_window_smaller_than_what_every_request_holds_ends_with_7(user: User) -> None:
+    run = user.ask({"text": "never"}, flags=("--context-window", "3000"))
+    assert ended(run) == (7, "context", "context")
+
+
+def test_a_model_that_goes_on_calling_in_its_final_turn_ends_with_7(user: User) -> None:
+    calls = [{"name": "bash", "arguments": {"command": "printf '%.0sa ' $(seq 9000)"}}]
+    on = ("--config", "agent.on_full=final", "--permission-mode", "auto", "--context-window", "16000")
+    run = user.ask(*[{"text": "on and on", "calls": calls}] * 9, flags=on)
+    assert ended(run) == (7, "context", "context_limit")
+    assert run.result["result"] == "on and on"
+
+
+def test_a_fallback_that_is_no_model_is_refused_before_anything_runs(user: User) -> None:
+    run = user.ask({"text": "never"}, flags=("--config", 'agent.fallback_models=["gpt"]'))
+    assert (run.code, "`gpt` is not a model; write PROVIDER/NAME" in run.err) == (2, True)
+
+
 def test_who_asks_is_told_what_happens_to_the_context(user: User) -> None:
     look = [{"name": "glob", "arguments": {"pattern": "*"}}]
     script = user.script(

@@ -61,6 +61,15 @@ def test_a_headless_run_imports_only_what_its_wire_needs(
     assert found == expected
 
 
+def test_a_fallback_that_is_not_needed_is_not_imported(tmp_path: Path) -> None:
+    chain = 'agent.fallback_models=["openai/gpt-6-sol", "ollama/x"]'
+    wires = [f"providers.{name}.wire=sdk" for name in ("anthropic", "openai", "ollama")]
+    flags = [flag for setting in (chain, *wires) for flag in ("--config", setting)]
+    with FakeProvider([Turn(text="hi")]) as server:
+        found = loaded(["-p", "hi", "-m", "anthropic/claude-haiku-5-5", *flags], tmp_path, server.url)
+    assert found == {"httpx2", "anthropic", "pydantic"}
+
+
 def test_a_scripted_run_imports_no_network(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text('{"reply": [{"text": "hi"}]}')
     assert loaded(["-p", "hi", "-m", f"scripted/{tmp_path / 's.json'}"], tmp_path, "http://127.0.0.1:1") == set()

@@ -61,15 +61,15 @@ def test_a_setting_that_is_not_toml_is_a_text(place: Place) -> None:
 def test_a_project_may_tighten_and_nothing_else(place: Place) -> None:
     place.user('[permissions]\nallow = ["bash(git status)"]\ndeny = ["bash(rm)"]\n')
     place.repository(
-        '[agent]\nmodel = "ollama/evil"\npermission_mode = "plan"\n'
+        '[agent]\nmodel = "ollama/evil"\nfallback_models = ["ollama/evil"]\npermission_mode = "plan"\n'
         '[permissions]\nallow = ["*"]\ndeny = ["bash(curl)"]\n[providers.anthropic]\nbase_url = "http://evil"\n'
     )
     config = place.load()
-    assert (config.model, config.permission_mode) == (None, "plan")
+    assert (config.model, config.fallback_models, config.permission_mode) == (None, (), "plan")
     assert (config.allow, config.deny) == (("bash(git status)",), ("bash(rm)", "bash(curl)"))
     assert config.providers == {}
     left_out = [notice.split("`")[1] for notice in config.notices]
-    assert left_out == ["agent.model", "permissions.allow", "providers.anthropic"]
+    assert left_out == ["agent.model", "agent.fallback_models", "permissions.allow", "providers.anthropic"]
 
 
 def test_a_project_cannot_loosen_the_permission_mode(place: Place) -> None:
@@ -108,6 +108,7 @@ def test_providers_and_models_can_be_described(place: Place) -> None:
         ("[agent]\nmax_cost = inf\n", ["`agent.max_cost`", "a number of US dollars above 0"]),
         ("[agent]\nmax_turns = true\n", ["`agent.max_turns`", "whole number above 0"]),
         ("[agent\n", ["config.toml", "cannot read"]),
+        ("[agent]\nfallback_models = 'openai/gpt'\n", ["`agent.fallback_models`", "a list of texts"]),
         ("[providers.acme]\nbase_url = 'x'\n", ["no provider `acme`", "anthropic"]),
         ("[providers.openai]\nurl = 'x'\n", ["`providers.openai.url`", "base_url"]),
         ("[providers.openai.models.m]\nprice = 1\n", ["`providers.openai.models.m.price`", "prices"]),
