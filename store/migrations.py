@@ -5,6 +5,8 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from store.searchtables import create_tables
+
 
 def _sessions(db: sqlite3.Connection) -> None:
     db.execute(
@@ -127,10 +129,20 @@ def _tool_uses(db: sqlite3.Connection) -> None:
     )
 
 
+def _search(db: sqlite3.Connection) -> None:
+    create_tables(db)
+    db.execute(
+        """create table accesses (
+            session text not null references sessions (id) on delete cascade, ref text not null,
+            count integer not null, last real not null, primary key (session, ref)) without rowid"""
+    )
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _sessions,
     _calibrations,
     _situation,
     _outputs,
     _tool_uses,
+    _search,
 )

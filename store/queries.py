@@ -1,0 +1,93 @@
+"""What is looked for, and how the full-text index is asked for it. Whatever a user writes is a word: nothing of it can
+be an operator or a mistake in the index's language."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Way: TypeAlias = Literal["words", "parts", "some", "newest"]
+"""How something was found: it holds all words; all of them as parts of longer words; some of them; nothing was asked
+for but the newest."""
+
+MOST_PIECES = 32
+"""Words of a query that count."""
+LONGEST_PIECE = 200
+"""Characters of a word of a query that count."""
+
+LONGEST_TERM = 40
+"""Characters of a word that is found by its parts; longer ones are keys and encoded bytes."""
+
+_UNSPACED = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+"""Characters of scripts that are written without blanks, or with endings where a word would end."""
+_RUN = re.compile(f"[{_UNSPACED}]+")
+_WORD = re.compile(rf"(?<![^\W_])[^\W_]{{4,{LONGEST_TERM}}}(?![^\W_])")
+_PHRASE = re.compile(r'"([^"]*)"|(\S+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    words: str = ""
+    """Separated by blanks; between quotation marks several stand in that order."""
+    kinds: tuple[str, ...] = ()
+    """`user`, `assistant`, `output` or `summary`; all when it is empty."""
+    tool: str = ""
+    path: str = ""
+    """Part of a path, or a pattern for all of it."""
+    since: float | None = None
+    """Unix seconds."""
+    until: float | None = None
+    session: str | None = None
+    project: str | None = None
+    limit: int = 10
+
+
+def pieces_of(words: str) -> tuple[str, ...]:
+    """The words and phrases of a query, without those that hold nothing that is indexed."""
+    text = re.sub(r"[\x00-\x1f\x7f]", " ", words).encode("utf-8", "replace").decode("utf-8")
+    found = dict[str, None]()
+    for phrase, word in _PHRASE.findall(text):
+        piece = (phrase or word).strip('"')[:LONGEST_PIECE]
+        for part in re.split(f"([{_UNSPACED}]+)", piece):
+            if any(character.isalnum() for character in part):
+                found.setdefault(part.strip())
+    return tuple(found)[:MOST_PIECES]
+
+
+def expression(pieces: Sequence[str], which: Literal["all", "some"], wider: Sequence[Sequence[str]] = ()) -> str:
+    """The query in the index's language. `wider`: for each piece, what also stands for it, in that language."""
+    parts = []
+    for index, piece in enumerate(pieces):
+        forms = [_form(piece), *(wider[index] if wider else ())]
+        parts.append(f"({' OR '.join(forms)})")
+    return (" AND " if which == "all" else " OR ").join(parts)
+
+
+def _form(piece: str) -> str:
+    if not _RUN.fullmatch(piece):
+        return quoted(piece)
+    return prefix(piece) if len(piece) == 1 else quoted(" ".join(_pairs(piece)))
+
+
+def prefix(piece: str) -> str:
+    """The piece, with its last word only begun."""
+    return quoted(piece) + "*"
+
+
+def quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def pairs_of(text: str) -> str:
+    """Each two neighbouring characters of what is written without blanks, as words. The last of a run stands alone,
+    too: then each begins a word, and a search for one finds it."""
+    return " ".join(word for run in _RUN.findall(text) for word in (*_pairs(run), run[-1]))
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[at : at + 2] for at in range(len(run) - 1)]
+
+
+def words_of(text: str) -> set[str]:
+    """The words of a text that others may be parts of."""
+    return {word for word in _WORD.findall(text.lower()) if not _RUN.search(word)}

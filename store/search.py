@@ -1,0 +1,354 @@
+"""Full-text search over what sessions said. The index is filled by whoever knows what messages mean: it knows texts and
+rows, and finds the rows whose text holds some words.
+
+Nothing here is needed to go on with a session. All of it can be made again from the messages, so damage to it costs
+time and loses nothing.
+"""
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from store.errors import StoreError
+from store.queries import LONGEST_TERM, Wanted, Way, expression, pairs_of, pieces_of, prefix, quoted, words_of
+from store.searchtables import create_parts, create_tables, create_words, drop_index
+from store.sessions import MessageRow, SessionStore
+
+Kind: TypeAlias = Literal["user", "assistant", "output", "summary"]
+
+NEWEST = 2000
+"""Matches that are ranked. Where more match, they are the newest: to rank all would take longer than to read on."""
+MOST_TERMS = 100
+"""Longer words that the words of one search may be parts of."""
+_WEIGHTS = "0.0, 3.0, 1.0, 1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What is found: a message, an output or a summary."""
+
+    position: int
+    """Of the message that it is or that holds it; of a summary, how many messages there were."""
+    number: int
+    """Of an output or a summary, counted from 1 in the session; 0 of a message."""
+    kind: Kind
+    title: str
+    """One line that says what it is."""
+    text: str
+    tool: str = ""
+    path: str = ""
+    """The files that it is about, a line each."""
+    size: int = 0
+    """Bytes of the whole; `text` may be only its beginning."""
+    created: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A document that was found, and how."""
+
+    session: str
+    project: str
+    document: Document
+    way: Way
+    accesses: int
+    """How often it was looked up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the index of a session goes."""
+
+    session: str
+    position: int
+    """Messages before it are in."""
+    outputs: int
+    """How many outputs those have."""
+    summaries: int
+    messages: int
+    """How many messages wait."""
+    waiting: int
+    """How many summaries wait."""
+
+
+class SearchIndex:
+    """Finds documents. Raises `StoreError`; to be called in the thread of the session store."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+
+    def behind(self) -> tuple[Progress, ...]:
+        """The sessions that have something that is not in the index."""
+        rows = self._store.query(
+            "select s.id, coalesce(i.position, 0), coalesce(i.outputs, 0), coalesce(i.summaries, 0), "
+            "(select coalesce(max(position) + 1, 0) from messages where session = s.id), "
+            "(select coalesce(max(number), 0) from summaries where session = s.id) "
+            "from sessions s left join indexed i on i.session = s.id order by s.created"
+        )
+        return tuple(
+            Progress(id, position, outputs, summaries, messages - position, written - summaries)
+            for id, position, outputs, summaries, messages, written in rows
+            if messages > position or written > summaries
+        )
+
+    def messages(self, session: str, start: int, limit: int) -> tuple[MessageRow, ...]:
+        rows = self._store.query(
+            "select position, role, body, created from messages where session = ? and position >= ? "
+            "order by position limit ?",
+            session,
+            start,
+            limit,
+        )
+        return tuple(MessageRow(*row) for row in rows)
+
+    def add(self, done: Progress, documents: Iterable[Document]) -> None:
+        """Adds documents of a session. `done`: how far its index goes with them."""
+        self._prepare()
+        with self._store.transaction() as db:
+            before = db.execute(
+                "select i.position, i.summaries, s.project from sessions s left join indexed i on i.session = s.id "
+                "where s.id = ?",
+                (done.session,),
+            ).fetchone()
+            if before is None:  # deleted meanwhile
+                return
+            position, summaries, project = before[0] or 0, before[1] or 0, before[2]
+            has_parts = _has(db, "parts")
+            for document in documents:
+                is_new = document.number > summaries if document.kind == "summary" else document.position >= position
+                if is_new:  # another process may have been faster
+                    self._insert(db, done.session, project, document, has_parts)
+            db.execute(
+                "insert into indexed (session, position, outputs, summaries) values (?, ?, ?, ?) "
+                "on conflict (session) do update set position = max(position, excluded.position), "
+                "outputs = max(outputs, excluded.outputs), summaries = max(summaries, excluded.summaries)",
+                (done.session, done.position, done.outputs, done.summaries),
+            )
+
+    @staticmethod
+    def _insert(db: sqlite3.Connection, session: str, project: str, document: Document, has_parts: bool) -> None:
+        title, text = clean(document.title), clean(document.text)
+        pairs = pairs_of(f"{title}\n{text}")
+        marks = " ".join((mark("s", session), mark("p", project), mark("k", document.kind), mark("t", document.tool)))
+        found = db.execute(
+            "insert into documents (session, position, number, kind, tool, size, created, path, title, marks, text, "
+            "pairs) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                session,
+                document.position,
+                document.number,
+                document.kind,
+                document.tool,
+                document.size,
+                document.created,
+                clean(document.path),
+                title,
+                marks,
+                text,
+                pairs,
+            ),
+        )
+        db.execute(
+            "insert into words (rowid, marks, title, text, pairs) values (?, ?, ?, ?, ?)",
+            (found.lastrowid, marks, title, text, pairs),
+        )
+        if not has_parts:
+            return
+        for word in words_of(f"{title} {text}"):
+            if db.execute("insert or ignore into terms (term) values (?)", (word,)).rowcount:
+                db.execute("insert into parts (term) values (?)", (word,))
+
+    def find(self, wanted: Wanted) -> tuple[Match, ...]:
+        """What was looked for, the best first: what holds all words; then what holds them as parts of longer words;
+        then, when there is nothing else, what holds some of them. Without words: the newest."""
+        self._prepare()
+        if not wanted.words.strip():
+            return self._read(self._newest(wanted), "newest")
+        pieces = pieces_of(wanted.words)
+        found = self._read(self._ranked(wanted, expression(pieces, "all")), "words")
+        if len(found) < wanted.limit:
+            wider = [self._terms_with(piece, MOST_TERMS // len(pieces)) for piece in pieces]
+            more = self._ranked(wanted, expression(pieces, "all", wider)) if any(wider) else []
+            known = {(match.session, match.document.position, match.document.number) for match in found}
+            found += tuple(
+                match
+                for match in self._read(more, "parts")
+                if (match.session, match.document.position, match.document.number) not in known
+            )
+        if not found and len(pieces) > 1:
+            found = self._read(self._ranked(wanted, expression(pieces, "some")), "some")
+        return found[: wanted.limit]
+
+    def touch(self, session: str, ref: str) -> None:
+        """Counts that something was looked up."""
+        with self._store.transaction() as db:
+            db.execute(
+                "insert into accesses (session, ref, count, last) values (?, ?, 1, ?) "
+                "on conflict (session, ref) do update set count = count + 1, last = excluded.last",
+                (session, ref, time.time()),
+            )
+
+    def forget_words(self) -> None:
+        """Forgets the words that parts of words stand for; those that are still needed come back when they are
+        searched. To be called when a session is deleted: nothing else keeps a word that no text holds."""
+        with self._store.transaction() as db:
+            drop_index(db, "parts")
+            db.execute("delete from terms")
+
+    def rebuild(self) -> None:
+        """Empties the index, whatever state it is in."""
+        with self._store.transaction() as db:
+            db.execute("drop trigger if exists documents_forgotten")
+            for index in ("words", "parts"):
+                drop_index(db, index)
+            for table in ("documents", "terms", "indexed"):
+                db.execute(f"drop table if exists {table}")
+            create_tables(db)
+            create_words(db)
+
+    def _prepare(self) -> None:
+        """Makes the index, which needs a SQLite that can search texts."""
+        if self._store.query("select 1 from sqlite_master where name = 'words'"):
+            return
+        with self._store.transaction() as db:
+            try:
+                create_words(db)
+            except sqlite3.OperationalError as error:
+                if "no such module" not in str(error):
+                    raise
+                raise StoreError("missing", f"this Python's SQLite cannot search texts: {error}") from error
+
+    def _ranked(self, wanted: Wanted, words: str) -> list[tuple[int, int]]:
+        """Row and accesses of the best matches."""
+        if not words:
+            return []
+        marks = [
+            mark(kind, value)
+            for kind, value in (("s", wanted.session), ("p", wanted.project), ("t", wanted.tool))
+            if value
+        ]
+        kinds = " OR ".join(quoted(mark("k", kind)) for kind in wanted.kinds)
+        scope = " AND ".join([*map(quoted, marks), *([f"({kinds})"] if kinds else [])])
+        match = f"{{title text pairs}} : ({words})" + (f" AND marks : ({scope})" if scope else "")
+        clause, values = _filters(wanted)
+        joined = "join documents d on d.id = words.rowid" if clause else ""
+        return self._store.query(
+            f"select f.id, coalesce(a.count, 0) from (select words.rowid as id, bm25(words, {_WEIGHTS}) as score "
+            f"from words {joined} where words match ? {clause} order by words.rowid desc limit {NEWEST}) f "
+            "join documents d on d.id = f.id left join accesses a on a.session = d.session and a.ref = "
+            f"{_REF} order by round(f.score, 2), coalesce(a.count, 0) desc, d.created desc, d.id desc limit ?",
+            match,
+            *values,
+            wanted.limit,
+        )
+
+    def _newest(self, wanted: Wanted) -> list[tuple[int, int]]:
+        clause, values = _filters(wanted)
+        exact = [("d.session", wanted.session), ("s.project", wanted.project), ("d.tool", wanted.tool)]
+        for column, value in exact:
+            if value:
+                clause += f" and {column} = ?"
+                values.append(value)
+        if wanted.kinds:
+            clause += f" and d.kind in ({', '.join('?' * len(wanted.kinds))})"
+            values += wanted.kinds
+        return self._store.query(
+            "select d.id, coalesce(a.count, 0) from documents d join sessions s on s.id = d.session "
+            f"left join accesses a on a.session = d.session and a.ref = {_REF} where true {clause} "
+            "order by d.created desc, d.id desc limit ?",
+            *values,
+            wanted.limit,
+        )
+
+    def _read(self, rows: Sequence[tuple[int, int]], way: Way) -> tuple[Match, ...]:
+        accesses = dict(rows)
+        found = self._store.query(
+            "select d.id, d.session, s.project, d.position, d.number, d.kind, d.title, d.text, d.tool, d.path, d.size, "
+            "d.created from documents d join sessions s on s.id = d.session "
+            f"where d.id in ({', '.join('?' * len(rows))})",
+            *accesses,
+        )
+        matches = {row[0]: Match(row[1], row[2], Document(*row[3:]), way, accesses[row[0]]) for row in found}
+        return tuple(matches[id] for id, _ in rows if id in matches)
+
+    def _terms_with(self, piece: str, limit: int) -> tuple[str, ...]:
+        """Words that hold a part of a word, the shortest first, as the index's language has them."""
+        if not piece.isalnum():
+            return (prefix(piece),)
+        if len(piece) < 3 or not self._remembers_words():
+            return ()
+        found = self._store.query(
+            "select term from parts where parts match ? order by length(term), term limit ?", quoted(piece), limit
+        )
+        return tuple(quoted(term) for (term,) in found if term != piece)
+
+    def _remembers_words(self) -> bool:
+        """Whether words can be found by their parts, which is prepared where it was not."""
+        if self._store.query("select 1 from sqlite_master where name = 'parts'"):
+            return True
+        with self._store.transaction() as db:
+            if _has(db, "parts"):  # another process was faster
+                return True
+            try:
+                create_parts(db)
+            except sqlite3.OperationalError as error:
+                if "no such tokenizer" not in str(error):
+                    raise
+                return False
+            db.execute("delete from terms")
+            db.execute(
+                "insert into terms (term) select term from vocabulary where length(term) between 4 and ?",
+                (LONGEST_TERM,),
+            )
+            db.execute("insert into parts (term) select term from terms")
+        return True
+
+
+def _has(db: sqlite3.Connection, table: str) -> bool:
+    return db.execute("select 1 from sqlite_master where name = ?", (table,)).fetchone() is not None
+
+
+_REF = (
+    "case d.kind when 'output' then 'r' || d.number when 'summary' then 'sum-' || d.number else 'm' || d.position end"
+)
+"""What accesses of a document are counted under."""
+
+
+def access_key(kind: Kind, position: int, number: int) -> str:
+    """What accesses of a document are counted under."""
+    match kind:
+        case "output":
+            return f"r{number}"
+        case "summary":
+            return f"sum-{number}"
+        case "user" | "assistant":
+            return f"m{position}"
+
+
+def mark(kind: str, value: str) -> str:
+    """A word that stands for a session, a project, a kind or a tool, and is no word of any text."""
+    return f"{kind}{hashlib.sha256(value.encode('utf-8', 'replace')).hexdigest()[:12]}"
+
+
+def clean(text: str) -> str:
+    """The text as a database takes it."""
+    return text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
+
+
+def _filters(wanted: Wanted) -> tuple[str, list[object]]:
+    """What only the documents themselves can tell."""
+    clause, values = "", list[object]()
+    if wanted.since is not None:
+        clause += " and d.created >= ?"
+        values.append(wanted.since)
+    if wanted.until is not None:
+        clause += " and d.created < ?"
+        values.append(wanted.until)
+    if wanted.path:
+        pattern = wanted.path if set(wanted.path) & set("*?[") else f"*{wanted.path}*"
+        clause += " and d.path glob ?"
+        values.append(clean(pattern))
+    return clause, values

@@ -1,0 +1,60 @@
+"""The tables of the search index. They are made of messages and can be made again; `accesses` is what cannot."""
+
+import sqlite3
+
+_SHADOWS = ("data", "idx", "content", "docsize", "config")
+
+
+def create_tables(db: sqlite3.Connection) -> None:
+    """What is kept of each document. `marks`: words that stand for where it is from; `pairs`: those of characters that
+    are written without blanks."""
+    db.execute(
+        """create table documents (
+            id integer primary key, session text not null references sessions (id) on delete cascade,
+            position integer not null, number integer not null, kind text not null, tool text not null,
+            size integer not null, created real not null, path text not null, title text not null, marks text not null,
+            text text not null, pairs text not null)"""
+    )
+    db.execute("create index documents_by_session on documents (session, position)")
+    db.execute("create index documents_by_time on documents (created)")
+    db.execute(
+        """create table indexed (
+            session text primary key references sessions (id) on delete cascade, position integer not null,
+            outputs integer not null, summaries integer not null) without rowid"""
+    )
+    db.execute("create table terms (term text primary key) without rowid")
+
+
+def create_words(db: sqlite3.Connection) -> None:
+    """The index of words. It needs a SQLite with FTS5, so it is made when something is searched."""
+    db.execute(
+        "create virtual table if not exists words using fts5 "
+        "(marks, title, text, pairs, content=documents, content_rowid=id)"
+    )
+    db.execute("create virtual table if not exists vocabulary using fts5vocab (words, row)")
+    db.execute(
+        "create trigger if not exists documents_forgotten after delete on documents begin "
+        "insert into words (words, rowid, marks, title, text, pairs) "
+        "values ('delete', old.id, old.marks, old.title, old.text, old.pairs); end"
+    )
+
+
+def create_parts(db: sqlite3.Connection) -> None:
+    """The index of words by their parts."""
+    db.execute("create virtual table parts using fts5 (term, tokenize=trigram)")
+
+
+def drop_index(db: sqlite3.Connection, index: str) -> None:
+    """Drops an index, also one that is too damaged to be opened."""
+    try:
+        if index == "words":
+            db.execute("drop table if exists vocabulary")
+        db.execute(f"drop table if exists {index}")
+    except sqlite3.DatabaseError:
+        db.execute("pragma writable_schema = on")
+        names = (index, "vocabulary") if index == "words" else (index,)
+        for name in names:
+            db.execute("delete from sqlite_master where name = ?", (name,))
+        db.execute("pragma writable_schema = reset")
+        for shadow in _SHADOWS:
+            db.execute(f"drop table if exists {index}_{shadow}")
