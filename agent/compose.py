@@ -1,4 +1,4 @@
-"""The composition root: a configuration made into sessions. It alone names adapters and opens the store."""
+"""The composition root: a configuration made into sessions. It alone opens the store."""
 
 import os
 import secrets
@@ -6,18 +6,13 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Literal
 
 from agent.config import Config
-from agent.context.budget import Window
-from agent.context.estimate import Estimator, Ruler
-from agent.context.guard import Target
-from agent.context.images import ImageRule
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
@@ -29,27 +24,22 @@ from agent.errors import StoreFailed, UsageError
 from agent.instructions import git_branch, load_instructions
 from agent.messages import Conversation, Message
 from agent.meter import Meter, decode_estimator
-from agent.options import MODES, PROVIDERS, Mode, stricter_mode
+from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
+from agent.options import MODES, Mode, stricter_mode
 from agent.overview import Overview, budget_by_component, epochs_of, window_numbers
 from agent.permissions import Policy, Rule, parse_rule
-from agent.providers.base import Endpoint, ModelFacts, Provider
-from agent.providers.registry import facts_for
-from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_setting, find_window, first_choice, overrides
+from agent.providers.setup import first_choice
 from agent.recorder import Recorder, StoreThread
 from agent.resume import restore
 from agent.rows import decode_message
 from agent.session import Parts, Session, SessionInfo
-from agent.summarisers import CheaperSummarisers, Summarisers
-from agent.targets import Connected, Targets, chain_after
-from agent.tokenizers import factor_of, load_in_background, load_tokenizer
+from agent.targets import Connected, Targets
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.sessions import SessionRow, SessionStore
 from tools.base import Tool, Workspace
 from tools.catalog import builtin_tools
 from tools.final_report import FinalReport
-
-WireName = Literal["sdk", "http"]
 
 ID_BYTES = 6
 """Of a session's id, which is twice as many characters."""
@@ -95,7 +85,7 @@ class Sessions:
         async with AsyncExitStack() as closing:
             connected = await self._connect(chosen)
             closing.push_async_callback(connected.provider.close)
-            targets = self._targets(chosen, connected.provider)
+            targets = targets_for(self._config, chosen, connected.provider, self._connect)
             closing.push_async_callback(targets.close)
             is_new = row is None
             row = row or self._new_row(chosen)
@@ -132,14 +122,6 @@ class Sessions:
             await provider.close()
             raise UsageError(f"the prices of `{model}` are not known, so `--max-cost` cannot hold; leave it out")
         return Connected(provider, make_meter(self._config, model, estimator, interactive=self._interactive))
-
-    def _targets(self, model: str, provider: Provider) -> Targets:
-        """The session's model and those that may follow it, whose windows are as far known as without connecting."""
-        for name in self._config.fallback_models:
-            split_name(name)
-        known = [known_model(self._config, name) for name in chain_after(model, self._config.fallback_models)]
-        follow = tuple(Target(facts.provider, facts.name, window) for facts, window in known)
-        return Targets(provider, follow, self._connect)
 
     def _new_row(self, model: str) -> SessionRow:
         now = time.time()
@@ -320,54 +302,9 @@ class Sessions:
             self._thread = self._opened = None
 
 
-LOCAL = ("ollama", "scripted")
-"""Providers for which nothing is fetched from elsewhere."""
-KNOWN_WELL = 20
-"""Samples of a model's usage after which a tokenizer adds nothing to what was learned."""
-
-
 def tools_for(compacting: Compacting) -> tuple[Tool, ...]:
     """The built-in tools; where a full window ends in a report, the tool that takes it is there from the beginning."""
     return (*builtin_tools(), FinalReport()) if compacting.on_full == "final" else builtin_tools()
-
-
-def known_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The configured model, those the configuration describes, the usual ones there is a key for."""
-    usual = [model for key, model in FIRST_CHOICE if key in environment]
-    return tuple(dict.fromkeys((*configured_models(config), *usual)))
-
-
-def configured_models(config: Config) -> tuple[str, ...]:
-    """The models that the user's configuration names."""
-    described = [f"{name}/{m}" for name, provider in config.providers.items() for m in provider.models]
-    return tuple(dict.fromkeys((*([config.model] if config.model else []), *described)))
-
-
-def build_summarisers(
-    config: Config, environment: Mapping[str, str], own: ModelFacts, *, headless: bool
-) -> Summarisers | CheaperSummarisers:
-    """The models that write summaries: the one that the user set, or `fastest` of those that are known. Where nothing
-    is set, one of the configured models, when it is cheaper than the session's own."""
-    chosen = config.summary_model
-
-    async def connect(model: str) -> Provider:
-        return await build_provider(config, model, environment, headless=headless)
-
-    if chosen is None:
-        return CheaperSummarisers(own, other_models(config, own.id), connect)
-    if chosen != FASTEST:
-        return Summarisers([chosen], connect)
-    return Summarisers(known_models(config, environment), connect, measure=True)
-
-
-FASTEST = "fastest"
-
-
-def other_models(config: Config, own: str) -> tuple[ModelFacts, ...]:
-    """The configured models that could write summaries in place of the session's own. A local one costs time instead of
-    dollars: whoever wants that sets it."""
-    others = [model for model in configured_models(config) if model != own and model.partition("/")[0] not in LOCAL]
-    return tuple(known_model(config, model)[0] for model in others)
 
 
 def compacting_of(config: Config, effective: int) -> Compacting:
@@ -410,84 +347,3 @@ def deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
 
 def _info(row: SessionRow) -> SessionInfo:
     return SessionInfo(row.id, row.title, row.model, row.updated, row.messages, row.project)
-
-
-def known_model(config: Config, model: str) -> tuple[ModelFacts, Window]:
-    """What is known of a model without asking anybody, and the window that follows from it."""
-    name, _, model_name = model.partition("/")
-    known = overrides(config, config.provider(name), name, model_name) if name in PROVIDERS else {}
-    facts = facts_for(name, model_name, known)
-    return facts, find_window(facts, config)
-
-
-def make_meter(config: Config, model: str, estimator: Estimator, *, interactive: bool) -> Meter:
-    """The measure of a session. A tokenizer that somebody has set is loaded now, from a vocabulary that is there; in a
-    terminal the usual one is loaded in the background, and fetched, while nothing better is known of the model."""
-    provider, _, name = model.partition("/")
-    images: ImageRule = "tiles" if provider in ("openai", "openai-chat") else "area"
-    folder = config.folders.data / "vocabularies"
-    wanted = find_setting(config, provider, name, "tokenizer")
-    if wanted is not None:
-        return Meter(estimator, Ruler(load_tokenizer(str(wanted.value), folder, name), images))
-    if not interactive or provider in LOCAL or estimator.samples >= KNOWN_WELL:
-        return Meter(estimator, Ruler(images=images))
-
-    def load(meter: Meter) -> None:
-        factor = factor_of(provider, name)
-        load_in_background("o200k_base", folder, lambda count: meter.use(Ruler(lambda t: factor * count(t), images)))
-
-    return Meter(estimator, Ruler(images=images), load)
-
-
-def split_name(model: str) -> tuple[str, str]:
-    """The provider's name and the model's. Raises `UsageError` for what is no `PROVIDER/NAME`."""
-    name, slash, model_name = model.partition("/")
-    if not slash or not model_name or name not in PROVIDERS or not model.isprintable():
-        raise UsageError(f"`{model}` is not a model; write PROVIDER/NAME with a provider of {', '.join(PROVIDERS)}")
-    return name, model_name
-
-
-async def build_provider(
-    config: Config, model: str, environment: Mapping[str, str], *, headless: bool, is_precise: bool = False
-) -> Provider:
-    """The model that `PROVIDER/NAME` stands for, ready to be asked. `is_precise`: see `find_window`. Raises
-    `UsageError` and `AuthFailed`."""
-    name, model_name = split_name(model)
-    if name == "scripted":
-        from agent.providers.scripted import Scripted, read_script  # noqa: PLC0415  # deferred: one adapter a run
-
-        scripted = Scripted(read_script(Path(model_name)), model_name)
-        scripted.limits = find_window(scripted.facts, config, is_precise=is_precise)
-        return scripted
-    settings = config.provider(name)
-    endpoint = find_endpoint(name, settings, environment)
-    facts = facts_for(name, model_name, overrides(config, settings, name, model_name))
-    wire: WireName = ("http" if headless else "sdk") if settings.wire == "auto" else settings.wire
-
-    def window(facts: ModelFacts) -> Window:
-        return find_window(facts, config, is_precise=is_precise)
-
-    return await _adapter(name, facts, endpoint, wire, window)
-
-
-async def _adapter(
-    name: str, facts: ModelFacts, endpoint: Endpoint, wire: WireName, window: Callable[[ModelFacts], Window]
-) -> Provider:
-    match name:
-        case "anthropic":
-            from agent.providers.anthropic import Anthropic  # noqa: PLC0415  # deferred: one adapter a run
-
-            return Anthropic(facts, window(facts), endpoint, wire)
-        case "openai":
-            from agent.providers.openai_responses import OpenAIResponses  # noqa: PLC0415  # deferred: one adapter a run
-
-            return OpenAIResponses(facts, window(facts), endpoint, wire)
-        case "openai-chat":
-            from agent.providers.openai_chat import OpenAIChat  # noqa: PLC0415  # deferred: one adapter a run
-
-            return OpenAIChat(facts, window(facts), endpoint, wire)
-        case _:
-            from agent.providers.ollama import Ollama, live_facts  # noqa: PLC0415  # deferred: one adapter a run
-
-            facts = await live_facts(endpoint, facts)
-            return Ollama(facts, window(facts), endpoint, wire)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.compose import build_summarisers, known_model
 from agent.config import load_config
 from agent.context.bargain import Job
 from agent.errors import AuthFailed
 from agent.events import CompactionFailed, ContextCompacted, Event
+from agent.models import build_summarisers, known_model
 from agent.providers.base import ModelFacts, Prices, Provider
 from agent.providers.scripted import Script, Scripted, ScriptedReply
 from agent.summarisers import CheaperSummarisers
