@@ -239,7 +239,7 @@ async def _summarise(
         reading = await _ask(work.provider, request, work)
     except ContextOverflow:
         return await _in_chunks(work.provider, plan, asked, work)
-    except (ProviderError, EmptyAnswer) as error:
+    except ProviderError as error:
         reading = Refused(str(error))
     return _draft(reading, work.provider, work)
 
@@ -278,7 +278,7 @@ async def _in_chunks(provider: Provider, plan: CompactionPlan, asked: str, work:
         request = Request(READER, (User((Text(said),)),), (), window.output, work.request(Conversation()).session)
         try:
             reading = await _ask(provider, request, work)
-        except (ProviderError, EmptyAnswer) as error:
+        except ProviderError as error:
             reading = Refused(str(error))
         draft = _draft(reading, provider, work)
         if draft is None:
@@ -296,7 +296,10 @@ async def _ask(provider: Provider, request: Request, work: Work) -> Reading:
         elif isinstance(event, RetryScheduled):
             work.emit(event)
 
-    reply = await stream_reply(provider, request, work.interrupt, quietly)
+    try:
+        reply = await stream_reply(provider, request, work.interrupt, quietly)
+    except EmptyAnswer:
+        return Refused("it is empty")
     return read_reply(reply.message.text, reply.message.calls, reply.stop_reason)
 
 
