@@ -142,7 +142,8 @@ def _messages(messages: Sequence[Message], facts: ModelFacts, *, keeps_thoughts:
 
 
 def _user(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
-    """Outputs as messages of their own; then what the user said, and all images, since outputs can hold none."""
+    """Outputs as messages of their own; then their images, since they can hold none, and what the user said, in order:
+    a message that grows keeps its beginning."""
     converted: list[Json] = [
         {"role": "tool", "tool_call_id": ids[output.call_id], "content": output_text(output)}
         for output in message.outputs
@@ -150,8 +151,14 @@ def _user(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
     of_tools = [image for output in message.outputs for image in output.images]
     parts = [_text(TOOL_IMAGES)] if of_tools else []
     parts += [_image(image, facts) for image in of_tools]
-    parts += [_text(part.text) for part in message.parts if isinstance(part, Text | Note) and part.text]
-    parts += [_image(part, facts) for part in message.parts if isinstance(part, Image)]
+    for part in message.parts:
+        match part:
+            case Text(text=text) | Note(text=text) if text:
+                parts.append(_text(text))
+            case Image():
+                parts.append(_image(part, facts))
+            case _:
+                pass
     if all(part["type"] == "text" for part in parts):
         text = "\n".join(part["text"] for part in parts)  # what servers without images understand
         return [*converted, {"role": "user", "content": text}] if text else converted

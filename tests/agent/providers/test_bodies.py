@@ -16,11 +16,11 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from agent.context.prefix import Breakpoints
 from agent.context.select import ToolSpec
 from agent.errors import BadRequest
-from agent.messages import Assistant, AssistantPart, Message, Note, Reasoning, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, AssistantPart, Image, Message, Note, Reasoning, Text, ToolCall, ToolOutput, User
 from agent.providers import anthropic, ollama, openai_chat, openai_responses
 from agent.providers.base import Endpoint, ModelFacts, Request
 from agent.providers.decoding import clean, make_call
-from tests.agent.providers.cases import ADAPTERS, WINDOW, collect, endpoint_of, everything, hello
+from tests.agent.providers.cases import ADAPTERS, PIXEL, WINDOW, collect, endpoint_of, everything, hello
 from tests.fake_provider import FakeProvider, Turn
 
 ANTHROPIC, RESPONSES, CHAT, OLLAMA = ADAPTERS
@@ -140,6 +140,15 @@ def test_only_models_with_breakpoints_are_given_any() -> None:
 def test_a_chat_server_gets_a_cache_key_where_it_is_known_to_take_one() -> None:
     assert "prompt_cache_key" not in openai_chat.body(hello(), CHAT.facts)
     assert openai_chat.body(hello(), CHAT.facts, openai_chat.AT_OPENAI)["prompt_cache_key"] == "session-1"
+
+
+def test_what_is_added_to_a_message_comes_after_its_picture() -> None:
+    """A user message grows when a turn failed before it was answered."""
+    first = (Text("look"), Image("image/png", PIXEL))
+    contents = [
+        CHAT.body(talk(User((*first, *more))), CHAT.facts)["messages"][-1]["content"] for more in ((), (Text("again"),))
+    ]
+    assert contents[1] == [*contents[0], {"type": "text", "text": "again"}]
 
 
 def test_a_note_is_a_message_of_its_own_where_outputs_are() -> None:
