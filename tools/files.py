@@ -36,6 +36,7 @@ async def undivided(work: Callable[[], T]) -> T:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
+        task.exception()  # looked at, so that asyncio does not print it: the caller has gone
         raise
 
 

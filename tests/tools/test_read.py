@@ -1,9 +1,13 @@
+import asyncio
+import gc
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from tools.base import Picture, Result, ToolError, Workspace
+from tools.files import undivided
 from tools.read import Read
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -84,3 +88,24 @@ async def test_what_cannot_be_shown_is_explained(workspace: Workspace, tmp_path:
     }
     assert await said(workspace, "/dev/null") == "`/dev/null` is a device, not a regular file: choose another path"
     assert "too long" in await said(workspace, "a" * 300 + "/" + "b/" * 2500)
+
+
+async def test_a_read_that_fails_after_its_turn_was_interrupted_is_no_noise(workspace: Workspace) -> None:
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        go_on.wait()
+        raise ToolError("it does not exist")
+
+    reading = asyncio.create_task(undivided(work))
+    await asyncio.to_thread(begun.wait)
+    reading.cancel()
+    go_on.set()
+    await asyncio.wait([reading])
+    assert reading.cancelled()
+    del reading
+    gc.collect()
+    assert complaints == []
