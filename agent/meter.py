@@ -284,6 +284,12 @@ def what_stays(reply: Reply) -> Usage:
     return replace(reply.usage, output=max(reply.usage.output - reply.usage.reasoning, 0), reasoning=0)
 
 
+def counted_for(conversation: Conversation, model: str) -> Conversation:
+    """The conversation as a model goes on with it: what another model counted is not taken over, since it counts in
+    other tokens."""
+    return replace(conversation, anchor=None, anchored=0) if _is_foreign(conversation, model) else conversation
+
+
 def _is_foreign(conversation: Conversation, model: str) -> bool:
     """Whether another model was asked when the anchor was counted."""
     if not model or not 0 < conversation.anchored <= len(conversation.messages):

@@ -35,7 +35,7 @@ from agent.execute import Gate, Hands
 from agent.interrupt import Interrupt
 from agent.measuring import is_over_trigger
 from agent.messages import Conversation, Image, Note, Text, User
-from agent.meter import Meter
+from agent.meter import Meter, counted_for
 from agent.permissions import Policy
 from agent.preflight import begin_session
 from agent.recorder import Recorder, Spent
@@ -122,6 +122,9 @@ class Session:
         self._stop_tidying = Interrupt()
         self._tidying: asyncio.Task[None] | None = None
         self._unheard: list[Event] = []
+        """What happened between two turns, told with the next one."""
+        self._is_told = False
+        """Whether the end of the running turn has been told."""
         self._env = self._make_env()
         begin_session(self._conversation, self._env)
         parts.recorder.attend(
@@ -209,6 +212,7 @@ class Session:
         for missed in self._unheard:
             events.put_nowait(missed)
         self._unheard.clear()
+        self._is_told = False
         turn = asyncio.create_task(self._turn(User((Text(text), *images)), steps))
         turn.add_done_callback(lambda _: events.put_nowait(None))
         try:
@@ -245,6 +249,7 @@ class Session:
             self._emit(TurnFailed(error.code, str(error), error.exit_code))
         else:
             self._emit(TurnFinished(end, answer))
+            self._is_told = True
             if end == "answered":
                 self._start_tidying()
 
@@ -257,18 +262,12 @@ class Session:
 
     async def _tidy(self) -> None:
         """What goes wrong here goes wrong in the next turn, too, and is told then."""
-        env = replace(self._env, interrupt=self._stop_tidying, emit=self._emit_or_keep)
+        env = replace(self._env, interrupt=self._stop_tidying)
         async with self._busy:
             with suppress(AgentError):
                 compacted = await compact_now(self._conversation, env, "background")
                 self._conversation = compacted.conversation
                 await self._parts.recorder.end_turn(self.model, self.mode)
-
-    def _emit_or_keep(self, event: Event) -> None:
-        """Emits an event, at the beginning of the next turn if there is none now."""
-        if self._events is None:
-            self._unheard.append(event)
-        self._emit(event)
 
     def _with_news(self, said: User) -> User:
         """What the user said, with a note on what changed while the session was closed, told once."""
@@ -282,7 +281,8 @@ class Session:
     async def _catch_up(self) -> None:
         """After a turn that failed half-way, what is on disk is the conversation."""
         if self._is_behind:
-            self._conversation, _ = await self._parts.recorder.load()
+            conversation, _ = await self._parts.recorder.load()
+            self._conversation = counted_for(conversation, self.model)
             self._parts.meter.rewritten()
             self._is_behind = False
 
@@ -324,9 +324,9 @@ class Session:
             self._spent = self._spent.plus(event.usage, event.cost)
             self._spent_here = self._spent_here.plus(event.usage, event.cost)
         self._parts.recorder.note(event)
-        if self._events is not None:
+        if self._events is not None and not self._is_told:
             self._events.put_nowait(event)
-        elif self._tidying is not None:
+        elif self._tidying is not None and not self._tidying.done():
             self._unheard.append(event)
 
     async def _ask(self, question: PermissionAsked) -> Decision:

@@ -20,6 +20,7 @@ from agent.errors import AuthFailed
 from agent.events import (
     Cause,
     CompactionFailed,
+    CompactionStarted,
     ContextCompacted,
     Event,
     FinalTurn,
@@ -268,6 +269,29 @@ async def test_a_message_that_arrives_during_a_background_compaction_survives_it
     again = await home.open(Scripted.of({"text": "ok"}), resume=True)
     assert again.history == session.history
     await again.close()
+
+
+async def test_a_background_compaction_is_told_once_with_the_next_turn(home: Home) -> None:
+    provider = Scripted.of(
+        {"text": "short"},
+        {"text": "x" * 4500},
+        {"when": ASKED, "text": "<summary>they talked</summary>"},
+        {"text": "fine"},
+        context_window=9000,
+    )
+    session = await home.open(provider, interactive=True)
+    await events_of(session, "y" * 9000)
+    before = await events_of(session, "two")
+    assert isinstance(before[-1], TurnFinished)
+    await session._busy.acquire()  # after the compaction, which took the lock first
+    session._busy.release()
+    events = await events_of(session, "three")
+    assert [type(event) for event in events if isinstance(event, CompactionStarted | ContextCompacted)] == [
+        CompactionStarted,
+        ContextCompacted,
+    ]
+    assert compactions(events) == [("background", ("summary",))]
+    await session.close()
 
 
 async def test_an_interrupt_ends_a_background_compaction(home: Home) -> None:
