@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: default check demo run lock format snapshots models bench clean
+.PHONY: default check nightly demo run lock format snapshots models bench clean
 
 default: .venv/ready
 
@@ -26,6 +26,11 @@ check: .venv/ready .venv/aimock/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
+
+# The properties with 10,000 examples each: an hour or two.
+nightly: .venv/ready
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/agent/test_invariants.py tests/agent/test_any_session.py \
+	  tests/agent/context tests/agent/providers/test_prefixes.py tests/agent/test_compaction.py
 
 demo: .venv/ready
 	$(BIN)/ebb demo

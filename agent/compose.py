@@ -23,7 +23,7 @@ from agent.env import Limits
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import git_branch, load_instructions
 from agent.messages import Conversation, Message
-from agent.meter import Meter, counted_for
+from agent.meter import Meter, counted_for, decode_estimator
 from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
 from agent.options import MODES, Mode, stricter_mode
 from agent.overview import Overview, budget_by_component, epochs_of, window_numbers
@@ -104,7 +104,7 @@ class Sessions:
             if is_new:
                 return Session(parts, on_close=closing.pop_all().aclose)
             restored = await restore(recorder, parts.workspace, chosen, parts.policy.mode, parts.debug)
-            conversation = counted_for(restored.conversation, parts.provider.facts.id)
+            conversation = counted_for(restored.conversation, connected.provider.facts.id)
             return Session(parts, conversation, restored.spent, closing.pop_all().aclose, resumed=restored.event)
 
     async def _connect(self, model: str) -> Connected:

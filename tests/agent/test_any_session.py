@@ -1,0 +1,216 @@
+"""Whole sessions in which anything may happen: real tools, a real database, a model of which nothing can be relied on.
+What is said during a compaction, at an interruption or right before the end is never lost."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from agent.context.budget import Window
+from agent.context.prompt import Instructions, build_prompt
+from agent.context.settings import Caps, Compacting
+from agent.errors import AgentError
+from agent.events import Event, PrefixDrifted, TurnFailed, TurnFinished
+from agent.interrupt import Interrupt
+from agent.messages import Assistant, Message, Reasoning, Text, ToolCall, User
+from agent.permissions import Policy
+from agent.providers.base import ModelFacts, Request
+from agent.recorder import Recorder, StoreThread
+from agent.rows import decode_message
+from agent.session import Parts, Session
+from agent.targets import Targets
+from store.sessions import SessionRow, SessionStore
+from tests.agent.context.test_context import is_valid
+from tests.agent.fuzzed import Act, Fuzzed, Planned, Writing, words, writings
+from tests.conftest import thorough
+from tools.base import Workspace
+from tools.catalog import builtin_tools
+
+T = TypeVar("T")
+
+ROW = SessionRow("aa11bb22cc33", "/p", "", "fuzzed/a", "auto", 1.0, 1.0)
+FACTS = ModelFacts("fuzzed", "a", 30_000, 2_000)
+INSTRUCTIONS = Instructions("Be brief.")
+
+CALLS: list[tuple[str, dict[str, object]]] = [
+    ("read", {"path": "a.txt"}),
+    ("read", {"path": "missing.txt"}),
+    ("write", {"path": "new.txt", "content": "new\n" * 300}),
+    ("edit", {"path": "a.txt", "old": "one", "new": "two"}),
+    ("grep", {"pattern": "line"}),
+    ("glob", {"pattern": "*.txt"}),
+    ("todo", {"items": [{"text": "mend it", "status": "doing"}]}),
+    ("bash", {"command": "seq 1 4000; exit 3"}),
+    ("bash", {"command": "echo ok"}),
+    ("bash", {}),
+    ("compact_context", {}),
+    ("nothing_of_the_kind", {}),
+]
+calls = st.sampled_from(CALLS)
+acts: st.SearchStrategy[Act] = st.sampled_from(
+    [*(["work"] * 8), "answer", "empty", "cut", "overflow", "refuse", "fail", "interrupted"]
+)
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> Planned:
+    act = draw(acts)
+    made_calls = [ToolCall("", name, arguments) for name, arguments in draw(st.lists(calls, min_size=1, max_size=3))]
+    said_first = (Reasoning(draw(words), {}), Text(draw(words) * 50))
+    return Planned(act, (*said_first, *made_calls) if act == "work" else said_first)
+
+
+plans = st.lists(replies(), min_size=1, max_size=4)
+said = st.sampled_from(["go on", "never touch b.txt", "look again " * 400])
+
+
+class AnySession(RuleBasedStateMachine):
+    """One session, opened again and again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = Path(tempfile.mkdtemp(prefix="ebb-any-")).resolve()
+        self.requests: list[Request] = []
+        self.events: list[Event] = []
+        self.told: list[str] = []
+        """All that the user said, in order."""
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+    @initialize(size=st.sampled_from([30_000, 14_000]), on_full=st.sampled_from(["compact", "compact", "final"]))
+    def start(self, size: int, on_full: Any) -> None:
+        self.root = self.folder / "project"
+        self.root.mkdir()
+        (self.root / "a.txt").write_text("one line\n" * 200)
+        self.compacting = Compacting(Caps(tail=300, ledger=900, retain=100, summary=200, protect=400), on_full=on_full)
+        window = Window(size, size // 8, size // 16)
+        self.model = Fuzzed(FACTS, window, size, 1.0, Interrupt(), self.look, {"text": "hm"})
+        self.thread = StoreThread(lambda: SessionStore(":memory:"))
+        self.store = self.run(self.thread.open())
+        self.run(self.open())
+
+    async def open(self) -> None:
+        is_new = await self.thread.run(self.store.session, ROW.id) is None
+        recorder = Recorder(self.thread, self.store, ROW, is_new=is_new)
+        conversation, spent = (None, None) if is_new else await recorder.load()
+        self.session = Session(
+            Parts(
+                targets=Targets(self.model),
+                instructions=INSTRUCTIONS,
+                tools=builtin_tools(),
+                workspace=Workspace(self.root, self.folder / "outputs"),
+                policy=Policy(str(self.root), "auto"),
+                recorder=recorder,
+                compacting=self.compacting,
+            ),
+            conversation,
+            spent,
+        )
+        self.model.interrupt = self.session._interrupt
+
+    def look(self, request: Request, size: int, was_refused: bool) -> None:
+        self.requests.append(request)
+
+    def plan(self, plan: list[Planned], written: list[Writing]) -> None:
+        self.requests.clear()
+        self.events.clear()
+        self.model.plan.clear()
+        self.model.plan.extend(plan)
+        self.model.writings.clear()
+        self.model.writings.extend(written)
+
+    async def say(self, text: str, *, stop_after: int | None = None, leave: bool = False) -> None:
+        self.told.append(text)
+        events = self.session.send(text)
+        number = 0
+        async for event in events:
+            self.events.append(event)
+            number += 1
+            if number == stop_after and leave:
+                await events.aclose()
+                return
+            if number == stop_after:
+                self.session.interrupt()
+        assert isinstance(self.events[-1], TurnFinished | TurnFailed)
+
+    @rule(text=said, plan=plans, written=writings)
+    def work(self, text: str, plan: list[Planned], written: list[Writing]) -> None:
+        """Said at once, also while the session still compacts in the background."""
+        self.plan(plan, written)
+        self.run(self.say(text))
+
+    @rule(text=said, plan=plans, after=st.integers(2, 30), leave=st.booleans())
+    def stop(self, text: str, plan: list[Planned], after: int, leave: bool) -> None:
+        self.plan(plan, [])
+        self.run(self.say(text, stop_after=after, leave=leave))
+
+    @rule(text=said, written=writings)
+    def say_while_it_compacts(self, text: str, written: list[Writing]) -> None:
+        self.plan([], written)
+
+        async def both() -> None:
+            compacting = asyncio.create_task(self.session.compact("the parser"))
+            await asyncio.sleep(0)
+            await self.say(text)
+            with suppress(AgentError):
+                await compacting
+
+        self.run(both())
+        asked = [request for request in self.requests if text in str(request.messages[-1])]
+        failed = isinstance(self.events[-1], TurnFailed)
+        assert asked or failed
+
+    @rule()
+    def open_again(self) -> None:
+        self.plan([], [])
+
+        async def both() -> None:
+            await self.session.close()
+            await self.open()
+
+        self.run(both())
+
+    def teardown(self) -> None:
+        with suppress(AttributeError):
+            self.run(self.session.close())
+            self.run(self.thread.close())
+        self.loop.close()
+        shutil.rmtree(self.folder)
+
+    @invariant()
+    def nothing_that_was_said_is_lost(self) -> None:
+        log = self.run(self.log())
+        texts = [part.text for m in log if isinstance(m, User) for part in m.parts if isinstance(part, Text)]
+        assert texts == self.told
+        spoken = [message for message in log if isinstance(message, Assistant)]
+        assert all(message in self.model.given or message.text == "" for message in spoken)
+
+    @invariant()
+    def the_conversation_is_valid_and_the_newest_part_of_what_was_said(self) -> None:
+        log = self.run(self.log())
+        shown = self.session.history.messages
+        assert is_valid(log)
+        assert all(is_valid(request.messages) for request in self.requests)
+        if not self.session._is_behind:
+            assert shown == log[len(log) - len(shown) :]
+            assert is_valid(build_prompt(self.session.history, INSTRUCTIONS).messages)
+
+    @invariant()
+    def requests_keep_their_beginning(self) -> None:
+        assert not [event for event in self.events if isinstance(event, PrefixDrifted)]
+
+    async def log(self) -> tuple[Message, ...]:
+        return tuple(decode_message(row) for row in await self.thread.run(self.store.messages, ROW.id))
+
+
+TestAnySession = AnySession.TestCase
+TestAnySession.settings = settings(stateful_step_count=8, deadline=None, max_examples=thorough(25))

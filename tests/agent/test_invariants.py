@@ -1,0 +1,492 @@
+"""What always holds in the context of a session, whatever is said, done, refused or interrupted in it.
+
+`Anything` plays sessions with a model, a provider and tools that do anything, over the steps, the compaction and the
+recorder of the program, with a database in memory; `AnySession` in `test_any_session.py` plays fewer of them through a
+whole `Session` with real tools. Where an invariant needs no sequence, a plain property proves it.
+
+| invariant | proved by |
+|---|---|
+| 1. every call has exactly one output, right after it | `Anything.every_call_has_one_output_right_after_it` |
+| 2. no cut inside a step; what a model said stays as it said it | `Anything.steps_stay_whole_and_as_they_were_said` |
+| 3. the user's last message stays until it is answered | `Anything.the_open_request_is_shown_unchanged` |
+| 4. what is not shown can be reached | `Anything.what_is_not_shown_is_kept` |
+| 5. a request fits, or an event says what was done | `Anything.a_request_fits_or_an_event_says_what_was_done` |
+| 6. a request is the beginning of the next one | `Anything.requests_keep_their_beginning` |
+| 7. mask, last resort, parsing, merging: idempotent | `Anything.what_is_done_twice_is_done_once`, `test_…` |
+| 8. what is restored is what was there | `Anything.a_new_process_finds_what_this_one_has` |
+| 9. no automatic rewrite makes a request larger | `Anything.rewrites_make_the_view_smaller` |
+| 10. what retrieval gives back is never put away again | not applicable: no tool gives stored outputs back yet |
+| 11. tools and system text stay the same | `Anything.tools_and_system_text_stay` |
+| 12. what is said during a compaction survives it | `AnySession` in `test_any_session.py` |
+| 13. counters only grow in a turn; reserves are subtracted | `Anything.counters_grow_and_reserves_are_kept_free` |
+| 14. every subsystem may fail | `test_degradation.py` |
+
+Not applicable, since there is nothing of the kind yet: undo, pins, and bringing back what was masked (with which a view
+may grow); deferred tools; a result store of its own.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from agent.context.budget import Window
+from agent.context.compact import last_message
+from agent.context.estimate import estimate_tools
+from agent.context.ledger import keep_ledger, read_ledger, render_ledger
+from agent.context.mask import mask_outputs, numbered_outputs
+from agent.context.notes import Surroundings
+from agent.context.prefix import Breakpoints, fingerprint
+from agent.context.prompt import Instructions, build_prompt, merge_users
+from agent.context.select import ToolSpec
+from agent.context.settings import Caps, Compacting, Patience, RewritePolicy
+from agent.context.summary import Draft, read_reply, without_tags
+from agent.env import Env, Limits
+from agent.errors import AgentError
+from agent.events import (
+    Cause,
+    ContextCompacted,
+    Event,
+    FinalTurn,
+    PrefixDrifted,
+    PrefixRenewed,
+    TurnFailed,
+    WindowLearned,
+)
+from agent.execute import Gate, Hands
+from agent.interrupt import Interrupt
+from agent.measuring import window_of
+from agent.messages import Assistant, Conversation, Image, Message, Text, ToolCall, User, UserPart
+from agent.meter import Meter, counted_for, decode_estimator
+from agent.permissions import Policy
+from agent.preflight import begin_session
+from agent.providers.base import Request
+from agent.recorder import Recorder
+from agent.rewriting import compact_now
+from agent.rows import decode_message
+from agent.situation import Situation
+from agent.tail import Tail
+from agent.targets import Targets
+from agent.turn import run_turn
+from agent.watch import Watch
+from store.sessions import SessionRow, SessionStore
+from tests.agent.context.test_context import is_valid
+from tests.agent.fuzzed import (
+    TOOLS,
+    Fuzzed,
+    Inline,
+    Parrot,
+    Planned,
+    Writing,
+    is_for_summary,
+    parts_of,
+    plans,
+    requests_of_users,
+    writings,
+)
+from tests.agent.histories import conversations, texts
+from tests.agent.providers.cases import ADAPTERS, Adapter
+from tests.agent.providers.test_prefixes import as_bytes
+from tests.conftest import thorough
+from tools.base import Workspace
+
+T = TypeVar("T")
+
+SPECS = tuple(ToolSpec(name, "Does as it is told.", {"type": "object"}) for name in TOOLS)
+INSTRUCTIONS = Instructions("Be brief.", "here", "rules of the project")
+WIRES: dict[str, Adapter] = {adapter.name: adapter for adapter in ADAPTERS}
+ROW = SessionRow("aa11bb22cc33", "/p", "", "m", "auto", 1.0, 1.0)
+
+counted: Counter[str] = Counter()
+"""Requests that were compared with the one before them, and those that did not begin like it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request, with what held when it was sent."""
+
+    request: Request
+    size: int
+    """What it took in truth."""
+    was_refused: bool
+    epoch: int
+    window: Window
+    projected: int
+    turn: int
+
+
+class Anything(RuleBasedStateMachine):
+    """A session in which anything may happen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.events: list[Event] = []
+        self.sent: list[Sent] = []
+        """Of the last operation."""
+        self.before: Sent | None = None
+        """The request for a step before the next one."""
+        self.printed: dict[str, str] = {}
+        self.asked: list[UserPart] = []
+        """What the user said that nothing has answered yet."""
+        self.heard: list[UserPart] = []
+        self.surroundings = Surroundings(date="2026-11-22")
+        self.turns = 0
+        self.time = 0.0
+        self.epochs = 0
+        """Those of watches that are gone."""
+        self.is_honest = True
+        self.is_other_model = False
+        """Whether the session has gone on with another model than it began with."""
+        self.interrupt = Interrupt()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+    @initialize(
+        wire=st.sampled_from(sorted(WIRES)),
+        size=st.sampled_from([20_000, 8_000, 30_000, 200_000, 4_000, 600]),
+        real=st.sampled_from([1.0, 1.0, 1.0, 0.6, 2.0]),
+        scale=st.sampled_from([1.0, 1.0, 0.7, 1.5]),
+        caps=st.sampled_from([Caps(), Caps(tail=200, ledger=900, retain=60, summary=120, protect=200)]),
+        on_full=st.sampled_from(["compact", "compact", "final"]),
+        policy=st.sampled_from(["rent", "fixed", "off"]),
+        patience=st.sampled_from([Patience(), Patience(0.02, 0.05)]),
+        steps=st.sampled_from([None, None, 3]),
+        names_sizes=st.booleans(),
+    )
+    def open(
+        self,
+        wire: str,
+        size: int,
+        real: float,
+        scale: float,
+        caps: Caps,
+        on_full: Any,
+        policy: RewritePolicy,
+        patience: Patience,
+        steps: int | None,
+        names_sizes: bool,
+    ) -> None:
+        self.adapter = WIRES[wire]
+        window = Window(size, size // 8, size // 16)
+        self.thread = Inline(lambda: SessionStore(":memory:"))
+        self.store = self.run(self.thread.open())
+        self.model = Fuzzed(
+            self.adapter.facts,
+            window,
+            int(size * real),
+            scale,
+            self.interrupt,
+            self.look,
+            self.adapter.native,
+            names_sizes,
+        )
+        self.compacting = Compacting(caps, on_full=on_full, policy=policy, patience=patience)
+        self.limits = Limits(steps)
+        self.conversation = Conversation()
+        self.env = self.make_env(Recorder(self.thread, self.store, ROW), Meter())
+        begin_session(self.conversation, self.env)
+
+    def make_env(self, recorder: Recorder, meter: Meter) -> Env:
+        recorder.attend(Situation, lambda text: note(text), lambda: self.env.watch.mark)
+        tools = {name: Parrot(name, self.printed, self.interrupt) for name in TOOLS}
+        workspace = Workspace(Path("/nowhere"), Path("/nowhere/outputs"))
+        return Env(
+            targets=Targets(self.model),
+            instructions=INSTRUCTIONS,
+            tools=SPECS,
+            hands=Hands(tools, workspace, Gate(Policy("/nowhere", "auto")), self.interrupt, self.emit),
+            recorder=recorder,
+            interrupt=self.interrupt,
+            emit=self.emit,
+            spent=lambda: 0.0,
+            limits=self.limits,
+            compacting=self.compacting,
+            meter=meter,
+            watch=Watch(self.emit, None, lambda: self.time, INSTRUCTIONS.sections, recorder.mark),
+            tail=Tail(lambda: self.surroundings, self.conversation),
+        )
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+        self.env.recorder.note(event)
+
+    def look(self, request: Request, size: int, was_refused: bool) -> None:
+        epoch = self.epochs + self.env.watch.epoch
+        projected = self.env.meter.counters.projected()
+        self.sent.append(Sent(request, size, was_refused, epoch, window_of(self.env), projected, self.turns))
+
+    def begin(self, plan: Sequence[Planned], written: Sequence[Writing]) -> None:
+        self.interrupt.reset()
+        self.events.clear()
+        self.before = next((sent for sent in reversed(self.sent) if is_step(sent.request)), self.before)
+        self.sent.clear()
+        self.model.plan.clear()
+        self.model.plan.extend(plan)
+        self.model.writings.clear()
+        self.model.writings.extend(written)
+        self.is_honest = self.is_honest and all(planned.counting == "counted" for planned in plan)
+
+    @rule(parts=requests_of_users(), plan=plans, written=writings)
+    def work(self, parts: tuple[UserPart, ...], plan: list[Planned], written: list[Writing]) -> None:
+        self.turn(parts, plan, written)
+
+    @rule(parts=requests_of_users(), plan=plans, branch=st.sampled_from(["main", "topic"]))
+    def work_later(self, parts: tuple[UserPart, ...], plan: list[Planned], branch: str) -> None:
+        """After the provider has forgotten what it had cached."""
+        self.time += 1000
+        self.surroundings = replace(self.surroundings, branch=branch)
+        self.turn(parts, plan, ())
+
+    def turn(self, parts: tuple[UserPart, ...], plan: Sequence[Planned], written: Sequence[Writing]) -> None:
+        self.begin(plan, written)
+        self.turns += 1
+        self.hear(parts)
+        try:
+            self.conversation, _, _ = self.run(run_turn(User(parts), self.conversation, self.env))
+            self.env.meter.end_turn(self.conversation)
+            self.run(self.env.recorder.end_turn(self.model.facts.id, "auto", self.env.meter.encoded()))
+        except AgentError as error:
+            self.events.append(TurnFailed(error.code, str(error), error.exit_code))
+            self.run(self.env.recorder.end_turn(self.model.facts.id, "auto"))
+            self.catch_up()
+
+    @rule(cause=st.sampled_from(["asked", "full", "background", "overflow"]), written=writings)
+    def compact(self, cause: Cause, written: list[Writing]) -> None:
+        self.begin((), written)
+        compacted = self.run(compact_now(self.conversation, self.env, cause, "the parser"))
+        assert compacted.result.before_messages - compacted.result.after_messages == len(
+            self.conversation.messages
+        ) - len(compacted.conversation.messages)
+        self.conversation = compacted.conversation
+
+    @rule(wire=st.none() | st.sampled_from(sorted(WIRES)))
+    def restore(self, wire: str | None) -> None:
+        """The program ends and goes on, perhaps with another model."""
+        self.begin((), ())
+        self.epochs += self.env.watch.epoch
+        recorder = Recorder(self.thread, self.store, ROW, is_new=self.store.session(ROW.id) is None)
+        self.conversation, _ = self.run(recorder.load())
+        if wire is not None and WIRES[wire] is not self.adapter:
+            self.adapter = WIRES[wire]
+            self.model.facts, self.model.native = self.adapter.facts, self.adapter.native
+            self.before, self.is_other_model = None, True
+        self.conversation = self.as_left(self.conversation)
+        estimator = decode_estimator(self.store.calibration(self.model.facts.id))
+        self.env = self.make_env(recorder, Meter(estimator))
+        begin_session(self.conversation, self.env)
+
+    @precondition(lambda self: self.turns)
+    @rule(said=texts, plan=st.lists(st.sampled_from([(), ("c1",), ("c1", "c2")]), min_size=1, max_size=1))
+    def die(self, said: str, plan: list[tuple[str, ...]]) -> None:
+        """The program is killed while the calls of a reply run, and goes on."""
+        self.begin((), ())
+        asked = User((Text(said or "go"),))
+        self.hear(asked.parts)
+        reply = Assistant((Text("I look."), *(ToolCall(id, "read", {}) for id in plan[0])), self.model.facts.id)
+        self.model.given.append(reply)
+        self.run(self.env.recorder.said(asked))
+        self.run(self.env.recorder.replied(reply))
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        found, _ = self.run(self.env.recorder.load())
+        self.conversation = self.as_left(found)
+        self.env.meter.rewritten()
+
+    def as_left(self, conversation: Conversation) -> Conversation:
+        return counted_for(conversation, self.model.facts.id)
+
+    def hear(self, parts: tuple[UserPart, ...]) -> None:
+        self.heard += parts
+        log = self.log
+        is_open = bool(log) and isinstance(log[-1], User) and any(isinstance(p, Text | Image) for p in log[-1].parts)
+        if not is_open:
+            self.asked = []
+        self.asked += parts
+
+    def teardown(self) -> None:
+        with suppress(AttributeError):
+            self.run(self.thread.close())
+        self.loop.close()
+
+    @property
+    def log(self) -> tuple[Message, ...]:
+        return tuple(decode_message(row) for row in self.store.messages(ROW.id))
+
+    @property
+    def steps(self) -> list[Sent]:
+        return [sent for sent in self.sent if is_step(sent.request)]
+
+    @invariant()
+    def every_call_has_one_output_right_after_it(self) -> None:
+        assert is_valid(self.log)
+        assert is_valid(self.conversation.messages)
+        for sent in self.sent:
+            assert is_valid(sent.request.messages)
+
+    @invariant()
+    def steps_stay_whole_and_as_they_were_said(self) -> None:
+        log, shown = self.log, self.conversation.messages
+        assert shown == log[len(log) - len(shown) :]
+        assert not (shown and isinstance(shown[0], User) and shown[0].outputs)
+        for message in (*log, *(message for sent in self.steps for message in sent.request.messages)):
+            assert not isinstance(message, Assistant) or message in self.model.given
+
+    @invariant()
+    def the_open_request_is_shown_unchanged(self) -> None:
+        views = [sent.request.messages for sent in self.steps]
+        if self.log and isinstance(self.log[-1], User):
+            views.append(build_prompt(self.conversation, INSTRUCTIONS).messages)
+        for messages in views:
+            shown = iter(parts_of(messages))
+            assert all(part in shown for part in self.asked)
+
+    @invariant()
+    def what_is_not_shown_is_kept(self) -> None:
+        log = self.log
+        said = parts_of([message for message in log if isinstance(message, User)])
+        assert [part for part in said if isinstance(part, Text | Image)] == self.heard
+        outputs = [output for message in log if isinstance(message, User) for output in message.outputs]
+        for output in outputs:
+            is_whole = output.whole is None or output.text == self.printed[output.whole]
+            assert is_whole or f"all of it is in {output.whole}" in output.text
+        for found in numbered_outputs(self.conversation):
+            assert outputs[found.number - 1] == found.output
+
+    @invariant()
+    def a_request_fits_or_an_event_says_what_was_done(self) -> None:
+        emergencies = [event for event in self.events if is_emergency(event)]
+        assert sum(sent.was_refused for sent in self.steps) <= len(emergencies)
+        if self.is_honest and self.model.scale == 1.0 and not emergencies:
+            tools = estimate_tools(SPECS)  # alone they hold nothing back
+            assert all(sent.size - tools <= sent.window.effective for sent in self.steps)
+
+    @invariant()
+    def requests_keep_their_beginning(self) -> None:
+        assert not [event for event in self.events if isinstance(event, PrefixDrifted)]
+        assert self.is_other_model or not [event for event in self.events if isinstance(event, PrefixRenewed)]
+        for before, after in pairwise([*([self.before] if self.before else []), *self.steps]):
+            counted["requests"] += 1
+            if before.epoch == after.epoch:
+                counted["compared"] += 1
+                parts = parts_of(before.request.messages)
+                assert parts_of(after.request.messages)[: len(parts)] == parts
+                assert self.bytes_of(after.request).startswith(self.bytes_of(without_last_message(before.request)))
+
+    def bytes_of(self, request: Request) -> str:
+        return as_bytes(self.adapter.body(request, self.adapter.facts))[1]
+
+    @invariant()
+    def what_is_done_twice_is_done_once(self) -> None:
+        masked = mask_outputs(self.conversation, 100)
+        assert mask_outputs(masked, 100) is masked
+        prompt = build_prompt(self.conversation, INSTRUCTIONS)
+        assert build_prompt(self.conversation, INSTRUCTIONS) == prompt
+        assert merge_users(prompt.messages) == prompt.messages
+
+    @invariant()
+    def a_new_process_finds_what_this_one_has(self) -> None:
+        found = self.run(Recorder(self.thread, self.store, ROW, is_new=False).read())
+        assert self.as_left(found) == self.conversation
+        assert digest_of(found) == digest_of(self.conversation)
+
+    @invariant()
+    def rewrites_make_the_view_smaller(self) -> None:
+        for event in self.events:
+            if isinstance(event, ContextCompacted):
+                assert event.after_tokens < event.before_tokens
+        rewrites = [rewrite for rewrite in self.run(self.env.recorder.rewrites()) if rewrite.strategies]
+        assert len(rewrites) == self.epochs + self.env.watch.epoch
+
+    @invariant()
+    def tools_and_system_text_stay(self) -> None:
+        for sent in self.steps:
+            assert (sent.request.system, sent.request.tools) == (INSTRUCTIONS.text, SPECS)
+
+    @invariant()
+    def counters_grow_and_reserves_are_kept_free(self) -> None:
+        for before, after in pairwise(self.steps):
+            assert after.projected >= before.projected or before.epoch < after.epoch
+        for sent in self.steps:
+            window = sent.window
+            assert window.effective == window.size - window.output - window.buffer
+
+
+def without_last_message(request: Request) -> Request:
+    """The request without the message that may still grow: what the user says next is sent as part of it."""
+    return replace(request, messages=request.messages[:-1], breakpoints=Breakpoints())
+
+
+def is_emergency(event: Event) -> bool:
+    return isinstance(event, WindowLearned | FinalTurn) or (isinstance(event, TurnFailed) and event.exit_code == 7)
+
+
+def is_step(request: Request) -> bool:
+    return not is_for_summary(request)
+
+
+def digest_of(conversation: Conversation) -> str:
+    return fingerprint("s", SPECS, build_prompt(conversation, INSTRUCTIONS).messages).short
+
+
+TestAnything = Anything.TestCase
+TestAnything.settings = settings(stateful_step_count=12, deadline=None, max_examples=thorough(200))
+
+
+def test_most_requests_were_compared_with_the_one_before() -> None:
+    """The invariants above would hold of sessions that never send anything."""
+    assert counted["compared"] > counted["requests"] / 4 > 50
+
+
+@given(conversations(), st.integers(0, 2000))
+def test_masking_twice_masks_no_more(conversation: Conversation, protect: int) -> None:
+    masked = mask_outputs(conversation, protect)
+    assert mask_outputs(masked, protect) is masked
+    everything = mask_outputs(masked, 0)
+    assert mask_outputs(everything, protect) is everything
+
+
+@given(conversations())
+def test_after_the_last_resort_there_is_nothing_left_to_cut(conversation: Conversation) -> None:
+    last = last_message(conversation)
+    assert last is None or last_message(last) is None
+
+
+@given(texts, texts)
+def test_a_summary_that_was_read_reads_the_same_again(retain: str, summary: str) -> None:
+    match read_reply(f"<retain>{retain}</retain><summary>{summary}</summary>", (), "end"):
+        case Draft(kept, said):
+            assert read_reply(f"<retain>{kept}</retain><summary>{said}</summary>", (), "end") == Draft(kept, said)
+            assert without_tags(said) == said
+
+
+@given(conversations())
+def test_a_ledger_that_was_written_reads_the_same_again(conversation: Conversation) -> None:
+    ledger = keep_ledger("", conversation.messages)
+    text = render_ledger(ledger, 10**6)
+    assert read_ledger(text) == ledger
+    assert render_ledger(read_ledger(text), 10**6) == text
+
+
+@given(conversations())
+def test_messages_that_were_merged_merge_no_further(conversation: Conversation) -> None:
+    merged = merge_users(conversation.messages)
+    assert merge_users(merged) == merged
+
+
+@given(conversations())
+def test_equal_conversations_make_equal_prompts(conversation: Conversation) -> None:
+    prompt = build_prompt(conversation, INSTRUCTIONS)
+    assert build_prompt(deepcopy(conversation), INSTRUCTIONS) == prompt
+    assert fingerprint("s", SPECS, prompt.messages) == fingerprint("s", SPECS, deepcopy(prompt.messages))

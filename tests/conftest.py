@@ -1,0 +1,23 @@
+"""How thoroughly properties are tried: `HYPOTHESIS_PROFILE=nightly` for `make nightly`, otherwise `usual`."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+EXAMPLES = 10_000
+
+settings.register_profile("usual")
+settings.register_profile(
+    "nightly",
+    max_examples=EXAMPLES,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("nightly" if NIGHTLY else "usual")
+
+
+def thorough(usual: int) -> int:
+    """How many examples a property gets that has a number of its own."""
+    return EXAMPLES * min(usual, 200) // 200 if NIGHTLY else usual
