@@ -34,7 +34,11 @@ async def make_room(
         compacted = await compact_now(conversation, env, "full")
         conversation, problem = compacted.conversation, compacted.problem
         budget = budget_of(conversation, tools, env)
+    before = env.provider
     conversation, budget = await choose_model(conversation, budget, tools, env)
+    if env.provider is not before:
+        # Its cache holds nothing yet, so that what is masked now costs nothing more.
+        conversation, budget = await pay_rent(conversation, tools, env)
     env.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective))
     is_final = preflight(budget, env).verdict == "final"
     if is_final and not ends_in_report(budget, env) and not env.interrupt.requested():

@@ -11,6 +11,7 @@ from agent.events import (
     ContextCompacted,
     ContextMeasured,
     Event,
+    ModelSwitched,
     Noticed,
     PermissionAnswered,
     PermissionAsked,
@@ -68,6 +69,11 @@ def test_reasoning_settles_when_the_answer_begins() -> None:
 
 def test_an_answer_that_was_not_streamed_is_shown_at_the_end() -> None:
     assert blocks_after(TurnFinished("answered", "whole")) == (AnswerText("whole"),)
+
+
+def test_a_switch_is_told_and_the_status_line_names_the_model_that_goes_on() -> None:
+    switched = after(TextDelta("first"), ModelSwitched("m", "n", "it is full", 900))
+    assert (switched.model, switched.turn[1:]) == ("n", (AnswerText("first"), Notice("the model is now n: it is full")))
 
 
 def test_a_retry_drops_what_was_streamed_since_the_step_began() -> None:
@@ -221,6 +227,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(CompactionStarted, st.integers(0, 99)),
     st.builds(ContextCompacted, st.just(9), st.just(3), st.just(9), st.just(3), st.just(())),
     st.builds(Noticed, words),
+    st.builds(ModelSwitched, words, words, words, st.integers(0, 99)),
     st.builds(TurnFinished, st.sampled_from(["answered", "interrupted", "step_limit", "cost_limit", "failed"]), words),
     st.builds(TurnFailed, words, words, st.just(3)),
 )
