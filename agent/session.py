@@ -39,6 +39,7 @@ from agent.meter import Meter, counted_for
 from agent.permissions import Policy
 from agent.preflight import begin_session
 from agent.recorder import Recorder, Spent
+from agent.rent import Rent
 from agent.rewriting import compact_now
 from agent.situation import news_for_user, note_for_model, situation_of
 from agent.tail import Tail
@@ -85,6 +86,8 @@ class Parts:
     interactive: bool = True
     """Whether somebody is there to answer questions."""
     meter: Meter = field(default_factory=Meter)
+    rent: Rent = field(default_factory=Rent)
+    """What decides when a view is rewritten that would still fit."""
     now: Callable[[], float] = time.monotonic
     """Seconds on the clock by which caches grow cold."""
     notices: tuple[str, ...] = ()
@@ -151,6 +154,7 @@ class Session:
             effort=parts.effort,
             debug=parts.debug,
             meter=parts.meter,
+            rent=parts.rent,
             watch=Watch(self._emit, parts.debug, parts.now, parts.instructions.sections, parts.recorder.mark),
             tail=Tail(self._surroundings, self._conversation, parts.note_at),
         )

@@ -6,10 +6,11 @@ less with age, and after a summary a few files are read again.
 
 import math
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.context.bargain import Job
 from agent.context.budget import Window
 from agent.messages import Assistant, Text, ToolCall, Usage, User
 from agent.providers.anthropic import body
@@ -39,9 +40,11 @@ class Produce:
 
     schema: Mapping[str, object] = {"type": "object"}
 
-    def __init__(self, name: str, tokens: int, wait: Callable[[], None] = lambda: None) -> None:
-        """The definition takes about that many tokens of a request. `wait` lets the time of a call pass."""
+    def __init__(self, name: str, tokens: int, wait: Callable[[], None] = lambda: None, most: int = 0) -> None:
+        """The definition takes about that many tokens of a request. `wait` lets the time of a call pass. `most`: bytes
+        that are shown of an output; 0: all of them."""
         self._wait = wait
+        self._most = most
         self.name = name
         self.description = prose(sum(name.encode()), int(tokens / TOKENS_PER_BYTE))
         self.effect = EFFECTS[name]
@@ -51,7 +54,8 @@ class Produce:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         self._wait()
-        return Result(prose(int(str(arguments["seed"])), int(str(arguments["size"]))))
+        text = prose(int(str(arguments["seed"])), int(str(arguments["size"])))
+        return Result(text[: self._most] if self._most else text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,13 @@ class PlannedModel:
     seed: int
     size: int = 200_000
     rates: Rates = field(default_factory=Rates)
+    trigger: float = 0.95
+    reattached: int = 0
+    """Tokens of files that are shown again with a summary."""
+    elsewhere: float = 0.0
+    """What was paid to other models."""
+    read_elsewhere: int = 0
+    """Summaries that other models wrote."""
     now: float = 0.0
     """Seconds of the plan's own clock."""
     billed: list[Billed] = field(default_factory=list)
@@ -104,7 +115,7 @@ class PlannedModel:
 
     @property
     def window(self) -> Window:
-        return Window(self.size, 16_384, 8_192)
+        return Window(self.size, 16_384, 8_192, self.trigger, max(self.trigger, 0.98))
 
     @property
     def said_next(self) -> str | None:
@@ -137,11 +148,19 @@ class PlannedModel:
         """Nothing is open."""
 
     def _summary(self, content: Mapping[str, Any]) -> Reply:
+        return self._reply("summary", content, self.write_summary(), (), SUMMARY_TOKENS)
+
+    def write_summary(self) -> str:
+        """The text of a summary, after which files are read again."""
         self.now += AGAIN_SECONDS
         self._again = [REREAD] * REREADS
-        written = prose(len(self.billed), int(SUMMARY_TOKENS / TOKENS_PER_BYTE) - 400)
-        text = f"<retain>{written[:2400]}</retain>\n<summary>{written[2400:]}</summary>"
-        return self._reply("summary", content, text, (), SUMMARY_TOKENS)
+        written = prose(len(self.billed), int((SUMMARY_TOKENS + self.reattached) / TOKENS_PER_BYTE) - 400)
+        return f"<retain>{written[:2400]}</retain>\n<summary>{written[2400:]}</summary>"
+
+    @property
+    def sent(self) -> int:
+        """Tokens of the last request."""
+        return self.billed[-1].usage.prompt
 
     def _step(self, content: Mapping[str, Any]) -> Reply:
         if self._looked != len(self.plan):
@@ -187,6 +206,45 @@ class PlannedModel:
         if EFFECTS[output.tool] == "run":
             subject = {"command": f"make check-{self._calls % 40}"}
         return ToolCall(id, output.tool, {**subject, "size": output.size, "seed": self._calls})
+
+
+@dataclass(slots=True)
+class Reader:
+    """A model that reads what the session's own has been sent, uncached, and writes summaries."""
+
+    model: PlannedModel
+    price: float
+    """Of a token of input, in tokens of the session's own model; output costs five times as much."""
+
+    @property
+    def facts(self) -> ModelFacts:
+        return ModelFacts("anthropic", "reader", self.window.size, 64_000)
+
+    @property
+    def window(self) -> Window:
+        return Window(100_000_000, 16_384, 8_192)
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        self.model.elsewhere += self.price * (self.model.sent + self.model.rates.output * SUMMARY_TOKENS)
+        self.model.read_elsewhere += 1
+        text = self.model.write_summary()
+        yield TextChunk(text)
+        yield Reply(Assistant((Text(text),), self.facts.id), Usage(self.model.sent, output=SUMMARY_TOKENS), "end")
+
+    async def prepare(self) -> None:
+        """Nothing needs to be loaded."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def reader_of(model: PlannedModel, price: float) -> Callable[[Job], Awaitable[Sequence[Reader]]]:
+    """The reader in the place of the models that a user may set for summaries."""
+
+    async def readers(job: Job) -> Sequence[Reader]:
+        return (Reader(model, price),)
+
+    return readers
 
 
 def _outputs(content: Mapping[str, Any]) -> dict[str, str]:

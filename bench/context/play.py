@@ -8,7 +8,7 @@ import asyncio
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +18,11 @@ from agent.events import ContextCompacted, TurnFailed
 from agent.messages import Usage
 from agent.permissions import Policy
 from agent.recorder import Recorder, StoreThread
+from agent.rent import Rent
 from agent.session import Parts, Session
 from agent.targets import Targets
 from bench.context.billing import common_prefix
-from bench.context.model import EFFECTS, Billed, PlannedModel, Produce
+from bench.context.model import EFFECTS, Billed, PlannedModel, Produce, reader_of
 from bench.context.workload import HEAVY, LIGHT, TOKENS_PER_BYTE, Mix, plan, prose
 from store.sessions import SessionRow, SessionStore
 from tools.base import Workspace
@@ -31,6 +32,24 @@ SYSTEM, TOOLS = 5_000, 11_000
 MIXES: dict[str, Mix] = {"light": LIGHT, "heavy": HEAVY}
 GOALS = {"light": (2700, 0.97, 4, 2), "heavy": (3350, 0.96, 9, 3)}
 """Cost, cached share, rewrites and summaries that are to be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How a session treats its context, where that is not as usual."""
+
+    rent: Callable[[], Rent] = Rent
+    compacting: Compacting = Compacting()  # noqa: RUF009  # a frozen value
+    trigger: float = 0.95
+    window: int | None = None
+    """Tokens, in place of those of the run."""
+    most: int = 51_200
+    """Bytes that are shown of an output; 0: all of them."""
+    reader: float | None = None
+    """What a token costs for the model that writes summaries, which reads the conversation uncached; None: the
+    session's own model writes them, from its cache."""
+    reattached: int = 0
+    """Tokens of files that are shown again after a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +69,18 @@ class Played:
     """Requests that did not begin with the one before, though nothing was said to be rewritten."""
 
 
-async def play(seed: int, count: int, mix: Mix, window: int) -> Played:
+USUAL = Habits()
+
+
+async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = USUAL) -> Played:
     """One planned session, to its end."""
-    model = PlannedModel(list(plan(seed, count, mix)), seed, window)
+    size, planned = habits.window or window, list(plan(seed, count, mix))
+    model = PlannedModel(planned, seed, size, trigger=habits.trigger, reattached=habits.reattached)
     rewritten_before: set[int] = set()
     with tempfile.TemporaryDirectory() as name:
         thread = StoreThread(lambda: SessionStore(":memory:"))
         try:
-            session = await open_session(model, Path(name), thread)
+            session = await open_session(model, Path(name), thread, habits)
             while (said := model.said_next) is not None:
                 model.wait()
                 async for event in session.send(said):
@@ -74,21 +97,21 @@ async def play(seed: int, count: int, mix: Mix, window: int) -> Played:
     return _played(model, rewritten_before)
 
 
-async def open_session(
-    model: PlannedModel, folder: Path, thread: StoreThread, compacting: Compacting | None = None
-) -> Session:
+async def open_session(model: PlannedModel, folder: Path, thread: StoreThread, habits: Habits = USUAL) -> Session:
     """A session with the planned model, its tools and nothing on disk."""
     store = await thread.open()
     row = SessionRow("aa11bb22cc33", str(folder), "", model.facts.id, "auto", 0.0, 0.0)
     parts = Parts(
         targets=Targets(model),
         instructions=Instructions(prose(1, int(SYSTEM / TOKENS_PER_BYTE))),
-        tools=tuple(Produce(name, TOOLS // len(EFFECTS), model.wait) for name in EFFECTS),
+        tools=tuple(Produce(name, TOOLS // len(EFFECTS), model.wait, habits.most) for name in EFFECTS),
         workspace=Workspace(folder, folder / "outputs"),
         policy=Policy(str(folder), "auto"),
         recorder=Recorder(thread, store, row),
-        compacting=compacting or Compacting(),
+        compacting=habits.compacting,
+        summarisers=reader_of(model, habits.reader) if habits.reader is not None else None,
         interactive=False,
+        rent=habits.rent(),
         now=lambda: model.now,
     )
     return Session(parts)
@@ -97,12 +120,12 @@ async def open_session(
 def _played(model: PlannedModel, rewritten_before: set[int]) -> Played:
     usage = sum((billed.usage for billed in model.billed), Usage())
     return Played(
-        model.rates.cost(usage) / 1000,
+        (model.rates.cost(usage) + model.elsewhere) / 1000,
         usage.cache_read / usage.prompt,
         len(model.billed),
         sum(billed.purpose == "again" for billed in model.billed),
         len(rewritten_before),
-        sum(billed.purpose == "summary" for billed in model.billed),
+        sum(billed.purpose == "summary" for billed in model.billed) + model.read_elsewhere,
         max(billed.usage.prompt for billed in model.billed) / model.size,
         _drift(model.billed, rewritten_before),
     )

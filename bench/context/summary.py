@@ -15,7 +15,7 @@ from agent.context.settings import Compacting
 from agent.messages import Usage
 from agent.recorder import StoreThread
 from bench.context.model import PlannedModel
-from bench.context.play import MIXES, open_session
+from bench.context.play import MIXES, Habits, open_session
 from bench.context.workload import plan
 from store.sessions import SessionStore
 
@@ -42,7 +42,7 @@ async def summarise(seed: int, mix: str, tokens: int) -> Summarised:
     with tempfile.TemporaryDirectory() as name:
         thread = StoreThread(lambda: SessionStore(":memory:"))
         try:
-            session = await open_session(model, Path(name), thread, Compacting(policy="off"))
+            session = await open_session(model, Path(name), thread, Habits(compacting=Compacting(policy="off")))
             while not model.billed or model.billed[-1].usage.prompt < tokens:
                 said = model.said_next
                 assert said is not None, "the plan is too short"

@@ -1,0 +1,145 @@
+"""Plays the same planned sessions under the policies of other programs, on this engine, and prints what each costs.
+
+python -m bench.context.policies [--mix light|heavy] [--requests 300] [--seeds 3] [--window 200000] [--only NAME]
+
+The others are modelled on what their sources and documents say of their thresholds: when they mask or summarise, what
+they keep, how much of an output they show, and whether their summary reads the conversation from the cache.
+"""
+
+import argparse
+import asyncio
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agent.context.budget import ContextBudget
+from agent.context.mask import old_outputs, output_size
+from agent.context.rent import Act, Offer, Rents, Ruling, UnitPrices
+from agent.context.settings import Caps, Compacting
+from agent.messages import Conversation, User
+from agent.rent import Rent
+from bench.context.play import MIXES, Habits, Played, play
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a policy decides by, before a request."""
+
+    size: int
+    budget: ContextBudget
+    maskable: int
+    """Tokens of the outputs that could be masked."""
+    opens_turn: bool
+    """The user has just said something."""
+
+    @property
+    def share(self) -> float:
+        return self.size / self.budget.effective_window
+
+    @property
+    def left(self) -> int:
+        """Tokens of the whole window, reserves included, that are not used."""
+        return self.budget.window.size - self.size
+
+
+Decide = Callable[[Moment], Act]
+
+
+@dataclass(slots=True)
+class Pace(Rent):
+    """A policy in the place of the rent rule."""
+
+    decide: Decide = field(default=lambda _: "nothing")
+
+    def rule(
+        self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: Compacting, *, is_cold: bool
+    ) -> Ruling:
+        maskable = sum(output_size(found.output) for found in old_outputs(conversation, how.caps.protect))
+        last = conversation.messages[-1]
+        moment = Moment(budget.used, budget, maskable, isinstance(last, User) and bool(last.text))
+        return Ruling(self.decide(moment), Rents(), 0.0, Offer(maskable))
+
+
+def over(share: float) -> Decide:
+    return lambda moment: "compact" if moment.share >= share else "nothing"
+
+
+def above(tokens: int) -> Decide:
+    return lambda moment: "compact" if moment.size >= tokens else "nothing"
+
+
+def when_left(tokens: int) -> Decide:
+    return lambda moment: "compact" if moment.left <= tokens else "nothing"
+
+
+def sliding(moment: Moment) -> Act:
+    """Every output beyond a budget is masked with every request."""
+    return "compact" if moment.share >= 0.8 else "mask" if moment.maskable else "nothing"
+
+
+def pruned_when_the_user_speaks(moment: Moment) -> Act:
+    """Masks 20,000 tokens of old outputs or more, at the beginning of a turn."""
+    if moment.left <= 36_384:
+        return "compact"
+    return "mask" if moment.opens_turn and moment.maskable >= 20_000 else "nothing"
+
+
+def habits(decide: Decide, **others: object) -> Habits:
+    return Habits(rent=lambda: Pace(decide=decide), **others)  # type: ignore[arg-type]  # by name
+
+
+POLICIES: dict[str, Habits] = {
+    "ours": Habits(),
+    "never": habits(lambda _: "nothing", window=10_000_000),
+    "summary at 80 %": habits(over(0.8)),
+    "summary at 95 %": habits(over(0.95), trigger=0.98),
+    "sliding budget": habits(sliding, compacting=Compacting(Caps(protect=43_000))),
+    "like opencode": habits(pruned_when_the_user_speaks, compacting=Compacting(Caps(protect=40_000)), reader=1.0),
+    "like Claude Code": habits(
+        when_left(33_000), compacting=Compacting(Caps(tail=0, summary=12_000)), reattached=10_000, most=30_000
+    ),
+    "like Codex": habits(
+        above(163_616), compacting=Compacting(Caps(tail=0, summary=6_000)), reader=1.0, reattached=4_000, most=40_000
+    ),
+    "like crush": habits(above(151_808), compacting=Compacting(Caps(tail=0)), reader=0.05, most=0),
+}
+
+
+def row(name: str, runs: list[Played], ours: float) -> str:
+    def mean(field: str) -> float:
+        return statistics.fmean(float(getattr(run, field)) for run in runs)
+
+    cost = mean("cost")
+    against = f"{100 * (cost / ours - 1):+.0f}%" if ours else ""
+    numbers = (
+        f"{cost:7.0f}{against:>7}{mean('cached'):8.1%}{mean('rewrites'):9.1f}{mean('summaries'):10.1f}"
+        f"{max(run.peak for run in runs):7.0%}{mean('requests'):9.0f}"
+    )
+    return f"{name:18}{numbers}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.context.policies")
+    parser.add_argument("--mix", choices=sorted(MIXES), help="one of the mixtures; both without it")
+    parser.add_argument("--requests", type=int, default=300)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--window", type=int, default=200_000)
+    parser.add_argument("--only", choices=sorted(POLICIES), action="append", help="one of the policies")
+    options = parser.parse_args()
+    for mix in [options.mix] if options.mix else sorted(MIXES):
+        print(f"{mix}, {options.seeds} sessions of {options.requests} requests, thousand tokens of input")
+        print(f"{'':18}{'cost':>7}{'':7}{'cached':>8}{'rewrites':>9}{'summaries':>10}{'peak':>7}{'requests':>9}")
+        ours = 0.0
+        for name in options.only or POLICIES:
+            runs = [
+                asyncio.run(play(seed, options.requests, MIXES[mix], options.window, POLICIES[name]))
+                for seed in range(options.seeds)
+            ]
+            ours = ours or statistics.fmean(run.cost for run in runs)
+            print(row(name, runs, ours), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
