@@ -83,7 +83,7 @@ class RewriteRow:
     cost: float | None
     created: float = 0.0
     requests: int = 0
-    """How many requests the session had made, that for a summary included; counted when the row is written."""
+    """How many requests the session had made by then, that for a summary included; counted when the row is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,12 +223,13 @@ class SessionStore:
                 self._db.executemany(
                     "insert into rewrites "
                     "(session, position, requests, reason, strategies, before, after, cost, created) "
-                    "values (?, ?, (select count(*) from usage where session = ?), ?, ?, ?, ?, ?, ?)",
+                    "values (?, ?, (select count(*) from usage where session = ? and created <= ?), ?, ?, ?, ?, ?, ?)",
                     [
                         (
                             session,
                             r.position,
                             session,
+                            r.created or now,
                             r.reason,
                             r.strategies,
                             r.before,

@@ -7,6 +7,7 @@ from agent.messages import Usage
 from agent.overview import Epoch, Overview
 from agent.recorder import Asked, Rewrite
 from tui.numbers import dollars, tokens
+from tui.receipts import names_of
 from tui.sanitise import visible_line
 
 Ink: TypeAlias = Literal["text", "strong", "dim", "accent", "warn"]
@@ -15,6 +16,16 @@ Line: TypeAlias = tuple[Span, ...]
 
 MOST_REQUESTS = 200
 """Requests that are listed, the newest first."""
+
+WHY = {
+    "full": "window full",
+    "background": "window full, between two turns",
+    "asked": "asked for",
+    "overflow": "too large for the provider",
+    "rent": "paid for itself",
+    "cold": "cache had run out",
+}
+"""Reasons of rewrites in words for people."""
 
 _PARTS_OF_A_CELL = " ▏▎▍▌▋▊▉"
 
@@ -81,8 +92,8 @@ def rewrite_text(rewrite: Rewrite) -> str:
     otherwise."""
     if not rewrite.strategies:
         return visible_line(f"changed: {rewrite.reason}")
-    how = " + ".join(rewrite.strategies) or "rewrite"
-    why = f" ({rewrite.reason})" if rewrite.reason else ""
+    how = ", ".join(names_of(rewrite.strategies))
+    why = f" ({WHY.get(rewrite.reason, rewrite.reason)})" if rewrite.reason else ""
     saved = f"{tokens(rewrite.before)} → {tokens(rewrite.after)} tokens"
     return visible_line(f"{how}{why}: {saved}, {dollars(rewrite.cost)}")
 
@@ -96,7 +107,8 @@ def request_lines(requests: Sequence[Asked]) -> list[Line]:
         asked = requests[number - 1]
         hit = asked.usage.cache_read / asked.usage.prompt if asked.usage.prompt else 0.0
         row = f"  {number:<5}{hit:>9.0%}{_counts(asked.usage)}{dollars(asked.cost):>10}"
-        lines.append(((row, "text"), (f"  {asked.purpose}" if asked.purpose != "step" else "", "dim")))
+        what = visible_line(f"  {asked.purpose} by {asked.model}") if asked.purpose != "step" else ""
+        lines.append(((row, "text"), (what, "dim")))
     if len(requests) > MOST_REQUESTS:
         lines.append(((f"  {len(requests) - MOST_REQUESTS} earlier ones: `ebb context --json` prints them", "dim"),))
     return lines

@@ -15,6 +15,14 @@ MOST = 40
 """Items of one fate that are listed."""
 
 ORDER = ("summarised", "dropped", "masked", "kept")
+STRATEGIES = {
+    "mask_all": "mask all",
+    "chunks": "summary in pieces",
+    "ledger": "facts only",
+    "drop": "older half dropped",
+    "last": "only your last message kept",
+}
+"""Strategies whose names say too little."""
 REASONS: dict[Cause, str] = {
     "full": "the window was full",
     "background": "the window was full, and nobody waited",
@@ -73,13 +81,18 @@ def receipt_of(event: ContextCompacted, failures: tuple[str, ...] = ()) -> Compa
     )
 
 
+def names_of(strategies: Sequence[str]) -> tuple[str, ...]:
+    """The strategies in words for people."""
+    return tuple(STRATEGIES.get(strategy, strategy) for strategy in strategies)
+
+
 def title_of(block: Compacting | Compaction) -> str:
     """The one line that is always shown."""
     match block:
         case Compacting(tokens=tokens, failures=failures):
             return f"compacting {tokens:,} tokens …" + (f" · {failures[-1]}" if failures else "")
         case Compaction():
-            how = ", ".join(strategy.replace("_", " ") for strategy in block.strategies)
+            how = ", ".join(names_of(block.strategies))
             price = _brief(block.cost) if block.model or block.failures else ""
             sizes = f"compacted: {block.before_tokens:,} → {block.after_tokens:,} tokens"
             return " · ".join(part for part in (sizes, how, price) if part)

@@ -183,6 +183,7 @@ async def test_what_begins_otherwise_after_a_new_start_is_a_rewrite_with_its_rea
     await again.close()
     epochs = (await sessions.overview(before.id)).epochs
     assert [epoch.rewrite.reason for epoch in epochs if epoch.rewrite] == [", ".join(reasons)]
+    assert [len(epoch.requests) for epoch in epochs] == [3, 2]
 
 
 @pytest.mark.parametrize("body", ["nonsense", '{"start": 2}', '{"start":-4,"summary":"","anchor":null,"anchored":0}'])

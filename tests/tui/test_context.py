@@ -36,9 +36,13 @@ def test_a_bar_is_exact_to_an_eighth_and_never_longer_than_its_place(share: floa
 
 def test_a_rewrite_tells_why_how_and_for_how_much() -> None:
     assert rewrite_text(Rewrite("asked", ("mask", "summary"), 112_000, 21_000, 0.0421, 0.0, 3)) == (
-        "mask + summary (asked): 112k → 21.0k tokens, $0.0421"
+        "mask, summary (asked for): 112k → 21.0k tokens, $0.0421"
     )
     assert rewrite_text(Rewrite("", ("summary",), 950, 200, None, 0.0, 3)) == "summary: 950 → 200 tokens, —"
+    assert rewrite_text(Rewrite("overflow", ("mask_all", "ledger"), 950, 200, 0.0, 0.0, 3)) == (
+        "mask all, facts only (too large for the provider): 950 → 200 tokens, $0.00"
+    )
+    assert rewrite_text(Rewrite("system (AGENT.md)", (), 0, 0, 0.0, 0.0, 3)) == "changed: system (AGENT.md)"
 
 
 def test_epochs_add_their_requests_up() -> None:
