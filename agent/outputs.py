@@ -8,7 +8,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from agent.context.guard import ToolBudget, can_execute_tool, reserve_tool_output
+from agent.context.guard import ToolBudget, can_execute_tool, preview_tool_output, reserve_tool_output
 from agent.context.offload import preview
 from agent.messages import ToolOutput
 
@@ -46,15 +46,13 @@ class OutputRoom:
     async def take(self, output: ToolOutput) -> ToolOutput:
         """The output as it is shown: as it is where it fits, otherwise the part of it that takes half of what is left.
         All of it is on disk then."""
-        size = self._count(output)
         # What ran beside an output that did not fit is taken, too.
-        taken = reserve_tool_output(replace(self._budget, exceeded=False), size)
-        if taken.ok:
-            self._budget = replace(taken.budget, exceeded=self._budget.exceeded)
-            return output
-        shown = output if size <= SHORT else await self._cut(output, size)
-        part = min(self._count(shown), self._budget.remaining)
-        self._budget = replace(self._budget, reserved=self._budget.reserved + part, exceeded=True)
+        room = replace(self._budget, exceeded=False)
+        size = self._count(output)
+        fits = preview_tool_output(room, size).fits
+        shown = output if fits or size <= SHORT else await self._cut(output, size)
+        taken = reserve_tool_output(room, size if fits else min(self._count(shown), room.remaining))
+        self._budget = replace(taken.budget, exceeded=self._budget.exceeded or not fits)
         return shown
 
     async def _cut(self, output: ToolOutput, size: int) -> ToolOutput:
@@ -63,16 +61,18 @@ class OutputRoom:
 
     async def _keep(self, output: ToolOutput) -> str | None:
         """Where the text of an output is now, or None when it could not be written."""
-        name = sha256(output.call_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         try:
-            return await asyncio.to_thread(_write, self._folder / f"output-{name}.txt", output.text)
+            return await asyncio.to_thread(_write, self._folder, output.text)
         except OSError:
             return None  # the output is shown in part all the same, and says that there is no more of it
 
 
-def _write(path: Path, text: str) -> str:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _write(folder: Path, text: str) -> str:
+    """The file that holds a text now. It is named after the content, since some servers use the id of a call again."""
+    raw = text.encode("utf-8", "surrogatepass")
+    path = folder / f"output-{sha256(raw).hexdigest()[:16]}.txt"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
-        file.write(text)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(raw)
     return str(path)
