@@ -19,6 +19,7 @@ from agent.context.select import ToolSpec
 from agent.context.settings import Caps, Compacting, Patience
 from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
+from agent.deferral import Deferral
 from agent.env import Limits
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import git_branch, load_instructions
@@ -100,7 +101,8 @@ class Sessions:
             )
             closing.push_async_callback(summarisers.close)
             parts = self._parts(targets, recorder, outputs, connected.meter, self._mode(row))
-            parts = self._open_parts[row.id] = replace(parts, summarisers=summarisers)
+            deferral = Deferral(self._config.tool_deferral_threshold, await recorder.tool_uses())
+            parts = self._open_parts[row.id] = replace(parts, summarisers=summarisers, deferral=deferral)
             if is_new:
                 return Session(parts, on_close=closing.pop_all().aclose)
             restored = await restore(recorder, parts.workspace, chosen, parts.policy.mode, parts.debug)

@@ -8,6 +8,7 @@ from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
 from agent.context.settings import Compacting
 from agent.debug import Debug
+from agent.deferral import Deferral
 from agent.events import Event
 from agent.execute import Hands
 from agent.interrupt import Interrupt
@@ -55,6 +56,8 @@ class Env:
     rent: Rent = field(default_factory=Rent)
     """What was paid for what could have left the view."""
     tail: Tail = field(default_factory=Tail)
+    deferral: Deferral = field(default_factory=Deferral)
+    """Which of the tools are held back."""
 
     @property
     def provider(self) -> Provider:

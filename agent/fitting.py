@@ -5,7 +5,7 @@ import itertools
 
 from agent.context.budget import ContextBudget, after_overflow
 from agent.context.prompt import build_prompt
-from agent.context.select import ToolSpec
+from agent.context.select import ToolSpec, select_tools
 from agent.env import Env
 from agent.errors import ContextExhausted, ContextOverflow
 from agent.events import ContextMeasured, WindowLearned
@@ -20,25 +20,23 @@ RECOVERIES = 3
 """How often a request that the provider found too large is made smaller and sent again."""
 
 
-async def make_room(
-    conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env
-) -> tuple[Conversation, ContextBudget]:
+async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:
     """The conversation in a form that fits into the window, and its budget. What does not fit even so goes on with the
     next model that takes it. Where a full window is to end in a report, only what would not fit at all is compacted.
     Raises `ContextExhausted`."""
-    conversation, budget = await pay_rent(conversation, tools, env)
+    conversation, budget = await pay_rent(conversation, env)
     problem = ""
     if env.compacting.on_full == "final" and budget.exceeds_budget:
-        conversation, budget = await choose_model(conversation, budget, tools, env)
+        conversation, budget = await choose_model(conversation, budget, env)
     if budget.verdict != "fits" and env.compacting.is_automatic and not ends_in_report(budget, env):
         compacted = await compact_now(conversation, env, "full")
         conversation, problem = compacted.conversation, compacted.problem
-        budget = budget_of(conversation, tools, env)
+        budget = budget_of(conversation, env)
     before = env.provider
-    conversation, budget = await choose_model(conversation, budget, tools, env)
+    conversation, budget = await choose_model(conversation, budget, env)
     if env.provider is not before:
         # Its cache holds nothing yet, so that what is masked now costs nothing more.
-        conversation, budget = await pay_rent(conversation, tools, env)
+        conversation, budget = await pay_rent(conversation, env)
     env.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective))
     is_final = preflight(budget, env).verdict == "final"
     if is_final and not ends_in_report(budget, env) and not env.interrupt.requested():
@@ -49,7 +47,8 @@ async def make_room(
 
 async def ask(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> tuple[Conversation, Reply]:
     """The model's reply, and the conversation that it answers. A request that the provider finds too large is made
-    smaller and sent again, three times at most, and then goes to the next model. Raises `ContextExhausted`."""
+    smaller and sent again, three times at most, and then goes to the next model; each may come with other tools. Raises
+    `ContextExhausted`."""
     for attempt in itertools.count(1):
         prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
         env.debug.say("context-guard/build-metrics", **env.meter.counters.told())
@@ -57,38 +56,35 @@ async def ask(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env)
         try:
             reply = await stream_reply(env.provider, request, env.interrupt, env.emit)
         except ContextOverflow as error:
-            smaller = await recover(conversation, tools, env, attempt, error.size, error.limit)
-            smaller = smaller or await leave_model(conversation, tools, env)
+            smaller = await recover(conversation, env, attempt, error.size, error.limit)
+            smaller = smaller or await leave_model(conversation, env)
             if smaller is None:
-                raise ContextExhausted(f"{error}. {too_big(budget_of(conversation, tools, env), '', env)}") from error
+                raise ContextExhausted(f"{error}. {too_big(budget_of(conversation, env), '', env)}") from error
         else:
             env.watch.answered(reply.usage)
             if reply.stop_reason != "overflow":
                 return conversation, reply
-            smaller = await recover(conversation, tools, env, attempt, reply.usage.total or None, None)
+            smaller = await recover(conversation, env, attempt, reply.usage.total or None, None)
             if smaller is None and not reply.message.parts:
-                smaller = await leave_model(conversation, tools, env)
+                smaller = await leave_model(conversation, env)
             if smaller is None and not reply.message.parts:
-                raise ContextExhausted(too_big(budget_of(conversation, tools, env), "", env))
+                raise ContextExhausted(too_big(budget_of(conversation, env), "", env))
             if smaller is None:
                 return conversation, reply
-        conversation = smaller
+        conversation, tools = smaller, select_tools(env.tools, env.deferral.held_back)
+        # The meter compares what the provider counts with what was measured last.
+        budget_of(conversation, env)
     raise AssertionError("the count never ends")
 
 
 async def recover(
-    conversation: Conversation,
-    tools: tuple[ToolSpec, ...],
-    env: Env,
-    attempt: int,
-    size: int | None,
-    limit: int | None,
+    conversation: Conversation, env: Env, attempt: int, size: int | None, limit: int | None
 ) -> Conversation | None:
     """The conversation made smaller after the provider found it too large, and the real window learnt from that. None
     when this was the last attempt, or nothing can be made smaller."""
     if attempt > RECOVERIES:
         return None
-    budget = budget_of(conversation, tools, env)
+    budget = budget_of(conversation, env)
     env.lessons.window = after_overflow(budget.window, size or budget.used, limit)
     env.emit(WindowLearned(env.lessons.window.size, attempt, RECOVERIES))
     compacted = await compact_now(conversation, env, "overflow", counted=size)

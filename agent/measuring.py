@@ -9,10 +9,10 @@ from agent.messages import Conversation
 from agent.providers.base import Request
 
 
-def budget_of(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> ContextBudget:
-    """The budget of the next request, in the window as far as it is known by now."""
+def budget_of(conversation: Conversation, env: Env) -> ContextBudget:
+    """The budget of the next request with the tools that are offered now, in the window as far as it is known."""
     prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
-    parts = env.instructions
+    parts, tools = env.instructions, select_tools(env.tools, env.deferral.held_back)
     sections: dict[Section, str] = {
         "instructions": parts.project,
         "memories": parts.memories,
@@ -54,4 +54,4 @@ def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request
 def is_over_trigger(conversation: Conversation, env: Env) -> bool:
     """Whether the next request would have to wait for a compaction."""
     is_wanted = env.compacting.is_automatic and env.compacting.on_full == "compact"
-    return is_wanted and budget_of(conversation, select_tools(env.tools), env).verdict != "fits"
+    return is_wanted and budget_of(conversation, env).verdict != "fits"

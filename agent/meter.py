@@ -122,6 +122,10 @@ class Meter:
         """Estimated tokens of a message by itself."""
         return self.estimator.tokens(count_messages((message,), self.ruler))
 
+    def size_of_tool(self, spec: ToolSpec) -> int:
+        """Estimated tokens of a tool's definition."""
+        return self.estimator.tokens(count_tools((spec,), self.ruler))
+
     def begin_turn(self, said: Message) -> int:
         """Seeds the counters of a turn, and tells with how much."""
         self.crowded = False
@@ -157,28 +161,27 @@ class Meter:
         conversation: Conversation,
         reply: Reply,
         budget: ContextBudget,
-        tools: tuple[ToolSpec, ...],
         emit: Callable[[Event], None],
     ) -> Conversation:
-        """The conversation with the reply, anchored at what the provider counted. A count that cannot be meant anchors
-        nothing and teaches nothing."""
+        """The conversation with the reply, anchored at what the provider counted of the request that was measured last.
+        A count that cannot be meant anchors nothing and teaches nothing."""
         reading = read_usage(reply, conversation, budget)
         answered = conversation.plus(reply.message)
         if reading != "counted":
             self._tell(reading, reply, budget, emit)
             return answered
-        self._learn(conversation, reply.usage, reply.message.model, tools)
+        self._learn(conversation, reply.usage, reply.message.model)
         return replace(answered, anchor=what_stays(reply), anchored=len(answered.messages))
 
     def encoded(self) -> str:
         return encode_estimator(self.estimator)
 
-    def _learn(self, conversation: Conversation, usage: Usage, model: str, tools: tuple[ToolSpec, ...]) -> None:
+    def _learn(self, conversation: Conversation, usage: Usage, model: str) -> None:
         seen, unseen = self._split(conversation)
         if conversation.anchor is None:
             written = (*(self._text(text) for text in self._shown), *self._summary[1].values())
             rest = total(written) + seen + unseen
-            self._first = _First(tools, rest, usage.prompt)
+            self._first = _First(self._tools[0], rest, usage.prompt)
             counts = rest + self._tools[1]
             self.estimator = learn(self.estimator, counts, usage.prompt, usage.prompt, whole=True)
         elif unseen != Counts() and not _is_foreign(conversation, model) and not _drops_reasoning(conversation):

@@ -187,7 +187,6 @@ NO_EFFECT = (
     "agent.max_message_bytes",
     "agent.max_line_length",
     "agent.tool_output_mode",
-    "agent.tool_deferral_threshold",
 )
 """Keys that other programs know and that a configuration may hold; whoever sets one is told that nothing follows."""
 

@@ -8,13 +8,14 @@ from typing import Literal, TypeAlias
 from agent.context.budget import ContextBudget
 from agent.context.final import FINAL, FULL, was_told_to_report
 from agent.context.guard import Preflight, Target, tool_preflight, turn_preflight
-from agent.context.select import ToolSpec, select_tools
+from agent.context.select import select_tools
 from agent.env import Env
 from agent.errors import ProviderError, UsageError
 from agent.events import FinalTurn, ModelSwitched, Noticed
 from agent.execute import run_calls
 from agent.measuring import budget_of
 from agent.messages import Conversation, Note, ToolCall, ToolOutput, User
+from agent.offering import choose_tools
 from agent.outputs import FILLED, OutputRoom
 from agent.targets import Connected
 
@@ -27,7 +28,8 @@ of a call that is not run."""
 
 
 def begin_session(conversation: Conversation, env: Env) -> None:
-    """Counts what a session goes on with as settled."""
+    """Chooses the tools that are offered, and counts what a session goes on with as settled."""
+    choose_tools(env)
     env.meter.end_turn(conversation)
     env.debug.say("context-guard/init-counters", **env.meter.counters.told())
 
@@ -62,24 +64,24 @@ def with_shares(chain: Sequence[Target], env: Env) -> tuple[Target, ...]:
 
 
 async def choose_model(
-    conversation: Conversation, budget: ContextBudget, tools: tuple[ToolSpec, ...], env: Env
+    conversation: Conversation, budget: ContextBudget, env: Env
 ) -> tuple[Conversation, ContextBudget]:
     """The conversation and its budget with the first model that takes it: the session's own, or one that follows. Where
     none does, both are as they were."""
     found = preflight(budget, env)
-    say_preflight(found, budget, tools, env)
+    say_preflight(found, budget, env)
     while found.verdict == "skip" and found.target is not None and not env.interrupt.requested():
         conversation = await _switch(conversation, found.target, budget, env) or conversation
-        budget = budget_of(conversation, tools, env)
+        budget = budget_of(conversation, env)
         found = preflight(budget, env)
-        say_preflight(found, budget, tools, env)
+        say_preflight(found, budget, env)
     return conversation, budget
 
 
-async def leave_model(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> Conversation | None:
+async def leave_model(conversation: Conversation, env: Env) -> Conversation | None:
     """The conversation with the next model that takes it, when the session's own has refused it for good. None when
     there is none."""
-    budget = budget_of(conversation, tools, env)
+    budget = budget_of(conversation, env)
     while not env.interrupt.requested():
         found = turn_preflight(env.meter.counters, with_shares(env.targets.fallbacks, env))
         if found.target is None:
@@ -107,6 +109,7 @@ async def _switch(conversation: Conversation, to: Target, budget: ContextBudget,
     env.meter.become(connected.meter)
     env.watch.rewritten()
     env.rent.rewritten()
+    choose_tools(env)
     # Another model counts in other tokens.
     conversation = replace(conversation, anchor=None, anchored=0)
     env.emit(ModelSwitched(before, after, why, budget.used))
@@ -156,19 +159,19 @@ async def run_in_room(calls: Sequence[ToolCall], conversation: Conversation, env
 
 def _room_for_outputs(conversation: Conversation, env: Env) -> OutputRoom:
     """The room for the outputs of the calls that the conversation ends with."""
-    budget = budget_of(conversation, select_tools(env.tools), env)
+    budget = budget_of(conversation, env)
     kept_free = min(NOTES + REFUSAL * len(conversation.unanswered), max(budget.remaining, 0) // 2)
     room = tool_preflight(env.meter.counters, budget.window, kept_free)
     refusal = FULL if env.compacting.on_full == "final" else FILLED
     return OutputRoom(room, lambda output: env.meter.size_of(User((output,))), env.hands.workspace.outputs, refusal)
 
 
-def say_preflight(found: Preflight, budget: ContextBudget, tools: tuple[ToolSpec, ...], env: Env) -> None:
+def say_preflight(found: Preflight, budget: ContextBudget, env: Env) -> None:
     """Writes the projection of the next request and what follows from it to the debug log."""
     if not env.debug.on:
         return
     facts = env.provider.facts
-    scale = env.meter.schema_scale(tools)
+    scale = env.meter.schema_scale(select_tools(env.tools, env.deferral.held_back))
     if scale is not None:
         env.debug.say("context-guard/schema-estimate", scale=scale, **env.meter.counters.told())
     env.debug.say("context-guard/evaluate", **env.meter.counters.evaluation())

@@ -6,7 +6,7 @@ outputs with the snapshot. Whatever the moment at which the process dies, the se
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -35,6 +35,7 @@ from agent.rows import (
 from agent.situation import Situation, as_left
 from store.errors import StoreError
 from store.sessions import MessageRow, RewriteRow, SessionRow, SessionStore, SnapshotRow, UsageRow
+from store.tool_uses import keep_tool_uses, tool_uses
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -282,6 +283,18 @@ class Recorder:
         await self._thread.run(
             self._store.update, self.session, title=self._row.title, model=model, mode=self._row.mode
         )
+
+    async def tool_uses(self) -> Mapping[str, float]:
+        """When each tool was used last in the project, in Unix seconds."""
+        with suppress(StoreFailed):  # tools that are used again will be known again; no session fails for it
+            return await self._thread.run(tool_uses, self._store, self._row.project)
+        return {}
+
+    async def keep_tool_uses(self, uses: Mapping[str, float]) -> None:
+        """The next session of the project knows when these tools were used."""
+        if uses:
+            with suppress(StoreFailed):  # as above
+                await self._thread.run(keep_tool_uses, self._store, self._row.project, uses)
 
     async def end_turn(self, model: str, mode: str, learned: str | None = None) -> None:
         """Everything so far survives a loss of power; `learned` is what is known of the model's tokens."""

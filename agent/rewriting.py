@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from agent.compaction import Chosen, Compacted, Work, compact, compaction_note
 from agent.context.budget import ContextBudget
 from agent.context.prompt import Instructions, build_prompt
-from agent.context.select import ToolSpec, select_tools
+from agent.context.select import select_tools
 from agent.context.wishes import compaction_wish
 from agent.env import Env
 from agent.events import Cause
 from agent.measuring import budget_of, room_of, to_request
 from agent.messages import Conversation, Note, User
+from agent.offering import choose_tools
 from agent.providers.base import Request
 from agent.rent import evaluation, price_of, unit_prices
 
 
-async def pay_rent(
-    conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env
-) -> tuple[Conversation, ContextBudget]:
+async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:
     """The conversation and its budget, rewritten when what it has cost to leave it as it is has reached what that
     costs."""
-    budget = budget_of(conversation, tools, env)
+    budget = budget_of(conversation, env)
     if env.compacting.policy != "rent" or budget.verdict != "fits":
         return conversation, budget
     facts = env.provider.facts
@@ -37,7 +36,7 @@ async def pay_rent(
         case "compact":
             chosen = Chosen("summary", price_of(ruling))
     compacted = await compact_now(conversation, env, "cold" if is_cold else "rent", chosen=chosen)
-    return compacted.conversation, budget_of(compacted.conversation, tools, env)
+    return compacted.conversation, budget_of(compacted.conversation, env)
 
 
 async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation:
@@ -64,9 +63,9 @@ async def compact_now(
 
     def request(asked: Conversation) -> Request:
         prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)
-        return to_request(prompt, select_tools(env.tools), env)
+        return to_request(prompt, select_tools(env.tools, env.deferral.held_back), env)
 
-    budget = budget_of(conversation, select_tools(env.tools), env)
+    budget = budget_of(conversation, env)
     room = room_of(budget, conversation, counted)
     work = Work(
         env.provider,
@@ -83,6 +82,9 @@ async def compact_now(
     if compacted.result.strategies:
         env.meter.rewritten()
         env.watch.rewritten(unchanged(conversation, compacted.conversation, compacted.result.strategies))
+        # Masking keeps what stands before the first output in the cache, the tools among it, unless that is cold.
+        if compacted.result.strategies != ("mask",) or cause == "cold":
+            choose_tools(env)
         if chosen is None:
             env.rent.rewritten()
         await env.recorder.snapshot(compacted.conversation, User(()))

@@ -12,9 +12,9 @@ from pathlib import Path
 from agent.compaction import CompactResult, Summarisers
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
-from agent.context.select import ToolSpec
 from agent.context.settings import Compacting
 from agent.debug import Debug
+from agent.deferral import Deferral, specs_of
 from agent.env import Env, Limits
 from agent.errors import AgentError, StoreFailed
 from agent.events import (
@@ -88,6 +88,8 @@ class Parts:
     meter: Meter = field(default_factory=Meter)
     rent: Rent = field(default_factory=Rent)
     """What decides when a view is rewritten that would still fit."""
+    deferral: Deferral = field(default_factory=Deferral)
+    """Which of the tools are held back."""
     now: Callable[[], float] = time.monotonic
     """Seconds on the clock by which caches grow cold."""
     notices: tuple[str, ...] = ()
@@ -129,20 +131,21 @@ class Session:
         self._is_told = False
         """Whether the end of the running turn has been told."""
         self._env = self._make_env()
-        begin_session(self._conversation, self._env)
+        begin_session(self._conversation, replace(self._env, emit=self._unheard.append))
         parts.recorder.attend(
             lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)), lambda: self._env.watch.mark
         )
 
     def _make_env(self) -> Env:
         parts = self._parts
-        workspace = replace(parts.workspace, ask=self._ask_user) if parts.interactive else parts.workspace
+        workspace = replace(parts.workspace, held_back=self._held_back)
+        workspace = replace(workspace, ask=self._ask_user) if parts.interactive else workspace
         gate = Gate(parts.policy, self._ask if parts.interactive else None)
         tools = {tool.name: tool for tool in parts.tools}
         return Env(
             targets=parts.targets,
             instructions=parts.instructions,
-            tools=tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in parts.tools),
+            tools=specs_of(parts.tools),
             hands=Hands(tools, workspace, gate, self._interrupt, self._emit),
             recorder=parts.recorder,
             interrupt=self._interrupt,
@@ -157,6 +160,7 @@ class Session:
             rent=parts.rent,
             watch=Watch(self._emit, parts.debug, parts.now, parts.instructions.sections, parts.recorder.mark),
             tail=Tail(self._surroundings, self._conversation, parts.note_at),
+            deferral=parts.deferral,
         )
 
     @property
@@ -244,6 +248,7 @@ class Session:
             self._is_behind = True
             self._conversation, end, answer = await run_turn(said, self._conversation, env)
             self._parts.meter.end_turn(self._conversation)
+            await self._parts.recorder.keep_tool_uses(self._parts.deferral.take_uses())
             await self._parts.recorder.end_turn(self.model, self.mode, self._parts.meter.encoded())
             self._is_behind = False
         except AgentError as error:
@@ -328,6 +333,7 @@ class Session:
             self._spent = self._spent.plus(event.usage, event.cost)
             self._spent_here = self._spent_here.plus(event.usage, event.cost)
         self._parts.recorder.note(event)
+        self._parts.deferral.note(event)
         if self._events is not None and not self._is_told:
             self._events.put_nowait(event)
         elif self._tidying is not None and not self._tidying.done():
@@ -347,7 +353,10 @@ class Session:
         return said
 
     def _surroundings(self) -> Surroundings:
-        return replace(self._parts.surroundings(), mode=self.mode)
+        return replace(self._parts.surroundings(), mode=self.mode, deferred=len(self._parts.deferral.held_back))
+
+    def _held_back(self) -> tuple[Tool, ...]:
+        return tuple(tool for tool in self._parts.tools if tool.name in self._parts.deferral.held_back)
 
     async def _wait_for(self, question: PermissionAsked | QuestionAsked) -> Decision | str:
         waiting: asyncio.Future[Decision | str] = asyncio.get_running_loop().create_future()

@@ -18,11 +18,11 @@ class Tail:
         conversation: Conversation | None = None,
         note_at: float = 0.80,
     ) -> None:
-        """At first the model knows what its system text says, which are the surroundings now, and what the notes in the
-        conversation say."""
+        """At first the model knows what its system text says, which are the surroundings now except for the tools that
+        are held back, and what the notes in the conversation say."""
         self._surroundings = surroundings
         self._note_at = note_at
-        self._start = surroundings()
+        self._start = replace(surroundings(), deferred=0)
         self._told = told_in(conversation or Conversation(), self._start)
 
     def add_to(self, message: User, situation: Situation, used: float, epoch: int) -> User:
@@ -33,6 +33,8 @@ class Tail:
             return message
         todos = open_items(situation.todos)
         now = replace(self._surroundings(), todos=todos, scratchpad=situation.notes, used=used, epoch=epoch)
-        told = self._told if epoch == self._told.epoch else replace(self._start, epoch=self._told.epoch)
+        told = self._told
+        if epoch != told.epoch:
+            told = replace(self._start, epoch=told.epoch, deferred=told.deferred)
         self._told = after_telling(now, told, self._note_at)
         return replace(message, parts=(*message.parts, *notes_for(now, told, self._note_at)))

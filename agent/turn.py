@@ -31,12 +31,12 @@ class Step:
 async def take_step(conversation: Conversation, env: Env, *, last: bool = False) -> Step:
     """Show the model the conversation, do what it asks, and keep what came of it. In the last step that is allowed, and
     when the turn ends in a report, calls are not run."""
-    tools = select_tools(env.tools)
-    conversation, budget = await make_room(conversation, tools, env)
+    conversation, budget = await make_room(conversation, env)
     conversation, ending = await announce_end(conversation, budget, env)
 
+    tools = select_tools(env.tools, env.deferral.held_back)
     conversation, reply = await ask(conversation, tools, env)
-    conversation = env.meter.anchored(conversation, reply, budget, tools, env.emit)
+    conversation = env.meter.anchored(conversation, reply, budget, env.emit)
     await env.recorder.replied(reply.message)
 
     outputs = await answer_calls(reply.message, conversation, ending, last, env)
@@ -80,7 +80,7 @@ async def answer_calls(
 def with_notes(message: User, conversation: Conversation, env: Env) -> User:
     """The message with what the program has to tell the model besides, at the moment at which it is written down."""
     after = conversation.plus(message)
-    budget = budget_of(after, select_tools(env.tools), env)
+    budget = budget_of(after, env)
     # A request that does not fit is compacted before it is sent: what it says of its size would not be true any more.
     used = 100 * budget.used / budget.window.effective if budget.verdict == "fits" else 0.0
     situation = as_left(env.recorder.situation, after.messages[-2:])

@@ -59,7 +59,7 @@ class Watch:
         self._digests = Digests()
         self._length = 0
         self._sent: Fingerprint | None = None
-        self._rewritten = False
+        self._rewritten = self._retooled = False
         self._kept = 0
         """Messages that the rewrites since the last request have left as they were."""
         self._sections = tuple(sections)
@@ -84,6 +84,10 @@ class Watch:
         self._kept = min(kept, self._kept) if self._rewritten else kept
         self._rewritten = True
         self._length = 0
+
+    def retooled(self) -> None:
+        """The next request may offer other tools, too, if the view was rewritten."""
+        self._retooled = True
 
     def is_cold(self, facts: ModelFacts) -> bool:
         """Whether the model's provider has nothing of the session in its cache, as far as one can know."""
@@ -114,7 +118,8 @@ class Watch:
         if where:
             self._emit(PrefixDrifted(where))
             self._debug.say("context/prefix-drift", where=where, model=facts.id)
-        self._sent, self._rewritten, self._length = sent, False, count_parts(request.messages)
+        self._sent, self._length = sent, count_parts(request.messages)
+        self._rewritten = self._retooled = False
         self._opens_turn, self._ttl = (
             bool(request.messages) and bool(getattr(request.messages[-1], "text", "")),
             facts.cache_ttl,
@@ -123,8 +128,11 @@ class Watch:
 
     def _difference(self, sent: Fingerprint) -> str | None:
         """Where a request begins otherwise than it may. What a new start of the program has changed is no mistake."""
+        if self._sent is not None and self._rewritten:
+            before = replace(self._sent, tools=sent.tools) if self._retooled else self._sent
+            return diff_after_rewrite(before, sent, self._kept)
         if self._sent is not None:
-            return diff_after_rewrite(self._sent, sent, self._kept) if self._rewritten else diff(self._sent, sent)
+            return diff(self._sent, sent)
         earlier = self._remembered()
         changed = changes_since(earlier, sent, self._sections) if earlier else ()
         if changed:

@@ -7,8 +7,8 @@ from store.sessions import SessionStore
 
 def tool_uses(store: SessionStore, project: str) -> dict[str, float]:
     """Unix seconds of the last use of each tool in a project. Raises `StoreError`."""
-    found = store.query("select tool, used from tool_uses where project = ?", project)
-    return {str(tool): float(used) for tool, used in found}
+    found = store.query("select tool, used from tool_uses where project = ? and typeof(used) = 'real'", project)
+    return {str(tool): used for tool, used in found}
 
 
 def keep_tool_uses(store: SessionStore, project: str, uses: Mapping[str, float]) -> None:

@@ -4,6 +4,7 @@ A note is told once and becomes part of its message. To say the same in the syst
 the request, which is the part that costs least while it stays as it is.
 """
 
+import re
 from dataclasses import dataclass, replace
 from math import floor
 
@@ -64,15 +65,25 @@ def after_telling(now: Surroundings, told: Surroundings, note_at: float = 0.80) 
 
 
 def told_in(conversation: Conversation, start: Surroundings) -> Surroundings:
-    """What the model has been told, in a session that is gone on with: what its system text says, and how full the
-    newest note said the context was."""
+    """What the model has been told, in a session that is gone on with: what its system text says, how full the newest
+    note said the context was, and how many tools were held back then."""
+    used = _newest(conversation, r"\[Context: (\d+)%")
+    deferred = _newest(conversation, r"\[(?:(\d+) tools deferred to save|No tools are deferred)")
+    return replace(
+        start,
+        used=start.used if used is None else float(used),
+        deferred=start.deferred if deferred is None else int(deferred or 0),
+    )
+
+
+def _newest(conversation: Conversation, beginning: str) -> str | None:
+    """The number in the newest note that begins so; empty when it has none, None when there is no such note."""
     for message in reversed(conversation.messages):
         if isinstance(message, User):
             for part in message.parts:
-                if isinstance(part, Note) and part.text.startswith("[Context: "):
-                    percent = part.text.removeprefix("[Context: ").partition("%")[0]
-                    return replace(start, used=float(percent)) if percent.isdecimal() else start
-    return start
+                if isinstance(part, Note) and (found := re.match(beginning, part.text)):
+                    return found[1] or ""
+    return None
 
 
 def _level(situation: Surroundings, note_at: float) -> int:

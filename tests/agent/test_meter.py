@@ -30,7 +30,7 @@ def steps_taken(meter: Meter, conversation: Conversation, *usages: Usage) -> tup
     events: list[Event] = []
     for usage in usages:
         budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
-        conversation = meter.anchored(conversation, Reply(ANSWER, usage, "calls"), budget, TOOLS, events.append)
+        conversation = meter.anchored(conversation, Reply(ANSWER, usage, "calls"), budget, events.append)
         conversation = conversation.plus(OUTPUTS)
     return conversation, events
 
@@ -125,7 +125,7 @@ def test_a_count_that_sinks_after_a_user_message_may_be_reasoning_that_is_left_o
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
     reply = Reply(ANSWER, Usage(2500), "end")
     assert read_usage(reply, conversation, budget) == "counted"
-    assert meter.anchored(conversation, reply, budget, TOOLS, print).anchor == Usage(2500)
+    assert meter.anchored(conversation, reply, budget, print).anchor == Usage(2500)
     assert meter.estimator == Estimator()
 
 
@@ -181,7 +181,7 @@ def test_a_tokenizer_that_comes_during_a_request_waits_for_the_next() -> None:
     steps_taken(plain, ASKED, Usage(input=3000, output=50))
     budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, WINDOW)
     meter.use(Ruler(lambda text: float(len(text))))
-    meter.anchored(ASKED, Reply(ANSWER, Usage(input=3000, output=50), "calls"), budget, TOOLS, print)
+    meter.anchored(ASKED, Reply(ANSWER, Usage(input=3000, output=50), "calls"), budget, print)
     assert meter.estimator == plain.estimator
 
 
@@ -222,7 +222,7 @@ def test_calls_and_outputs_of_a_step_are_the_unseen_tail() -> None:
     meter = Meter()
     calls = Assistant((ToolCall("1", "read", {"path": "a"}), ToolCall("2", "read", {"path": "b"})), "p/m")
     budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, WINDOW)
-    conversation = meter.anchored(ASKED, Reply(calls, Usage(3000, output=40), "calls"), budget, TOOLS, print)
+    conversation = meter.anchored(ASKED, Reply(calls, Usage(3000, output=40), "calls"), budget, print)
     outputs = User((ToolOutput("1", "x" * 900), ToolOutput("2", "y" * 900)))
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation.plus(outputs), TOOLS, WINDOW)
     assert budget.used - budget.pending == 3040

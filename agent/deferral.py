@@ -1,0 +1,60 @@
+"""The tools of one session that are held back, and when each tool was used last. What to hold back is decided in
+`agent.context.select`."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from agent.context.select import ToolSpec, tools_to_hold_back
+from agent.events import Event, Noticed, ToolFinished
+from tools.base import Deferrable, Tool
+
+
+class Deferral:
+    """Chooses anew when it is told to, which is at the start of a session and when its view is rewritten."""
+
+    def __init__(
+        self, share: float = 0.10, used: Mapping[str, float] | None = None, now: Callable[[], float] = time.time
+    ) -> None:
+        """`share`: of the usable window, what all definitions together may take. `used`: when each tool was used last,
+        in Unix seconds."""
+        self.held_back: frozenset[str] = frozenset()
+        """The names of the tools that are not offered."""
+        self._share = share
+        self._used = dict(used or {})
+        self._now = now
+        self._unkept: dict[str, float] = {}
+        self._deferrable: frozenset[str] = frozenset()
+
+    def choose(
+        self, specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int], emit: Callable[[Event], None]
+    ) -> None:
+        """Chooses what is held back in a window with room for `effective` tokens. When that fails, every tool is
+        offered, and the user is told."""
+        self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
+        try:
+            self.held_back = tools_to_hold_back(specs, int(self._share * effective), size, self._used)
+        except (TypeError, ValueError, RecursionError) as error:
+            self.held_back = frozenset()
+            emit(Noticed(f"which tools to hold back could not be decided, so all of them are offered: {error}"))
+
+    def hold_back_all(self) -> None:
+        """From now on every tool that may be held back is, as far as that saves anything."""
+        self._share = 0.0
+
+    def note(self, event: Event) -> None:
+        """Keeps in mind when a tool was used that may be held back."""
+        if isinstance(event, ToolFinished) and event.status == "done" and event.name in self._deferrable:
+            self._used[event.name] = self._unkept[event.name] = self._now()
+
+    def take_uses(self) -> Mapping[str, float]:
+        """The uses since this was last asked."""
+        uses, self._unkept = self._unkept, {}
+        return uses
+
+
+def specs_of(tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
+    """The tools as the model sees them."""
+    return tuple(
+        ToolSpec(tool.name, tool.description, tool.schema, tool.kind if isinstance(tool, Deferrable) else "builtin")
+        for tool in tools
+    )
