@@ -347,7 +347,7 @@ def decode_estimator(text: str | None) -> Estimator:
         doubt = tuple(tuple(float(entry) for entry in row) for row in body["doubt"])
         errors = tuple(float(error) for error in body["errors"])
         estimator = Estimator(weights, doubt, int(body["samples"]), errors)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return Estimator()
     size = len(WEIGHTS)
     fits = len(weights) == size and len(doubt) == size and all(len(row) == size for row in doubt)

@@ -186,6 +186,8 @@ class Recorder:
             rows = await self._thread.run(self._store.messages, self.session)
             messages = tuple(decode_message(row) for row in rows)
         self._position = rows[-1].position + 1 if rows else start
+        if conversation.anchored > len(messages):
+            conversation = replace(conversation, anchor=None, anchored=0)  # a count of messages that are not there
         return replace(conversation, messages=messages)
 
     async def _may_begin(self, start: int, messages: Sequence[Message]) -> bool:

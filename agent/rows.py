@@ -47,7 +47,7 @@ def decode_message(row: MessageRow) -> Message:
         if row.role == "user":
             return User(cast(tuple[UserPart, ...], parts))
         return Assistant(cast(tuple[AssistantPart, ...], parts), body["model"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreFailed(f"message {row.position} of the session cannot be read: {error}", "corrupt") from error
 
 
@@ -61,6 +61,11 @@ _PARTS: dict[str, type[Text | Image | Note | Reasoning | Opaque | ToolCall | Too
     "output": ToolOutput,
 }
 _KINDS = {kind: name for name, kind in _PARTS.items()}
+_FIELDS: Mapping[str, type] = {
+    **dict.fromkeys(("text", "media_type", "data", "id", "name", "source", "problem", "call_id", "status"), str),
+    **dict.fromkeys(("native", "arguments"), dict),
+}
+"""Of what type the fields of parts are, where they are there."""
 
 
 def _encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
@@ -71,6 +76,8 @@ def _encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
 def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     fields = {name: value for name, value in part.items() if name != "type"}
     kind = _PARTS[part["type"]]
+    if any(not isinstance(fields[name], kind_of) for name, kind_of in _FIELDS.items() if name in fields):
+        raise ValueError(f"a part of type {part['type']} holds what it cannot")
     if kind is ToolOutput:
         fields["images"] = tuple(Image(**image) for image in fields.get("images", ()))
     if kind in (Text, Note, Reasoning, ToolOutput):
@@ -107,14 +114,20 @@ def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
     """The position of the first message shown, and the view without its messages; None when it cannot be read."""
     try:
         body = json.loads(text)
-        anchor = Usage(**body["anchor"]) if body["anchor"] else None
+        counts = {name: _count(value) for name, value in (body["anchor"] or {}).items()}
+        anchor = Usage(**counts) if counts else None
         masked = frozenset(str(id) for id in body.get("masked", ()))
-        before = int(body.get("outputs_before", 0))
-        shown = Conversation((), _decode_summary(body["summary"]), anchor, int(body["anchored"]), masked, before)
-        start = int(body["start"])
-        return (start, shown) if start >= 0 else None
-    except (ValueError, KeyError, TypeError, AttributeError):
+        before = _count(body.get("outputs_before", 0))
+        shown = Conversation((), _decode_summary(body["summary"]), anchor, _count(body["anchored"]), masked, before)
+        return _count(body["start"]), shown
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value
 
 
 def decode_mark(text: str) -> Mark | None:
@@ -122,7 +135,7 @@ def decode_mark(text: str) -> Mark | None:
     try:
         found = json.loads(text).get("sent")
         return Mark(**found) if found else None
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 
@@ -137,7 +150,10 @@ def _decode_summary(body: object) -> Summary:
         return Summary(summary=body)
     fields = cast(Mapping[str, Any], body)
     request = User(cast(tuple[UserPart, ...], tuple(_decode_part(part) for part in fields["request"])))
-    return Summary(str(fields["retain"]), str(fields["summary"]), str(fields["ledger"]), request)
+    texts = [fields[name] for name in ("retain", "summary", "ledger")]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a summary is made of texts")
+    return Summary(texts[0], texts[1], texts[2], request)
 
 
 def changes_of(before: Situation, after: Situation) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:

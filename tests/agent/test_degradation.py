@@ -1,0 +1,259 @@
+"""Each part of the context engine fails alone, for a real reason: the turn is answered all the same, the conversation
+is valid, nothing is lost, and what was done instead is told."""
+
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.compose import Sessions
+from agent.config import load_config
+from agent.context.estimate import count_text, estimate_text
+from agent.context.prompt import Instructions, build_prompt
+from agent.events import ContextCompacted, TurnFailed, TurnFinished, WindowLearned
+from agent.recorder import UNREADABLE_SNAPSHOT
+from agent.session import Session
+from tests.agent.context.test_context import is_valid
+from tests.agent.test_resume import READ, Desk, say
+
+ASKED = "context window is nearly full"
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Desk]:
+    made = Desk(tmp_path)
+    (made.root / "a.txt").write_text("one\n")
+    yield made
+    await made.close()
+
+
+def assert_whole(session: Session, desk: Desk, *said: str) -> None:
+    """The session is valid, shows what was said, and everything is on disk."""
+    assert is_valid(build_prompt(session.history, Instructions("")).messages)
+    with sqlite3.connect(desk.home / "data" / "sessions.db") as db:
+        kept = "".join(body for (body,) in db.execute("select body from messages order by position"))
+    db.close()
+    assert [text for text in said if json.dumps(text)[1:-1] not in kept] == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        '{"start": 0, "summ',
+        "[]",
+        "null",
+        '{"start":"two","summary":"","anchor":null,"anchored":0}',
+        '{"start":1e400,"summary":"","anchor":null,"anchored":0}',
+        '{"start":0,"summary":"","anchor":{"input":"many"},"anchored":0}',
+        '{"start":0,"summary":"","anchor":{"input":5},"anchored":-3}',
+        '{"start":0,"summary":"","anchor":{"inputs":5},"anchored":0}',
+        '{"start":0,"summary":"","anchor":null,"anchored":0,"masked":7}',
+        '{"start":0,"summary":"","anchor":null,"anchored":0,"outputs_before":-1}',
+        '{"start":0,"summary":{"retain":[],"summary":"","ledger":"","request":[]},"anchor":null,"anchored":0}',
+        '{"start":0,"summary":{"retain":"","summary":"","ledger":"","request":[{"type":"text","text":5}]},'
+        '"anchor":null,"anchored":0}',
+        '{"start":0,"summary":{"retain":"","summary":"","ledger":"","request":["x"]},"anchor":null,"anchored":0}',
+        '{"start":900,"summary":"","anchor":null,"anchored":0}',
+        "[" * 5000,
+    ],
+)
+async def test_a_snapshot_that_is_damaged_is_done_without(place: Desk, damage: str) -> None:
+    before = await place.session({"calls": [READ]}, {"text": "Done."}, mode="auto")
+    await say(before, "go")
+    await before.close()
+    place.sql(f"update snapshots set body = '{damage}'")
+    again = await place.session({"text": "Yes."}, resume="")
+    assert again.history.messages == before.history.messages
+    assert again.news == (UNREADABLE_SNAPSHOT,)
+    assert (await say(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(again, place, "go", "go on", "one")
+    await again.close()
+
+
+async def test_a_count_of_messages_that_are_not_there_is_done_without(place: Desk) -> None:
+    before = await place.session({"calls": [READ]}, {"text": "Done."}, mode="auto")
+    await say(before, "go")
+    await before.close()
+    place.sql("update snapshots set body = replace(body, '\"anchored\":4', '\"anchored\":4000')")
+    again = await place.session({"text": "Yes."}, resume="")
+    assert again.history == replace(before.history, anchor=None, anchored=0)
+    assert (await say(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(again, place, "go", "go on", "one")
+    await again.close()
+
+
+@pytest.mark.parametrize(
+    "learned",
+    ["nonsense", "[]", '{"weights": []}', '{"weights":[1,1,1,1,1,1],"doubt":[],"samples":1e999,"errors":[]}',
+     '{"weights":["many"]}', "[" * 5000],
+)  # fmt: skip
+async def test_what_was_learned_of_a_model_may_be_garbage(place: Desk, learned: str) -> None:
+    before = await place.session({"text": "Done."}, mode="auto")
+    await say(before, "go")
+    await before.close()
+    place.sql(f"update calibrations set body = '{learned}'")
+    again = await place.session({"text": "Yes."}, resume="")
+    assert (await say(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(again, place, "go", "go on")
+    await again.close()
+
+
+async def test_the_debug_log_may_have_a_file_in_place_of_its_folder(
+    place: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment = {"EBB_HOME": str(place.home), "CONTEXT_DEBUG": "true"}
+    config = load_config(place.root, environment, {"agent.model": f"scripted/{place.script({'text': 'Yes.'})}"})
+    config.folders.logs.parent.mkdir(parents=True, exist_ok=True)
+    config.folders.logs.write_text("a file")
+    sessions = Sessions(config, place.root, environment, interactive=False)
+    session = await sessions.open()
+    assert (await say(session, "go"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, place, "go")
+    assert '"topic": "context-guard/evaluate"' in capsys.readouterr().err
+    await session.close()
+    await sessions.close()
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00broken", b"see @missing.md and @../../../etc/passwd\n@AGENT.md\n"])
+async def test_instructions_that_cannot_be_read_are_left_out(place: Desk, content: bytes) -> None:
+    (place.root / "AGENT.md").write_bytes(content)
+    session = await place.session({"text": "Yes."}, mode="auto")
+    assert (await say(session, "go"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, place, "go")
+    await session.close()
+
+
+async def test_instructions_may_be_a_folder_a_loop_or_a_pipe(place: Desk) -> None:
+    (place.root / "AGENT.md").symlink_to("AGENT.md")
+    (place.root / "AGENTS.md").mkdir()
+    session = await place.session({"text": "Yes."}, mode="auto")
+    assert (await say(session, "go"))[-1] == TurnFinished("answered", "Yes.")
+    await session.close()
+
+
+async def test_a_vocabulary_that_is_broken_leaves_the_count_by_class_of_byte(place: Desk) -> None:
+    environment = {"EBB_HOME": str(place.home), "TIKTOKEN_CACHE_DIR": str(place.root)}
+    script = place.script({"text": "Yes."})
+    config = load_config(
+        place.root, environment, {"agent.model": f"scripted/{script}", "agent.tokenizer": "tiktoken:o200k_base"}
+    )
+    folder = config.folders.data / "vocabularies"
+    folder.mkdir(parents=True)
+    for name in ("fb374d419588a4632f3f557e76b4b70aebbca790", "446a9538cb6c348e3516120d7c08b09f57c36495"):
+        (folder / name).write_text("IQ== 0\nbroken")
+    sessions = Sessions(config, place.root, environment, interactive=False)
+    session = await sessions.open()
+    count = session._parts.meter.ruler.tokenize
+    assert count is not None
+    assert count("word " * 300) >= 300
+    assert (await say(session, "go"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, place, "go")
+    await session.close()
+    await sessions.close()
+    assert count_text("word").letters == 4
+
+
+async def test_outputs_stay_in_the_view_when_there_is_no_folder_to_keep_them_in(place: Desk) -> None:
+    (place.home / "data").mkdir(parents=True)
+    (place.home / "data" / "outputs").write_text("a file in its place")
+    session = await place.session({"calls": [READ]}, {"text": "Yes."}, mode="auto")
+    assert (await say(session, "go"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, place, "go", "one")
+    await session.close()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"text": ""},
+        {"text": "<summary>(no summary available)</summary>"},
+        {"text": "<summary>cut off", "stop": "max_tokens"},
+        {"text": "<summary>x</summary>", "calls": [READ]},
+        {"error": "auth"},
+        {"error": "overflow"},
+    ],
+    ids=["empty", "says nothing", "capped", "tool call", "no key", "too large"],
+)
+async def test_a_summary_that_cannot_be_used_is_replaced_by_facts(place: Desk, reply: dict[str, Any]) -> None:
+    bad = [{"when": ASKED, **reply} for _ in range(8)]
+    session = await place.session(*bad, {"text": "z" * 30_000}, {"text": "short"}, {"text": "Yes."}, mode="auto")
+    await say(session, "never touch b.py")
+    await say(session, "two")
+    result = await session.compact()
+    assert result.strategies == ("ledger",)
+    assert "never touch b.py" in session.history.summary.ledger
+    assert (await say(session, "three"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, place, "never touch b.py", "two", "three", "z" * 30_000)
+    await session.close()
+
+
+async def test_a_summary_that_is_inflated_is_cut_to_its_room(place: Desk) -> None:
+    inflated = {"when": ASKED, "text": f"<summary>{'more and more' + chr(10)}{'and more ' * 9000}</summary>"}
+    session = await place.session(inflated, {"text": "z" * 30_000}, {"text": "short"}, {"text": "Yes."}, mode="auto")
+    await say(session, "never touch b.py")
+    await say(session, "two")
+    result = await session.compact()
+    assert result.after_tokens < result.before_tokens
+    assert estimate_text(session.history.summary.summary) <= 1_800
+    assert "never touch b.py" in session.history.summary.text
+    assert (await say(session, "three"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, place, "never touch b.py", "two", "three", "z" * 30_000)
+    await session.close()
+
+
+async def test_a_summary_in_another_language_still_says_what_was_demanded(place: Desk) -> None:
+    foreign = {"when": ASKED, "text": "<retain>无</retain><summary>用户要求修复解析器，我们读了文件。</summary>"}
+    session = await place.session(foreign, {"text": "z" * 30_000}, {"text": "short"}, {"text": "Yes."}, mode="auto")
+    await say(session, "never touch b.py")
+    await say(session, "two")
+    assert (await session.compact()).strategies == ("summary",)
+    assert "never touch b.py" in session.history.summary.text
+    assert (await say(session, "three"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, place, "never touch b.py", "two", "three", "z" * 30_000)
+    await session.close()
+
+
+@pytest.mark.parametrize(("times", "end"), [(2, "answered"), (3, "context")])
+async def test_overflow_after_overflow_is_told_and_ends(place: Desk, times: int, end: str) -> None:
+    steps = [{"calls": [{"name": "bash", "arguments": {"command": f"seq {n} 2000"}}]} for n in range(1, 5)]
+    talk = [{"text": "w" * 9_000}] * 6
+    no_summary = [{"when": ASKED, "error": "auth"}] * 9
+    overflows = [{"error": "overflow"}] * times
+    session = await place.session(*no_summary, *talk, *steps, *overflows, {"text": "Yes."}, mode="auto")
+    for number in range(6):
+        await say(session, f"turn {number}")
+    events = await say(session, "never touch b.py")
+    learned = [event for event in events if isinstance(event, WindowLearned)]
+    assert [event.attempt for event in learned] == [1, 2, 3][:times]
+    assert all(after.size < before.size for before, after in pairwise(learned))
+    assert [event.cause for event in events if isinstance(event, ContextCompacted)] == ["overflow"] * 2
+    last = events[-1]
+    assert (last.code if isinstance(last, TurnFailed) else end) == end
+    assert isinstance(last, TurnFinished if end == "answered" else TurnFailed)
+    assert_whole(session, place, "never touch b.py", "1999")
+    await session.close()
+
+    again = await place.session({"text": "Yes."}, resume="")
+    assert (await say(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(again, place, "never touch b.py", "1999", "go on")
+    await again.close()
+
+
+async def test_a_database_that_another_program_holds_ends_the_turn_and_loses_nothing(place: Desk) -> None:
+    session = await place.session({"text": "Done."}, {"text": "Yes."}, {"text": "Yes."}, mode="auto")
+    await say(session, "one")
+    other = sqlite3.connect(place.home / "data" / "sessions.db", isolation_level=None)
+    other.execute("begin immediate")
+    failed = (await say(session, "two"))[-1]
+    other.execute("rollback")
+    other.close()
+    assert isinstance(failed, TurnFailed)
+    assert "is locked by another program" in failed.message
+    assert (await say(session, "three"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, place, "one", "three")
+    await session.close()
