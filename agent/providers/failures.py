@@ -91,6 +91,7 @@ OVERFLOWS = tuple(
         rf"tokens in the prompt cannot exceed {_LIMIT} - received {_SIZE}",
         rf"`inputs` tokens \+ `max_new_tokens` must be <= {_LIMIT}\. given: {_SIZE} `inputs` tokens",
         rf"first {_SIZE} tokens when context.{{1,80}}?context length of only {_LIMIT} tokens",
+        rf"current length is {_SIZE} while limit is {_LIMIT}",
         rf"range of input length should be \[1, {_LIMIT}\]",
         # In words alone.
         r"(?:prompt|input) is too long",

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,15 @@ from agent.errors import (
 )
 from agent.providers.failures import classify, retry_after
 
-OVERFLOWS = [
-    json.loads(line) for line in (Path(__file__).parent / "overflows.jsonl").read_text(encoding="utf-8").splitlines()
-]
+
+def rows(name: str) -> list[dict[str, Any]]:
+    text = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+NO_OVERFLOWS = rows("no_overflows.jsonl")
+"""What servers say of tokens, limits and lengths when the request is not too large for the window."""
+OVERFLOWS = rows("overflows.jsonl")
 """What servers say to a request that is too large, and the numbers in it."""
 
 
@@ -33,6 +40,11 @@ def test_a_request_that_is_too_large(case: dict[str, object], status: int) -> No
     error = classify(status, {}, case["body"], "p/m")
     assert isinstance(error, ContextOverflow)
     assert (error.size, error.limit) == (case["size"], case["limit"])
+
+
+@pytest.mark.parametrize("case", NO_OVERFLOWS, ids=lambda case: str(case["server"]))
+def test_a_request_that_fails_for_another_reason(case: dict[str, Any]) -> None:
+    assert classify(case["status"], {}, case["body"], "p/m").code == case["kind"]
 
 
 @pytest.mark.parametrize(
