@@ -22,7 +22,7 @@ whole `Session` with real tools. Where an invariant needs no sequence, a plain p
 | 14. every subsystem may fail | `test_degradation.py` |
 
 Not applicable, since there is nothing of the kind yet: undo, pins, and bringing back what was masked (with which a view
-may grow); deferred tools; a result store of its own.
+may grow). A request that only the tool definitions put over the limit goes out without an event, as decided.
 """
 
 import asyncio
