@@ -10,6 +10,7 @@ from agent.context.budget import Window
 from agent.context.compact import (
     FAILURES,
     LADDERS,
+    TOOLS,
     CompactionPlan,
     Floor,
     Room,
@@ -65,8 +66,8 @@ class CompactResult:
     before_messages: int
     after_messages: int
     strategies: tuple[str, ...]
-    """What ran, in order: `mask`, `summary` or `chunks` by a model, `ledger` without one, `mask_all`, `drop`, `last`.
-    Empty when there was nothing to gain."""
+    """What ran, in order: `tools` held back, `mask`, `summary` or `chunks` by a model, `ledger` without one,
+    `mask_all`, `drop`, `last`. Empty when there was nothing to gain."""
     is_interrupted: bool = False
     """The user was faster: the conversation is as it was."""
     told: tuple[Event, ...] = ()
@@ -155,29 +156,38 @@ async def compact(
     conversation unchanged."""
     if cause == "asked":
         work.lessons.failures = 0
-    floor = solve_floor(conversation, work.settings.caps, work.room)
-    after, ran, writer = conversation, list[Rung](), ""
+    # A price that has chosen one strategy counts on the tools staying in the cache.
+    room = work.room if chosen is None else replace(work.room, deferrable=0)
+    floor = solve_floor(conversation, work.settings.caps, room)
+    after, ran, writer = conversation, list[str](), ""
+    if floor.deferred:
+        # What the provider counted, it counted with them.
+        after, ran = replace(conversation, anchor=None, anchored=0), [TOOLS]
+        room = room.with_tools_held_back
+    is_enough = bool(ran) and cause != "asked" and room.share(after) <= goal_of(TOOLS, room)
+    rungs = LADDERS[cause] if chosen is None else (chosen.rung,)
     bill = Bill(work.emit)
     work = replace(work, emit=bill.hear)
     work.emit(CompactionStarted(size_of(conversation)))
-    for rung in LADDERS[cause] if chosen is None else (chosen.rung,):
+    for rung in () if is_enough else rungs:
         candidate = await _try(rung, after, work, floor, focus)
         if work.interrupt.requested():
             unchanged = _result(conversation, conversation, (), bill)
             return Compacted(conversation, replace(unchanged, is_interrupted=True), floor.problem)
-        goal = 1.0 if chosen else goal_of(rung, work.room)
-        if candidate is None or not _helps(rung, after, candidate, work.room.share(candidate) <= goal):
+        goal = 1.0 if chosen else goal_of(rung, room)
+        if candidate is None or not _helps(rung, after, candidate, room.share(candidate) <= goal):
             continue
         after, ran = candidate, [*ran, rung]
         writer = bill.model if rung in ("summary", "chunks") else writer
-        if cause == "asked" or work.room.share(after) <= goal:
+        if cause == "asked" or room.share(after) <= goal:
             break
     if ran:
-        told = _told(_result(conversation, after, ran, bill), cause, receipt(conversation, after, ran))
+        items = receipt(conversation, after, ran, floor.deferred)
+        told = _told(_result(conversation, after, ran, bill, floor.deferred), cause, items)
         work.emit(replace(told, price=chosen.price if chosen else None, model=writer, cost=bill.cost))
     if floor.problem:
         work.emit(Noticed(floor.problem))
-    return Compacted(after, _result(conversation, after, ran, bill), floor.problem)
+    return Compacted(after, _result(conversation, after, ran, bill, floor.deferred), floor.problem)
 
 
 def _helps(rung: Rung, before: Conversation, after: Conversation, is_enough: bool) -> bool:
@@ -333,6 +343,8 @@ def _told(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -
     )
 
 
-def _result(before: Conversation, after: Conversation, ran: Sequence[Rung], bill: Bill) -> CompactResult:
-    sizes = size_of(before), size_of(after)
+def _result(
+    before: Conversation, after: Conversation, ran: Sequence[str], bill: Bill, deferred: int = 0
+) -> CompactResult:
+    sizes = size_of(before) + deferred, size_of(after)
     return CompactResult(*sizes, len(before.messages), len(after.messages), tuple(ran), told=tuple(bill.told))

@@ -4,7 +4,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from agent.context.select import ToolSpec, tools_to_hold_back
+from agent.context.select import ToolSpec, select_tools, tools_to_hold_back
 from agent.events import Event, Noticed, ToolFinished
 from tools.base import Deferrable, Tool
 
@@ -36,6 +36,16 @@ class Deferral:
         except (TypeError, ValueError, RecursionError) as error:
             self.held_back = frozenset()
             emit(Noticed(f"which tools to hold back could not be decided, so all of them are offered: {error}"))
+
+    def spare(self, specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> float:
+        """The share of the definitions offered now that could be held back yet."""
+        try:
+            least = tools_to_hold_back(specs, 0, size, self._used)
+            now = sum(map(size, select_tools(specs, self.held_back)))
+            then = sum(map(size, select_tools(specs, least)))
+        except (TypeError, ValueError, RecursionError):
+            return 0.0  # told when the choice was made
+        return max(now - then, 0) / max(now, 1)
 
     def hold_back_all(self) -> None:
         """From now on every tool that may be held back is, as far as that saves anything."""

@@ -26,15 +26,16 @@ def window_of(env: Env) -> Window:
     return env.lessons.window or env.provider.window
 
 
-def room_of(budget: ContextBudget, conversation: Conversation, counted: int | None) -> Room:
+def room_of(budget: ContextBudget, conversation: Conversation, counted: int | None, spare: float = 0.0) -> Room:
     """The window for a compaction. Sizes after it can only be estimated, so they are scaled by how much more the
-    provider counted than was estimated."""
+    provider counted than was estimated. `spare`: the share of the tool definitions that could be held back yet."""
     system = budget.system + budget.instructions + budget.memories + budget.skills
     estimated = system + budget.tools + size_of(conversation)
     scale = max(counted or 0, budget.used) / max(estimated, 1)
     window = budget.window
     scale = min(max(scale, 1.0), 3.0)
-    return Room(window.effective, system, budget.tools, window.compact_trigger, scale, window.buffer)
+    deferrable = int(budget.tools * spare)
+    return Room(window.effective, system, budget.tools, window.compact_trigger, scale, window.buffer, deferrable)
 
 
 def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request:

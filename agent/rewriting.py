@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from agent.compaction import Chosen, Compacted, Work, compact, compaction_note
 from agent.context.budget import ContextBudget
+from agent.context.compact import TOOLS
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.select import select_tools
 from agent.context.wishes import compaction_wish
@@ -66,7 +67,7 @@ async def compact_now(
         return to_request(prompt, select_tools(env.tools, env.deferral.held_back), env)
 
     budget = budget_of(conversation, env)
-    room = room_of(budget, conversation, counted)
+    room = room_of(budget, conversation, counted, env.deferral.spare(env.tools, env.meter.size_of_tool))
     work = Work(
         env.provider,
         request,
@@ -82,6 +83,8 @@ async def compact_now(
     if compacted.result.strategies:
         env.meter.rewritten()
         env.watch.rewritten(unchanged(conversation, compacted.conversation, compacted.result.strategies))
+        if TOOLS in compacted.result.strategies:
+            env.deferral.hold_back_all()
         # Masking keeps what stands before the first output in the cache, the tools among it, unless that is cold.
         if compacted.result.strategies != ("mask",) or cause == "cold":
             choose_tools(env)

@@ -14,13 +14,14 @@ Weight: TypeAlias = Literal["head", "item"]
 MOST = 40
 """Items of one fate that are listed."""
 
-ORDER = ("summarised", "dropped", "masked", "kept")
+ORDER = ("summarised", "dropped", "masked", "deferred", "kept")
 STRATEGIES = {
     "mask_all": "mask all",
     "chunks": "summary in pieces",
     "ledger": "facts only",
     "drop": "older half dropped",
     "last": "only your last message kept",
+    "tools": "tools held back",
 }
 """Strategies whose names say too little."""
 REASONS: dict[Cause, str] = {

@@ -20,6 +20,9 @@ Rung: TypeAlias = Literal["mask", "summary", "chunks", "ledger", "mask_all", "dr
 """One strategy: old outputs masked, a summary by the model that has the conversation in its cache (or one that the user
 set), the same piece by piece, facts only, all outputs masked, older half of the turns dropped, the last message."""
 
+TOOLS = "tools"
+"""What precedes them where the tools leave too little room: as many as possible are held back."""
+
 LADDERS: dict[Cause, tuple[Rung, ...]] = {
     "full": ("mask", "summary", "ledger", "mask_all", "drop", "last"),
     "background": ("mask", "summary", "ledger", "mask_all"),
@@ -52,10 +55,16 @@ class Room:
     """Tokens that the provider counts for one that is estimated, when it counts more."""
     buffer: int = 0
     """Tokens beyond `effective` that a request for a summary may take."""
+    deferrable: int = 0
+    """Tokens of the tool definitions that could be held back yet."""
 
     @property
     def fixed(self) -> int:
         return self.system + self.tools
+
+    @property
+    def with_tools_held_back(self) -> "Room":
+        return replace(self, tools=self.tools - self.deferrable, deferrable=0)
 
     def holds(self, conversation: Conversation) -> bool:
         """Whether a request that asks for a summary of the conversation fits into the window."""
@@ -189,18 +198,22 @@ class Floor:
     """Finished steps that the tail must hold."""
     problem: str = ""
     """Which component is too large, when even the smallest caps leave too little room."""
+    deferred: int = 0
+    """Tokens of the tool definitions that must be held back for it."""
 
 
 def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
     """Caps with which system text, tools, ledger and tail take at most 60 % of the window: those of tail and ledger are
-    halved until they do, down to one step and 900 tokens. It always ends."""
-    least = 1
+    halved until they do, down to one step and 900 tokens; then tools are held back. It always ends."""
+    least, whole = 1, room.tools
     while True:
         sizes = _floor_sizes(conversation, caps, least, room)
         if sum(sizes.values()) * room.scale <= FLOOR * room.effective:
-            return Floor(caps, least)
+            return Floor(caps, least, deferred=whole - room.tools)
         if caps.ledger > LEAST_CAP or caps.tail > LEAST_CAP:
             caps = replace(caps, tail=max(caps.tail // 2, LEAST_CAP), ledger=max(caps.ledger // 2, LEAST_CAP))
+        elif room.deferrable:
+            room = room.with_tools_held_back
         elif least:
             least = 0
         else:
@@ -212,6 +225,7 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
         0,
         f"what stays after a compaction takes {share} % of the window; the largest part of it is {name} with about "
         f"{size:,} tokens",
+        whole - room.tools,
     )
 
 
@@ -302,6 +316,6 @@ def climb(rung: Rung, conversation: Conversation, caps: Caps, floor: Floor) -> C
     return None if after is conversation else after
 
 
-def goal_of(rung: Rung, room: Room) -> float:
+def goal_of(rung: str, room: Room) -> float:
     """The share of the window below which no further strategy is needed after this one."""
-    return min(AFTER_MASK, room.trigger) if rung == "mask" else room.trigger
+    return min(AFTER_MASK, room.trigger) if rung in ("mask", TOOLS) else room.trigger

@@ -10,13 +10,19 @@ from agent.context.select import meant
 from agent.events import ReceiptItem
 from agent.messages import Conversation, Message, User
 
+HELD_BACK = "they left too little room for the rest; `tool_search` finds them"
 
-def receipt(before: Conversation, after: Conversation, strategies: Sequence[str]) -> tuple[ReceiptItem, ...]:
-    """What became of each part of the view: a turn that left it is one item, a step that stays another."""
+
+def receipt(
+    before: Conversation, after: Conversation, strategies: Sequence[str], deferred: int = 0
+) -> tuple[ReceiptItem, ...]:
+    """What became of each part of the view: a turn that left it is one item, a step that stays another. `deferred`:
+    tokens of the tool definitions that are held back now."""
     cut = len(before.messages) - len(after.messages)
     by_model = bool({"summary", "chunks"} & set(strategies))
     gone = list(_gone(before.messages[:cut], by_model))
-    return (*gone, *_masked(before, after), *_kept(after))
+    tools = (ReceiptItem("tool definitions", "deferred", deferred, HELD_BACK),) if deferred else ()
+    return (*gone, *_masked(before, after), *tools, *_kept(after))
 
 
 def _gone(messages: Sequence[Message], by_model: bool) -> Iterator[ReceiptItem]:

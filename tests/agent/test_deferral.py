@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from agent.context.estimate import estimate_tools
+from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
 from agent.deferral import Deferral
 from agent.events import (
+    ContextCompacted,
     Decision,
     Event,
     Noticed,
@@ -214,6 +216,37 @@ async def test_when_the_choice_fails_all_tools_are_offered(home: Home) -> None:
     ]
     assert isinstance(events[-1], TurnFinished)
     assert len(offered(provider.requests[0])) == len(OWN) - 2 + 60
+    await session.close()
+
+
+async def test_tools_that_leave_too_little_room_are_held_back_in_a_compaction(home: Home) -> None:
+    steps = [bash(text) for text in "abc"]
+    provider = script(*steps, {"text": "done"}, {"text": "on"}, {"text": "on"}, window=20_000)
+    session = await home.open(provider, tools=TOOLS, deferral=Deferral(0.9))
+    events = await events_of(session)
+    arrays = [offered(request) for request in provider.requests]
+    every = (*OWN[:-2], *(tool.name for tool in SERVED))
+    before = arrays.index(OWN)
+    assert arrays == [*[every] * before, *[OWN] * (len(arrays) - before)]
+    (compaction,) = [event for event in events if isinstance(event, ContextCompacted)]
+    assert (compaction.cause, compaction.strategies[0]) == ("full", "tools")
+    held = next(item for item in compaction.receipt if item.fate == "deferred")
+    assert compaction.before_tokens - compaction.after_tokens >= held.tokens > 6000
+    assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
+    assert isinstance(events[-1], TurnFinished)
+    later = [*await events_of(session, "on"), *await events_of(session, "on")]
+    assert {offered(request) for request in provider.requests[before:]} == {OWN}
+    assert notes_in(provider.requests[-1]) == [NOTE]
+    assert not [event for event in later if isinstance(event, PrefixDrifted)]
+    await session.close()
+
+
+async def test_what_cannot_be_held_back_is_named(home: Home) -> None:
+    provider = script(bash("a"), {"text": "done"}, window=9000)
+    session = await home.open(provider, instructions=Instructions("Be brief. " * 2000), tools=TOOLS)
+    events = await events_of(session)
+    (problem,) = [event.text for event in events if isinstance(event, Noticed)]
+    assert "the largest part of it is the system text" in problem
     await session.close()
 
 

@@ -166,15 +166,28 @@ def test_the_last_step_and_the_newest_outputs_are_not_masked() -> None:
     assert [sorted(mask_outputs(whole, 0, newest).masked) for newest in (2, 4, 5)] == [["c1", "c2"], ["c1"], []]
 
 
-@given(conversations(), st.integers(0, 50_000), st.integers(0, 5000), st.integers(0, 5000), st.floats(1, 3))
+@given(
+    conversations(),
+    st.integers(0, 50_000),
+    st.integers(0, 5000),
+    st.integers(0, 5000),
+    st.floats(1, 3),
+    st.floats(0, 1),
+)
 def test_the_floor_is_found_or_named(
-    conversation: Conversation, effective: int, system: int, tools: int, scale: float
+    conversation: Conversation, effective: int, system: int, tools: int, scale: float, spare: float
 ) -> None:
-    floor = solve_floor(conversation, Caps(), Room(effective, system, tools, 0.95, scale))
+    deferrable = int(tools * spare)
+    floor = solve_floor(conversation, Caps(), Room(effective, system, tools, 0.95, scale, deferrable=deferrable))
     assert floor.caps.tail >= 900
     assert floor.caps.ledger >= 900
+    assert floor.deferred in (0, deferrable)
+    if floor.deferred or floor.least == 0:
+        assert (floor.caps.tail, floor.caps.ledger) == (900, 900)
+    if floor.least == 0:
+        assert floor.deferred == deferrable
     if floor.problem:
-        assert (floor.least, floor.caps.tail, floor.caps.ledger) == (0, 900, 900)
+        assert (floor.least, floor.deferred) == (0, deferrable)
         assert "the largest part of it is" in floor.problem
 
 
