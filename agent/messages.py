@@ -153,6 +153,8 @@ class Summary:
     """Facts that were collected without a model."""
     request: User = User(())  # a frozen value
     """The open turn's user message, unchanged, when it is among what was compacted away."""
+    facts: str = ""
+    """More facts than `ledger` shows, for the next summary to start from; empty when it shows all."""
 
     def __bool__(self) -> bool:
         return bool(self.text or self.request.parts)

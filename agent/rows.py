@@ -141,7 +141,13 @@ def decode_mark(text: str) -> Mark | None:
 
 def _encode_summary(summary: Summary) -> dict[str, object]:
     request = [_encode_part(part) for part in summary.request.parts]
-    return {"retain": summary.retain, "summary": summary.summary, "ledger": summary.ledger, "request": request}
+    return {
+        "retain": summary.retain,
+        "summary": summary.summary,
+        "ledger": summary.ledger,
+        "request": request,
+        "facts": summary.facts,
+    }
 
 
 def _decode_summary(body: object) -> Summary:
@@ -150,10 +156,12 @@ def _decode_summary(body: object) -> Summary:
         return Summary(summary=body)
     fields = cast(Mapping[str, Any], body)
     request = User(cast(tuple[UserPart, ...], tuple(_decode_part(part) for part in fields["request"])))
-    texts = [fields[name] for name in ("retain", "summary", "ledger")]
+    # A snapshot of an earlier version holds no more facts than its ledger shows.
+    texts = [fields["retain"], fields["summary"], fields["ledger"], fields.get("facts", "")]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a summary is made of texts")
-    return Summary(texts[0], texts[1], texts[2], request)
+    retain, summary, ledger, facts = texts
+    return Summary(retain, summary, ledger, request, facts)
 
 
 def changes_of(before: Situation, after: Situation) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:

@@ -153,7 +153,7 @@ def _plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
         covered,
         tail,
         _open_request(conversation, cut),
-        keep_ledger(earlier.ledger, messages),
+        keep_ledger(earlier.facts or earlier.ledger, messages),
         conversation.masked & shown,
         conversation.outputs_before + len(outputs_of(covered)),
     )
@@ -243,17 +243,19 @@ def _floor_sizes(conversation: Conversation, caps: Caps, least: int, room: Room)
 
 
 def compacted(plan: CompactionPlan, draft: Draft | None, caps: Caps) -> Conversation:
-    """The conversation after the compaction: what a model wrote, with what it left out of what must be said, and the
-    ledger; the open request; the tail. Without a draft the ledger stands for everything that was said since."""
-    ledger = render_ledger(plan.facts, caps.ledger)
+    """The conversation after the compaction: what a model wrote, with what it left out of what must be said, and half
+    of the ledger, the rest of which is kept for the next one; the open request; the tail. Without a draft the ledger
+    stands for everything that was said since."""
+    ledger = whole = render_ledger(plan.facts, caps.ledger)
     if draft is None:
         summary = Summary(plan.earlier.retain, plan.earlier.summary, ledger, plan.request)
     else:
+        ledger = render_ledger(plan.facts, caps.ledger // 2)
         retain, said = within(draft.retain, caps.retain), within(draft.summary, caps.summary)
         missing = missing_facts(plan.facts, "\n".join((retain, said, ledger)))
         if missing:
             said = "\n".join((said, "", "Not to be forgotten:", *missing))
-        summary = Summary(retain, said, ledger, plan.request)
+        summary = Summary(retain, said, ledger, plan.request, whole if whole != ledger else "")
     return Conversation(plan.tail, summary, masked=plan.masked, outputs_before=plan.outputs_before)
 
 
