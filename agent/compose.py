@@ -97,7 +97,7 @@ class Sessions:
                 closing.callback(shutil.rmtree, outputs, ignore_errors=True)
             recorder = Recorder(thread, store, row, is_new=is_new)
             summarisers = build_summarisers(
-                self._config, self._environment, connected.provider.facts, headless=not self._interactive
+                self._config, self._environment, lambda: targets.provider.facts, headless=not self._interactive
             )
             closing.push_async_callback(summarisers.close)
             parts = self._parts(targets, recorder, outputs, connected.meter, self._mode(row))

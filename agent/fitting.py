@@ -49,6 +49,7 @@ async def ask(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env)
     """The model's reply, and the conversation that it answers. A request that the provider finds too large is made
     smaller and sent again, three times at most, and then goes to the next model; each may come with other tools. Raises
     `ContextExhausted`."""
+    known = env.lessons.window
     for attempt in itertools.count(1):
         prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
         env.debug.say("context-guard/build-metrics", **env.meter.counters.told())
@@ -59,7 +60,10 @@ async def ask(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env)
             smaller = await recover(conversation, env, attempt, error.size, error.limit)
             smaller = smaller or await leave_model(conversation, env)
             if smaller is None:
-                raise ContextExhausted(f"{error}. {too_big(budget_of(conversation, env), '', env)}") from error
+                problem = too_big(budget_of(conversation, env), "", env)
+                # A provider that finds everything too large has taught nothing: the next turn asks it again.
+                env.lessons.window = known
+                raise ContextExhausted(f"{error}. {problem}") from error
         else:
             env.watch.answered(reply.usage)
             if reply.stop_reason != "overflow":

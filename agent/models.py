@@ -121,7 +121,7 @@ def make_meter(config: Config, model: str, estimator: Estimator, *, interactive:
 
 
 def build_summarisers(
-    config: Config, environment: Mapping[str, str], own: ModelFacts, *, headless: bool
+    config: Config, environment: Mapping[str, str], own: Callable[[], ModelFacts], *, headless: bool
 ) -> Summarisers | CheaperSummarisers:
     """The models that write summaries: the one that the user set, or `fastest` of those that are known. Where nothing
     is set, one of the configured models, when it is cheaper than the session's own."""
@@ -131,16 +131,16 @@ def build_summarisers(
         return await build_provider(config, model, environment, headless=headless)
 
     if chosen is None:
-        return CheaperSummarisers(own, other_models(config, own.id), connect)
+        return CheaperSummarisers(own, possible_writers(config), connect)
     if chosen != FASTEST:
         return Summarisers([chosen], connect)
     return Summarisers(known_models(config, environment), connect, measure=True)
 
 
-def other_models(config: Config, own: str) -> tuple[ModelFacts, ...]:
-    """The configured models that could write summaries in place of the session's own. A local one costs time instead of
+def possible_writers(config: Config) -> tuple[ModelFacts, ...]:
+    """The configured models that could write summaries in place of a session's own. A local one costs time instead of
     dollars: whoever wants that sets it."""
-    others = [model for model in configured_models(config) if model != own and model.partition("/")[0] not in LOCAL]
+    others = [model for model in configured_models(config) if model.partition("/")[0] not in LOCAL]
     return tuple(known_model(config, model)[0] for model in others)
 
 

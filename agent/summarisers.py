@@ -50,7 +50,8 @@ class Summarisers:
 class CheaperSummarisers:
     """Asks one of the configured models where it writes the summary for clearly less than the session's own."""
 
-    def __init__(self, own: ModelFacts, others: Sequence[ModelFacts], connect: Connect) -> None:
+    def __init__(self, own: Callable[[], ModelFacts], others: Sequence[ModelFacts], connect: Connect) -> None:
+        """`own` is the session's model at that moment."""
         self._own = own
         self._others = {facts.id: facts for facts in others}
         self._connect = connect
@@ -69,8 +70,10 @@ class CheaperSummarisers:
         return ()
 
     def _cheapest(self, job: Job) -> str | None:
-        own = self._own.prices.at(job.context) if self._own.prices else None
-        return cheapest_reader(own, job, tuple(_offer(facts, job) for facts in self._others.values()))
+        own = self._own()
+        price = own.prices.at(job.context) if own.prices else None
+        others = (facts for facts in self._others.values() if facts.id != own.id)
+        return cheapest_reader(price, job, tuple(_offer(facts, job) for facts in others))
 
     async def close(self) -> None:
         for provider in self._found.values():

@@ -140,7 +140,7 @@ async def test_a_turn_survives_overflows_while_something_can_be_made_smaller(hom
 
 
 async def test_overflows_without_an_end_end_the_turn_and_nothing_is_lost(home: Home) -> None:
-    session = await home.open(Scripted.of(*TURNS, *SHORT, *[{"error": "overflow"}] * 3))
+    session = await home.open(Scripted.of(*TURNS, *SHORT, *[{"error": "overflow"}] * 3, {"text": "here"}))
     await talk(session)
     events = await events_of(session, "please look")
     assert [e.attempt for e in events if isinstance(e, WindowLearned)] == [1, 2, 3]
@@ -148,6 +148,7 @@ async def test_overflows_without_an_end_end_the_turn_and_nothing_is_lost(home: H
     assert isinstance(failed, TurnFailed)
     assert (failed.code, failed.exit_code) == ("context", 7)
     assert "start a new session or take a model with a larger window" in failed.message
+    assert (await events_of(session, "and now"))[-1] == TurnFinished("answered", "here")
     await session.close()
     again = await home.open(Scripted.of({"text": "on"}), resume=True)
     assert (await events_of(again, "and now"))[-1] == TurnFinished("answered", "on")

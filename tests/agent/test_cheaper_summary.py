@@ -50,7 +50,7 @@ def market(asked: list[str], model: Scripted | None, *others: ModelFacts) -> Che
             raise AuthFailed(f"no key for {name}")
         return model
 
-    return CheaperSummarisers(OWN, others, connect)
+    return CheaperSummarisers(lambda: OWN, others, connect)
 
 
 async def test_the_cheaper_model_writes_and_the_receipt_says_so(tmp_path: Path, asked: list[str]) -> None:
@@ -101,7 +101,7 @@ async def test_only_models_that_the_configuration_names_are_candidates(tmp_path:
     config = load_config(tmp_path, environment, {"agent.model": "anthropic/claude-opus-4-5"})
     own, _ = known_model(config, "anthropic/claude-opus-4-5")
     assert own.prices is not None
-    summarisers = build_summarisers(config, environment, own, headless=True)
+    summarisers = build_summarisers(config, environment, lambda: own, headless=True)
     found = await summarisers(Job(120_000, 40_000))
     assert [provider.facts.id for provider in found] == ["openai/small"]
     await summarisers.close()

@@ -42,6 +42,7 @@ from agent.targets import Targets
 from store.sessions import SessionRow, SessionStore
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations
+from tests.waiting import until
 from tools.base import Workspace
 from tools.catalog import builtin_tools
 from tools.final_report import FinalReport
@@ -260,7 +261,7 @@ async def test_a_message_that_arrives_during_a_background_compaction_survives_it
     session = await home.open(provider, interactive=True)
     await events_of(session, "y" * 9000)
     await events_of(session, "two")
-    await asyncio.sleep(0.05)
+    await until(lambda: len(provider.requests) == 3)  # the summary has been asked for
     events = await events_of(session, "three")
     assert compactions(events)[0][0] == "background"
     assert events[-1] == TurnFinished("answered", "fine")
@@ -301,7 +302,7 @@ async def test_an_interrupt_ends_a_background_compaction(home: Home) -> None:
     await events_of(session, "y" * 3000)
     await events_of(session, "two")
     before = session.history
-    await asyncio.sleep(0.05)
+    await until(lambda: len(provider.requests) == 3)  # the summary has been asked for
     await asyncio.wait_for(session.close(), 5)
     assert session.history == before
 

@@ -16,7 +16,6 @@ from agent.events import (
     CacheBroken,
     CallDenied,
     CompactionFailed,
-    CompactionStarted,
     ContextCompacted,
     ContextMeasured,
     Decision,
@@ -43,6 +42,7 @@ from agent.session import Parts, Session
 from agent.targets import Targets
 from store.errors import StoreError
 from store.sessions import SessionRow, SessionStore
+from tests.waiting import until
 from tools.base import Arguments, Effect, Result, Workspace
 from tools.catalog import builtin_tools
 
@@ -446,12 +446,10 @@ async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home
     session = await home.open(provider)
     await events_of(session, "tell me about x")
     before = session.history
-    events = []
-    async for event in session.send("and now?"):
-        events.append(event)
-        if isinstance(event, CompactionStarted):
-            session.interrupt()
-    assert events[-1] == TurnFinished("interrupted", "")
+    turn = asyncio.create_task(events_of(session, "and now?"))
+    await until(lambda: len(provider.requests) == 2)  # the summary has been asked for
+    session.interrupt()
+    assert (await turn)[-1] == TurnFinished("interrupted", "")
     assert session.history == before.plus(User((Text("and now?"),)))
     assert len(provider.requests) == 2
     await session.close()
@@ -493,8 +491,7 @@ async def test_a_turn_that_is_sent_during_a_compaction_is_not_lost(home: Home) -
     await events_of(session, "one")
     await events_of(session, "two")
     compaction = asyncio.create_task(session.compact())
-    await asyncio.sleep(0.05)
-    assert len(provider.requests) == 3, "the summary has been asked for"
+    await until(lambda: len(provider.requests) == 3)  # the summary has been asked for
     assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "third")
     assert (await compaction).strategies == ("summary",)
     assert [m.text for m in session.history.messages] == ["two", "short", "three", "third"]
