@@ -2,8 +2,10 @@
 to cut is decided in `agent.context`."""
 
 import itertools
+from dataclasses import replace
 
 from agent.context.budget import ContextBudget, after_overflow
+from agent.context.ids import with_own_ids
 from agent.context.prompt import build_prompt
 from agent.context.select import ToolSpec, select_tools
 from agent.env import Env
@@ -66,6 +68,7 @@ async def ask(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env)
                 raise ContextExhausted(f"{error}. {problem}") from error
         else:
             env.watch.answered(reply.usage)
+            reply = replace(reply, message=with_own_ids(reply.message, conversation.messages))
             if reply.stop_reason != "overflow":
                 return conversation, reply
             smaller = await recover(conversation, env, attempt, reply.usage.total or None, None)

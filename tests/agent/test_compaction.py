@@ -153,6 +153,20 @@ async def test_old_outputs_are_masked_before_a_model_is_asked(home: Home) -> Non
     await again.close()
 
 
+async def test_an_output_is_not_masked_for_an_earlier_one_of_the_same_id(home: Home) -> None:
+    """Some servers count the calls of each reply from the start."""
+    steps = [{"calls": [{**step["calls"][0], "id": "call_0"}]} for step in fill()]
+    look = {"calls": [{**call("bash", command="echo here it is"), "id": "call_0"}]}
+    provider = Scripted.of(*steps, look, {"text": "fine"}, context_window=14_000)
+    session = await home.open(provider)
+    events = await events_of(session)
+    assert compactions(events)[0] == ("full", ("mask",))
+    assert session.history.masked == {"call_0", "call_0-2", "call_0-3"}
+    shown = ToolOutput("call_0-5", "here it is\nexit code 0")
+    assert provider.requests[-1].messages[-1] == User((shown,))
+    await session.close()
+
+
 async def test_three_summaries_that_fail_are_the_last_until_somebody_asks(home: Home) -> None:
     replies: list[Mapping[str, Any]] = []
     for _ in range(5):

@@ -293,7 +293,9 @@ class Anything(RuleBasedStateMachine):
         self.begin((), ())
         asked = User((Text(said or "go"),))
         self.hear(asked.parts)
-        reply = Assistant((Text("I look."), *(ToolCall(id, "read", {}) for id in plan[0])), self.model.facts.id)
+        reply = Assistant(
+            (Text("I look."), *(ToolCall(f"{id}-{len(self.log)}", "read", {}) for id in plan[0])), self.model.facts.id
+        )
         self.model.given.append(reply)
         self.run(self.env.recorder.said(asked))
         self.run(self.env.recorder.replied(reply))
@@ -338,10 +340,13 @@ class Anything(RuleBasedStateMachine):
     @invariant()
     def steps_stay_whole_and_as_they_were_said(self) -> None:
         log, shown = self.log, self.conversation.messages
+        given = [without_ids(message) for message in self.model.given]
+        ids = [call.id for message in shown if isinstance(message, Assistant) for call in message.calls]
+        assert len(set(ids)) == len(ids)
         assert shown == log[len(log) - len(shown) :]
         assert not (shown and isinstance(shown[0], User) and shown[0].outputs)
         for message in (*log, *(message for sent in self.steps for message in sent.request.messages)):
-            assert not isinstance(message, Assistant) or message in self.model.given
+            assert not isinstance(message, Assistant) or without_ids(message) in given
 
     @invariant()
     def the_open_request_is_shown_unchanged(self) -> None:
@@ -426,6 +431,11 @@ class Anything(RuleBasedStateMachine):
 def without_last_message(request: Request) -> Request:
     """The request without the message that may still grow: what the user says next is sent as part of it."""
     return replace(request, messages=request.messages[:-1], breakpoints=Breakpoints())
+
+
+def without_ids(message: Assistant) -> Assistant:
+    """The message but for the ids of its calls: those that are there already are given anew."""
+    return replace(message, parts=tuple(replace(p, id="") if isinstance(p, ToolCall) else p for p in message.parts))
 
 
 def is_emergency(event: Event) -> bool:
