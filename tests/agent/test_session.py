@@ -443,7 +443,7 @@ async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home
         {"when": "context window is nearly full", "text": "<summary>x</summary>", "pause": 60},
         context_window=8100,
     )
-    session = await home.open(provider)
+    session = await home.open(provider, interactive=False)  # nothing is compacted between the turns
     await events_of(session, "tell me about x")
     before = session.history
     turn = asyncio.create_task(events_of(session, "and now?"))
