@@ -15,11 +15,11 @@ from pathlib import Path
 from agent.config import Config
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
-from agent.context.select import ToolSpec
+from agent.context.select import select_tools
 from agent.context.settings import Caps, Compacting, Patience
 from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
-from agent.deferral import Deferral
+from agent.deferral import Deferral, specs_of
 from agent.env import Limits
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import git_branch, load_instructions
@@ -27,7 +27,7 @@ from agent.messages import Conversation, Message
 from agent.meter import Meter, counted_for, decode_estimator
 from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
 from agent.options import MODES, Mode, stricter_mode
-from agent.overview import Overview, budget_by_component, epochs_of, window_numbers
+from agent.overview import Overview, budget_by_component, epochs_of, held_back_of, window_numbers
 from agent.permissions import Policy, Rule, parse_rule
 from agent.providers.setup import first_choice
 from agent.recorder import Recorder, StoreThread
@@ -266,17 +266,21 @@ class Sessions:
         learned = parts.meter.estimator if parts else decode_estimator(await thread.run(store.calibration, model))
         meter = Meter(learned, parts.meter.ruler if parts else None)
         instructions = parts.instructions if parts else self._instructions(self._config.permission_mode)
-        tools = tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in builtin_tools())
+        tools = specs_of(parts.tools if parts else builtin_tools())
+        held_back = parts.deferral.held_back if parts else frozenset[str]()
         size, reserves = window_numbers(window)
         return Overview(
             row.id if row else prefix,
             row.title if row else "",
             facts.id,
-            budget_by_component(conversation, instructions, tools, window, facts.images, meter),
+            budget_by_component(
+                conversation, instructions, select_tools(tools, held_back), window, facts.images, meter
+            ),
             size,
             reserves,
             window.effective,
             epochs_of(await recorder.requests(), await recorder.rewrites()),
+            held_back_of(tools, held_back, meter),
         )
 
     async def delete(self, prefix: str) -> SessionInfo:

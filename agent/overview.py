@@ -1,11 +1,12 @@
 """What a session's context holds and what it has cost, for people to look at. It reads and draws nothing."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from agent.context.budget import Section, Window
 from agent.context.prompt import Instructions, build_prompt
-from agent.context.select import ToolSpec, select_tools
+from agent.context.select import ToolSpec
 from agent.messages import Conversation, Usage
 from agent.meter import Meter
 from agent.recorder import Asked, Rewrite
@@ -17,6 +18,15 @@ class Number:
     tokens: int
     source: str
     """Where the number comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """The tools whose definitions are not sent."""
+
+    tools: int = 0
+    tokens: int = 0
+    """What their definitions would take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,7 @@ class Overview:
     effective: int
     """What a request may take."""
     epochs: tuple[Epoch, ...]
+    held_back: HeldBack = HeldBack()  # a frozen value
 
     @property
     def used(self) -> int:
@@ -71,16 +82,22 @@ def budget_by_component(
     images: bool,
     meter: Meter,
 ) -> tuple[Number, ...]:
-    """What the next request takes, each number with its source."""
+    """What the next request takes with these tools, each number with its source."""
     prompt = build_prompt(conversation, instructions, images=images)
     sections: dict[Section, str] = {"instructions": instructions.project}
-    budget = meter.measure(prompt, conversation, select_tools(tools), window, sections)
+    budget = meter.measure(prompt, conversation, tuple(tools), window, sections)
     counted = conversation.anchor is not None
     return tuple(
         Number(name, tokens, "counted" if counted and name == "history" else "estimated")
         for name, tokens in budget.components.items()
         if tokens or name in SHOWN_ALWAYS
     )
+
+
+def held_back_of(tools: Sequence[ToolSpec], names: AbstractSet[str], meter: Meter) -> HeldBack:
+    """What the definitions of the tools with these names would take."""
+    held = [spec for spec in tools if spec.name in names]
+    return HeldBack(len(held), sum(map(meter.size_of_tool, held)))
 
 
 def window_numbers(window: Window) -> tuple[Number, tuple[Number, ...]]:

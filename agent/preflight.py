@@ -27,11 +27,15 @@ NOTES, REFUSAL = 800, 60
 of a call that is not run."""
 
 
-def begin_session(conversation: Conversation, env: Env) -> None:
-    """Chooses the tools that are offered, and counts what a session goes on with as settled."""
+def begin_session(conversation: Conversation, env: Env) -> Conversation:
+    """Chooses the tools that are offered, and counts what a session goes on with as settled. What a provider counted
+    with other tools does not hold any more."""
     choose_tools(env)
+    if not env.watch.has_offered(select_tools(env.tools, env.deferral.held_back)):
+        conversation = replace(conversation, anchor=None, anchored=0)
     env.meter.end_turn(conversation)
     env.debug.say("context-guard/init-counters", **env.meter.counters.told())
+    return conversation
 
 
 def begin_turn(said: User, env: Env) -> None:

@@ -131,7 +131,7 @@ class Session:
         self._is_told = False
         """Whether the end of the running turn has been told."""
         self._env = self._make_env()
-        begin_session(self._conversation, replace(self._env, emit=self._unheard.append))
+        self._conversation = begin_session(self._conversation, replace(self._env, emit=self._unheard.append))
         parts.recorder.attend(
             lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)), lambda: self._env.watch.mark
         )

@@ -89,6 +89,11 @@ class Watch:
         """The next request may offer other tools, too, if the view was rewritten."""
         self._retooled = True
 
+    def has_offered(self, tools: Sequence[ToolSpec]) -> bool:
+        """Whether the last request of a session that goes on offered these tools, as far as one is remembered."""
+        earlier = self._remembered()
+        return earlier is None or earlier.tools == self._digests.of_tools(tools)
+
     def is_cold(self, facts: ModelFacts) -> bool:
         """Whether the model's provider has nothing of the session in its cache, as far as one can know."""
         if self._used is None:

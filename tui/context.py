@@ -59,6 +59,9 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
     row = f"  {'used':<13}{tokens(used):>8}{used / room:>8.1%}  "
     lines.append(((row, ink), (" " * 11, "dim"), (bar(used / room, cells), "warn" if ink == "warn" else "accent")))
     lines.append(((f"  {'free':<13}{tokens(max(free, 0)):>8}{max(free, 0) / room:>8.1%}", "text"),))
+    if overview.held_back.tools:
+        row = f"  {'held back':<13}{tokens(overview.held_back.tokens):>8}{'':>8}  "
+        lines.append(((row, "text"), (f"{overview.held_back.tools} tools, found by tool_search", "dim")))
     lines.append(())
     lines.append(((f"  {'window':<13}{overview.window.tokens:>8,}  ", "text"), (overview.window.source, "dim")))
     for reserve in overview.reserves:

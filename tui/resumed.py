@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from agent.context.select import meant
 from agent.messages import (
     Assistant,
     Conversation,
@@ -63,8 +64,9 @@ def _assistant_blocks(message: Assistant) -> tuple[Block, ...]:
             case Reasoning(text=text):
                 if text:
                     blocks.append(Thought(text))
-            case ToolCall(id=id, name=name, arguments=arguments):
-                blocks.append(Call(id, name, arguments, "interrupted"))
+            case ToolCall():
+                call = meant(part)
+                blocks.append(Call(call.id, call.name, call.arguments, "interrupted"))
             case Opaque():
                 pass
     return tuple(blocks)

@@ -9,8 +9,8 @@ import pytest
 
 from agent.context.estimate import estimate_tools
 from agent.context.prompt import Instructions
-from agent.context.select import ToolSpec
-from agent.deferral import Deferral
+from agent.context.select import ToolSpec, select_tools
+from agent.deferral import Deferral, specs_of
 from agent.events import (
     ContextCompacted,
     Decision,
@@ -22,18 +22,21 @@ from agent.events import (
     ToolStarted,
     TurnFinished,
 )
-from agent.messages import Note, Text, User
+from agent.messages import Note, Text, Usage, User
 from agent.permissions import Policy
 from agent.providers.base import ModelFacts, Request
 from agent.providers.scripted import Scripted
 from agent.watch import Watch
 from tests.agent.test_compaction import ASKED, Home, bash, call, events_of
+from tests.agent.test_resume import Desk
 from tests.served import served_tools
 from tools.catalog import builtin_tools
 
 OWN = tuple(tool.name for tool in builtin_tools())
 SERVED = served_tools()
 TOOLS = (*builtin_tools(), *SERVED)
+TOOLS_OFFERED = select_tools(specs_of(TOOLS))
+"""Where nothing is held back."""
 WINDOW = 30_000
 HELD = "mcp__chat__delete_invoice"
 NOTE = "[60 tools deferred to save context. Use tool_search to find them.]"
@@ -44,6 +47,13 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
     opened = Home(tmp_path)
     yield opened
     await opened.thread.close()
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    made = Desk(tmp_path)
+    yield made
+    await made.close()
 
 
 def script(*replies: dict[str, Any], window: int = WINDOW) -> Scripted:
@@ -137,6 +147,30 @@ async def test_a_wrong_name_and_wrong_arguments_are_answered_with_what_helps(hom
     await session.close()
 
 
+async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_what_was_used(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.compose.tools_for", lambda compacting: TOOLS)
+    model = f"scripted/{desk.script({'calls': [call(HELD, title='May')]}, {'text': 'Done.'})}"
+    flags = {"model": model, "permission_mode": "auto", "context_window": 60_000}
+    held, sizes = list[int](), list[int]()
+    for share in (0.99, 0.01):
+        sessions = desk.sessions(**flags, tool_deferral_threshold=share)
+        session = await sessions.open()
+        await events_of(session)
+        overview = await sessions.overview(session.id)
+        held.append(overview.held_back.tools)
+        sizes += [overview.held_back.tokens, *(part.tokens for part in overview.components if part.name == "tools")]
+        await session.close()
+    assert held == [0, 60]
+    assert sizes == pytest.approx([0, estimate_tools(TOOLS_OFFERED), estimate_tools(specs_of(SERVED)), 2066], rel=0.5)
+    session = await desk.sessions(**flags).open()
+    names = [tool.name for tool in session._held_back()]  # what the model can only search for
+    assert 0 < len(names) < 60
+    assert HELD not in names
+    await session.close()
+
+
 async def test_where_all_tools_fit_all_are_offered_and_nothing_is_said(home: Home) -> None:
     provider = script({"calls": [call("tool_search", query="x")]}, {"text": "done"}, window=200_000)
     session = await home.open(provider, tools=TOOLS)
@@ -204,6 +238,20 @@ async def test_a_session_that_goes_on_is_told_once_of_what_is_held_back(home: Ho
         await session.close()
     assert notes_in(same.requests[-1]) == [NOTE]
     assert notes_in(none.requests[-1]) == [NOTE, "[No tools are deferred any more.]"]
+
+
+async def test_a_count_with_other_tools_is_not_taken_over_by_a_session_that_goes_on(home: Home) -> None:
+    first = script({"text": "done", "usage": {"input": 9000, "output": 5}}, window=200_000)
+    session = await home.open(first, tools=TOOLS)
+    await events_of(session)
+    await session.close()
+    second = script({"text": "done", "usage": {"input": 2300, "output": 5}}, window=200_000)
+    again = await home.open(second, resume=True, tools=TOOLS, deferral=Deferral(0.01))
+    events = await events_of(again, "go on")
+    assert (len(offered(first.requests[0])), offered(second.requests[0])) == (len(OWN) + 58, OWN)
+    assert not [event for event in events if isinstance(event, Noticed)]
+    assert again.history.anchor == Usage(2300, output=5)
+    await again.close()
 
 
 async def test_when_the_choice_fails_all_tools_are_offered(home: Home) -> None:

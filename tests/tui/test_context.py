@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agent.messages import Usage
-from agent.overview import Epoch, Overview
+from agent.overview import Epoch, HeldBack, Overview
 from agent.recorder import Asked, Rewrite
 from tests.tui.doubles import overview
 from tui.context import MOST_REQUESTS, bar, budget_lines, epoch_lines, overview_lines, request_lines, rewrite_text
@@ -25,6 +25,12 @@ def test_each_component_has_its_tokens_share_source_and_bar() -> None:
         "  − buffer        8,192  reserve",
         "  = usable      175,424",
     ]
+
+
+def test_tools_that_are_held_back_are_counted_apart() -> None:
+    lines = plain(budget_lines(replace(overview("s"), held_back=HeldBack(60, 6923)), 80))
+    assert lines[7] == "  held back        6.9k          60 tools, found by tool_search"
+    assert lines[:7] + lines[8:] == plain(budget_lines(overview("s"), 80))
 
 
 @pytest.mark.parametrize(

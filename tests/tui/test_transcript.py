@@ -248,3 +248,9 @@ def test_any_events_in_any_order_give_a_view(events: list[Event]) -> None:
 def test_the_answer_is_its_deltas_in_order(parts: list[str]) -> None:
     answers = [block.text for block in after(*map(TextDelta, parts)).blocks if isinstance(block, AnswerText)]
     assert "".join(answers) == "".join(parts)
+
+
+def test_a_call_through_another_tool_is_shown_as_the_one_that_is_meant() -> None:
+    call = ToolCall("1", "call_tool", {"name": "mcp__a__greet", "arguments": {"who": "Ann"}})
+    conversation = Conversation((Assistant((call,)), User((ToolOutput("1", "hello"),))))
+    assert view_of(conversation) == View(past=(Call("1", "mcp__a__greet", {"who": "Ann"}, "done", text="hello"),))
