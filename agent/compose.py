@@ -23,6 +23,7 @@ from agent.deferral import Deferral, specs_of
 from agent.env import Limits
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import git_branch, load_instructions
+from agent.keeping import open_store, tidy, with_archive
 from agent.messages import Conversation, Message
 from agent.meter import Meter, counted_for, decode_estimator
 from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
@@ -35,6 +36,7 @@ from agent.resume import restore
 from agent.rows import decode_message
 from agent.session import Parts, Session, SessionInfo
 from agent.targets import Connected, Targets
+from store.archive import ArchiveStore
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.sessions import SessionRow, SessionStore
@@ -72,8 +74,7 @@ class Sessions:
 
     async def _store(self) -> tuple[StoreThread, SessionStore]:
         if self._thread is None or self._opened is None:
-            path: Path | str = ":memory:" if self._ephemeral else self._config.folders.data / "sessions.db"
-            self._thread = StoreThread(lambda: SessionStore(path))
+            self._thread = StoreThread(lambda: open_store(self._config, ephemeral=self._ephemeral))
             self._opened = await self._thread.open()
         return self._thread, self._opened
 
@@ -102,7 +103,9 @@ class Sessions:
             closing.push_async_callback(summarisers.close)
             parts = self._parts(targets, recorder, outputs, connected.meter, self._mode(row))
             deferral = Deferral(self._config.tool_deferral_threshold, await recorder.tool_uses())
-            parts = self._open_parts[row.id] = replace(parts, summarisers=summarisers, deferral=deferral)
+            parts = replace(parts, summarisers=summarisers, deferral=deferral)
+            parts = with_archive(parts, thread, store, row.project, self._config)
+            self._open_parts[row.id] = parts
             if is_new:
                 return Session(parts, on_close=closing.pop_all().aclose)
             restored = await restore(recorder, parts.workspace, chosen, parts.policy.mode, parts.debug)
@@ -290,6 +293,7 @@ class Sessions:
         lock = self._lock(row.id)
         try:
             await thread.run(store.delete, row.id)
+            await thread.run(ArchiveStore(store).collect)
             shutil.rmtree(self._outputs(row.id), ignore_errors=True)
         finally:
             lock.release()
@@ -300,7 +304,8 @@ class Sessions:
         return known_models(self._config, self._environment)
 
     async def close(self) -> None:
-        if self._thread is not None:
+        if self._thread is not None and self._opened is not None:
+            await tidy(self._thread, self._opened, self._config, ephemeral=self._ephemeral)
             await self._thread.close()
             self._thread = self._opened = None
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from agent.aliases import snake_case, translate
 from agent.errors import ConfigError
-from agent.options import BY_KEY, MODEL_KEYS, NO_EFFECT, OPTIONS, PROVIDER_KEYS, PROVIDERS, Mode, Option, rules
+from agent.options import BY_KEY, MODEL_KEYS, OPTIONS, PROVIDER_KEYS, PROVIDERS, Mode, Option, rules
 
 Wire: TypeAlias = Literal["auto", "sdk", "http"]
 
@@ -68,6 +68,7 @@ class Config:
     """None: 24,000, but at most a quarter of the usable window."""
     keep_last_n: int | None
     result_offload_threshold: int
+    preview_bytes: int
     max_message_bytes: int
     max_line_length: int
     tool_output_mode: Literal["auto", "full-chunked", "read-grep", "truncate"]
@@ -84,6 +85,9 @@ class Config:
     rewrite_policy: Literal["rent", "fixed", "off"]
     rewrite_kappa_mask: float
     rewrite_kappa_compact: float
+    archive_max_age: float | None
+    """Days."""
+    archive_max_bytes: int | None
     max_turns: int | None
     max_cost: float | None
     allow: tuple[str, ...]
@@ -153,9 +157,6 @@ def load_config(
         values[key] = _parsed(BY_KEY[key].parse, value, "the command line", key)
         sources[key] = "command line"
 
-    notices += [
-        f"`{key}` is accepted, but this version does nothing with it" for key in NO_EFFECT if sources[key] != "default"
-    ]
     return Config(
         folders=folders,
         project=project,

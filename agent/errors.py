@@ -3,6 +3,7 @@
 AgentError                 a sentence for the user; `code` names it for scripts, `exit_code` ends the process
 ├── UsageError        2    a flag, prompt or folder; ConfigError: a file, key or value
 ├── StoreFailed       1    locked, newer, corrupt, disk full
+├── ReferenceFailed   1    nothing is kept under a reference
 ├── EmptyAnswer       1    the model answered with nothing, twice
 ├── ContextExhausted  7    the conversation cannot be made to fit
 ├── SchemaNotMet      8    the answer is not what --output-schema asks for
@@ -47,6 +48,12 @@ class StoreFailed(AgentError):
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class ReferenceFailed(AgentError):
+    """A reference that is none, that stands for nothing any more or for several things. The text says what there is."""
+
+    code = "reference"
 
 
 class EmptyAnswer(AgentError):

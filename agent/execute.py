@@ -1,16 +1,16 @@
 """Calls and their outputs. It knows policy and tools; it knows no model and no store."""
 
 import asyncio
-import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from functools import partial
+from typing import Protocol, TypeAlias
 
 from agent.called import as_meant, tool_for
 from agent.events import CallDenied, Decision, Event, PermissionAsked, ToolFinished, ToolProgress, ToolStarted
 from agent.interrupt import Interrupt
-from agent.messages import Image, OutputStatus, ToolCall, ToolOutput
-from agent.outputs import OutputRoom
+from agent.messages import OutputStatus, ToolCall, ToolOutput
+from agent.outputs import Kept, OutputRoom
 from agent.permissions import Asked, Policy, Ruling, decide, parse_rule
 from tools.base import Previews, Result, Tool, ToolError, Workspace
 from tools.paths import display
@@ -34,6 +34,26 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a session a call stands."""
+
+    number: int = 1
+    """Of its output, counted over the whole session."""
+    purpose: str = ""
+    """What the user asked for and what the model said with the call."""
+
+
+class Keeper(Protocol):
+    """Chooses what the model is shown of what a call gave back, and keeps the rest."""
+
+    async def shown(self, call: ToolCall, place: Place, status: OutputStatus, raw: Result) -> ToolOutput: ...
+
+    async def keep(self, call: ToolCall, place: Place, output: ToolOutput) -> Kept:
+        """The output with all of it kept, when less than its text is going to be shown."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Hands:
     """What calls are run with."""
 
@@ -42,29 +62,34 @@ class Hands:
     gate: Gate
     interrupt: Interrupt
     emit: Callable[[Event], None]
+    keeper: Keeper
 
 
-async def run_calls(calls: Sequence[ToolCall], hands: Hands, room: OutputRoom) -> tuple[ToolOutput, ...]:
+async def run_calls(calls: Sequence[ToolCall], hands: Hands, room: OutputRoom, place: Place) -> tuple[ToolOutput, ...]:
     """One output per call, in order: failures, denials and interruptions are outputs too. Neighbouring calls that only
     read run side by side; any other runs alone. What is called through `call_tool` is, for everybody, a call of its own
-    tool. Outputs take their room in the order of the calls; when there is none left, no further call is run."""
+    tool. Outputs take their room in the order of the calls; when there is none left, no further call is run. `place`:
+    that of the first call."""
     outputs: list[ToolOutput] = []
     for group in _groups([as_meant(call, hands.tools) for call in calls], hands.tools):
+        places = [replace(place, number=place.number + len(outputs) + index) for index in range(len(group))]
         if room.is_open:
-            outputs += [await room.take(output) for output in await _run_side_by_side(group, hands)]
+            found = await _run_side_by_side(group, places, hands)
+            for call, at, output in zip(group, places, found, strict=True):
+                outputs.append(await room.take(output, partial(hands.keeper.keep, call, at)))
         else:
-            outputs += [_refuse(call, hands, room.refusal) for call in group]
+            outputs += [await _refuse(call, at, hands, room.refusal) for call, at in zip(group, places, strict=True)]
     return tuple(outputs)
 
 
-def _refuse(call: ToolCall, hands: Hands, why: str) -> ToolOutput:
+async def _refuse(call: ToolCall, place: Place, hands: Hands, why: str) -> ToolOutput:
     hands.emit(ToolStarted(call.id, call.name, call.arguments))
-    return _finish(call, hands, "failed", why)
+    return await _finish(call, place, hands, "failed", why)
 
 
-async def _run_side_by_side(group: Sequence[ToolCall], hands: Hands) -> list[ToolOutput]:
+async def _run_side_by_side(group: Sequence[ToolCall], places: Sequence[Place], hands: Hands) -> list[ToolOutput]:
     """An output per call. When one of them raises, which is a bug, the others have ended before that goes on."""
-    running = [asyncio.create_task(_run_call(call, hands)) for call in group]
+    running = [asyncio.create_task(_run_call(call, place, hands)) for call, place in zip(group, places, strict=True)]
     try:
         return await asyncio.gather(*running)
     finally:
@@ -86,25 +111,29 @@ def _groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[list[T
     return groups
 
 
-async def _run_call(call: ToolCall, hands: Hands) -> ToolOutput:
+async def _run_call(call: ToolCall, place: Place, hands: Hands) -> ToolOutput:
     hands.emit(ToolStarted(call.id, call.name, call.arguments))
     if hands.interrupt.requested():
-        return _finish(call, hands, "cancelled", "not run: the user interrupted the turn before it began")
+        return await _finish(call, place, hands, "cancelled", "not run: the user interrupted the turn before it began")
     try:
         tool = tool_for(call, hands.tools)
         subjects = tool.subjects(call.arguments, hands.workspace)
         ruling = decide(Asked(tool.name, tool.effect, subjects), hands.gate.policy)
         refusal = await _refusal(call, tool, ruling, hands)
         if hands.interrupt.requested():
-            return _finish(call, hands, "cancelled", "not run: the user interrupted the turn before it began")
+            return await _finish(
+                call, place, hands, "cancelled", "not run: the user interrupted the turn before it began"
+            )
         if refusal:
-            return _finish(call, hands, "denied", refusal)
+            return await _finish(call, place, hands, "denied", refusal)
         result = await _watched(call, tool, subjects, hands)
     except ToolError as error:
-        return _finish(call, hands, "failed", str(error))
+        return await _finish(call, place, hands, "failed", str(error))
     if result is None:
-        return _finish(call, hands, "interrupted", "interrupted by the user while it was running; it may be half done")
-    return _finish(call, hands, "failed" if result.failed else "done", result.text, result)
+        return await _finish(
+            call, place, hands, "interrupted", "interrupted by the user while it was running; it may be half done"
+        )
+    return await _finish(call, place, hands, "failed" if result.failed else "done", result.text, result)
 
 
 async def _watched(call: ToolCall, tool: Tool, subjects: Sequence[str], hands: Hands) -> Result | None:
@@ -155,10 +184,10 @@ async def _asked(ask: Ask, question: PermissionAsked) -> Decision:
     return await ask(question)
 
 
-def _finish(call: ToolCall, hands: Hands, status: OutputStatus, text: str, result: Result | None = None) -> ToolOutput:
+async def _finish(
+    call: ToolCall, place: Place, hands: Hands, status: OutputStatus, text: str, result: Result | None = None
+) -> ToolOutput:
     changed = tuple(display(path, hands.workspace.root) for path in result.changed) if result else ()
-    hands.emit(ToolFinished(call.id, call.name, status, text, changed))
-    if result is None:
-        return ToolOutput(call.id, text, status)
-    images = tuple(Image(p.media_type, base64.b64encode(p.data).decode("ascii")) for p in result.pictures)
-    return ToolOutput(call.id, text, status, images, str(result.whole) if result.whole else None)
+    output = await hands.keeper.shown(call, place, status, result or Result(text))
+    hands.emit(ToolFinished(call.id, call.name, status, output.text, changed))
+    return output

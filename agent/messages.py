@@ -59,13 +59,27 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """Bytes that are kept in the archive."""
+
+    digest: str
+    size: int
+    lines: int
+    media_type: str = "text/plain"
+
+
+@dataclass(frozen=True, slots=True)
 class ToolOutput:
     call_id: str
     text: str
     status: OutputStatus = "done"
     images: tuple[Image, ...] = ()
     whole: str | None = None
-    """Where the full output is kept, when `text` is only part of it."""
+    """The file in which earlier versions kept the full output, when `text` is only part of it."""
+    stored: Stored | None = None
+    """The output as it came, when `text` is not all of it."""
+    pictures: tuple[Stored, ...] = ()
+    """Those that were left out of `images`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,14 @@ def _factor(value: object) -> float:
     raise ValueError("a number above 0")
 
 
+def _optional_days(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
+        return float(value)
+    raise ValueError("a number of days above 0")
+
+
 def _dollars(value: object) -> float | None:
     if value is None:
         return None
@@ -149,13 +157,15 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "agent.result_offload_threshold", 4096, _count, "bytes from which an output is kept apart and shown in part"
     ),
+    Option("agent.preview_bytes", 2048, _count, "bytes that are shown of an output that is kept apart"),
     Option("agent.max_message_bytes", 51_200, _count, "bytes of a file that one read shows"),
     Option("agent.max_line_length", 2000, _count, "characters of a line that a read shows"),
     Option(
         "agent.tool_output_mode",
         "auto",
         one_of("auto", "full-chunked", "read-grep", "truncate"),
-        "what is done with large outputs",
+        "what is shown of large outputs: their ends (`auto`, `read-grep`), more of them (`truncate`), or what a model "
+        "finds in them (`full-chunked`, which costs requests)",
     ),
     Option("agent.tool_deferral_threshold", 0.10, _share, "share of the usable window that tool definitions may take"),
     Option("agent.tail_tokens", 8000, _count, "tokens of the newest steps that a compaction leaves as they are"),
@@ -177,19 +187,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("rewrite.kappa_mask", 1.0, _factor, "how many times its cost the masking of old outputs must have saved"),
     Option("rewrite.kappa_compact", 8.0, _factor, "how many times its cost a summary must have saved"),
+    Option("archive.max_age", None, _optional_days, "days after which a kept output that nobody needed is removed"),
+    Option("archive.max_bytes", None, _optional_count, "bytes that kept outputs may take before the oldest go"),
     Option("agent.max_turns", None, _optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, _dollars, "US dollars one run may cost"),
     Option("permissions.allow", (), rules, "calls that run without a question"),
     Option("permissions.deny", (), rules, "calls that never run", tightens=_also),
 )
-NO_EFFECT = (
-    "agent.result_offload_threshold",
-    "agent.max_message_bytes",
-    "agent.max_line_length",
-    "agent.tool_output_mode",
-)
-"""Keys that other programs know and that a configuration may hold; whoever sets one is told that nothing follows."""
-
 BY_KEY = {option.key: option for option in OPTIONS}
 
 PROVIDERS = ("anthropic", "openai", "openai-chat", "ollama", "scripted")

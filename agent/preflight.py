@@ -8,11 +8,12 @@ from typing import Literal, TypeAlias
 from agent.context.budget import ContextBudget
 from agent.context.final import FINAL, FULL, was_told_to_report
 from agent.context.guard import Preflight, Target, tool_preflight, turn_preflight
+from agent.context.mask import outputs_so_far
 from agent.context.select import select_tools
 from agent.env import Env
 from agent.errors import ProviderError, UsageError
 from agent.events import FinalTurn, ModelSwitched, Noticed
-from agent.execute import run_calls
+from agent.execute import Place, run_calls
 from agent.measuring import budget_of
 from agent.messages import Conversation, Note, ToolCall, ToolOutput, User
 from agent.offering import choose_tools
@@ -156,7 +157,7 @@ async def announce_end(conversation: Conversation, budget: ContextBudget, env: E
 async def run_in_room(calls: Sequence[ToolCall], conversation: Conversation, env: Env) -> tuple[ToolOutput, ...]:
     """One output per call. After one that finds no room no further call is run, and the next step makes room."""
     room = _room_for_outputs(conversation, env)
-    outputs = await run_calls(calls, env.hands, room)
+    outputs = await run_calls(calls, env.hands, room, place_of(conversation))
     env.meter.crowded = not room.is_open
     return outputs
 
@@ -167,7 +168,14 @@ def _room_for_outputs(conversation: Conversation, env: Env) -> OutputRoom:
     kept_free = min(NOTES + REFUSAL * len(conversation.unanswered), max(budget.remaining, 0) // 2)
     room = tool_preflight(env.meter.counters, budget.window, kept_free)
     refusal = FULL if env.compacting.on_full == "final" else FILLED
-    return OutputRoom(room, lambda output: env.meter.size_of(User((output,))), env.hands.workspace.outputs, refusal)
+    return OutputRoom(room, lambda output: env.meter.size_of(User((output,))), refusal)
+
+
+def place_of(conversation: Conversation) -> Place:
+    """Where the first of the calls stands that the conversation ends with."""
+    said = next((m.text for m in reversed(conversation.messages) if isinstance(m, User) and m.text), "")
+    reply = conversation.messages[-1].text if conversation.messages else ""
+    return Place(outputs_so_far(conversation) + 1, f"{said}\n\n{reply}".strip())
 
 
 def say_preflight(found: Preflight, budget: ContextBudget, env: Env) -> None:

@@ -13,12 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import ParamSpec, TypeVar
 
 from agent.context.mark import Mark
+from agent.context.mask import outputs_so_far
+from agent.context.select import meant
 from agent.errors import StoreFailed
 from agent.events import ContextCompacted, Event, ModelSwitched, PrefixRenewed, ReplyFinished
 from agent.messages import (
     Assistant,
     Conversation,
     Message,
+    Summary,
     ToolOutput,
     Usage,
     User,
@@ -31,9 +34,13 @@ from agent.rows import (
     decode_snapshot,
     encode_message,
     encode_snapshot,
+    output_rows,
+    summary_row,
 )
 from agent.situation import Situation, as_left
+from store.archive import ArchiveStore
 from store.errors import StoreError
+from store.outputs import OutputRow, SummaryRow
 from store.sessions import MessageRow, RewriteRow, SessionRow, SessionStore, SnapshotRow, UsageRow
 from store.tool_uses import keep_tool_uses, tool_uses
 
@@ -128,6 +135,12 @@ class Recorder:
         self._position = 0
         self._usage: list[UsageRow] = []
         self._rewrites: list[RewriteRow] = []
+        self._outputs = 0
+        self._tools: dict[str, str] = {}
+        """The tool of each call that was recorded last."""
+        self._output_rows: list[OutputRow] = []
+        self._summary = Summary()
+        self._archive = ArchiveStore(store)
         self._situation = Situation()
         self._look: Callable[[], Situation] = Situation
         self._tell: Callable[[str], None] = self._keep_problem
@@ -188,7 +201,15 @@ class Recorder:
         self._position = rows[-1].position + 1 if rows else start
         if conversation.anchored > len(messages):
             conversation = replace(conversation, anchor=None, anchored=0)  # a count of messages that are not there
-        return replace(conversation, messages=messages)
+        self._summary = conversation.summary
+        self._output_rows.clear()
+        before = conversation.outputs_before
+        if start and not before:  # earlier versions did not count
+            before = await self._thread.run(self._archive.count_before, self.session, start)
+        conversation = replace(conversation, messages=messages, outputs_before=before)
+        self._outputs = outputs_so_far(conversation)
+        self._tools = {call.id: meant(call).name for call in conversation.unanswered}
+        return conversation
 
     async def _may_begin(self, start: int, messages: Sequence[Message]) -> bool:
         """Whether a view may begin at a position: behind a message that is there, and not between calls and outputs."""
@@ -271,12 +292,16 @@ class Recorder:
         seen = self._look()
         situation = replace(as_left(self._situation, conversation.messages), seen=seen.seen, jobs=seen.jobs)
         try:
-            await self._write(rows, shown, situation)
+            await self._write(rows, shown, situation, await self._new_summary(conversation.summary))
         except StoreFailed as error:
             if error.reason != "unreadable":
                 raise
             self._rewrites.clear()
-            await self._write(rows)
+            try:
+                await self._write(rows)
+            except StoreFailed:  # then what was kept apart cannot be found again, but the session goes on
+                self._output_rows.clear()
+                await self._write(rows)
             self._tell(f"the session's snapshot could not be written, so resuming it will take longer: {error}")
 
     async def goes_on_with(self, model: str) -> None:
@@ -311,20 +336,42 @@ class Recorder:
             await self._thread.run(self._store.update, self.session, title=self._row.title, model=model, mode=mode)
         await self._thread.run(self._store.end_turn, self.session)
 
+    async def _new_summary(self, summary: Summary) -> tuple[SummaryRow, ...]:
+        """The row of a summary that was not written down yet."""
+        if summary == self._summary or not summary:
+            return ()
+        try:
+            known = await self._thread.run(self._archive.summaries, self.session)
+        except StoreFailed:  # writing the snapshot says so
+            return ()
+        self._summary = summary
+        return (summary_row(summary, len(known) + 1, self._position),)
+
     async def _write(
-        self, rows: list[MessageRow], shown: SnapshotRow | None = None, situation: Situation | None = None
+        self,
+        rows: list[MessageRow],
+        shown: SnapshotRow | None = None,
+        situation: Situation | None = None,
+        summaries: tuple[SummaryRow, ...] = (),
     ) -> None:
-        usage, rewrites = tuple(self._usage), tuple(self._rewrites)
+        usage, rewrites, outputs = tuple(self._usage), tuple(self._rewrites), tuple(self._output_rows)
         facts, over = changes_of(self._situation, situation or self._situation)
         if rows or usage or shown or rewrites or facts or over:
-            await self._thread.run(self._store.write, self.session, rows, usage, shown, facts, over, rewrites)
-            del self._usage[: len(usage)], self._rewrites[: len(rewrites)]
+            await self._thread.run(
+                self._store.write, self.session, rows, usage, shown, facts, over, rewrites, outputs, summaries
+            )
+            del self._usage[: len(usage)], self._rewrites[: len(rewrites)], self._output_rows[: len(outputs)]
             self._situation = situation or self._situation
 
     def _rows(self, message: Message) -> list[MessageRow]:
         if not message.parts:
             return []
         row = encode_message(message, self._position)
+        if isinstance(message, Assistant):
+            self._tools = {call.id: meant(call).name for call in message.calls}
+        elif message.outputs:
+            self._output_rows += output_rows(message, self._position, self._outputs, self._tools)
+            self._outputs += len(message.outputs)
         self._position += 1
         return [row]
 

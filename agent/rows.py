@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agent.context.mark import Mark
+from agent.context.refs import message_digits
 from agent.context.todos import TodoItem
 from agent.errors import StoreFailed
 from agent.messages import (
@@ -19,6 +20,7 @@ from agent.messages import (
     Note,
     Opaque,
     Reasoning,
+    Stored,
     Summary,
     Text,
     ToolCall,
@@ -28,6 +30,7 @@ from agent.messages import (
     UserPart,
 )
 from agent.situation import Situation
+from store.outputs import OutputRow, SummaryRow
 from store.sessions import FactRow, MessageRow
 
 
@@ -36,7 +39,7 @@ def encode_message(message: Message, position: int) -> MessageRow:
     if isinstance(message, Assistant):
         body["model"] = message.model
     role = "user" if isinstance(message, User) else "assistant"
-    return MessageRow(position, role, _as_json(body))
+    return MessageRow(position, role, _as_json(body), ref=message_digits(message))
 
 
 def decode_message(row: MessageRow) -> Message:
@@ -80,6 +83,9 @@ def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
         raise ValueError(f"a part of type {part['type']} holds what it cannot")
     if kind is ToolOutput:
         fields["images"] = tuple(Image(**image) for image in fields.get("images", ()))
+        stored = fields.get("stored")
+        fields["stored"] = Stored(**stored) if stored else None
+        fields["pictures"] = tuple(Stored(**picture) for picture in fields.get("pictures", ()))
     if kind in (Text, Note, Reasoning, ToolOutput):
         fields.setdefault("text", "")
     return kind(**fields)
@@ -162,6 +168,45 @@ def _decode_summary(body: object) -> Summary:
         raise ValueError("a summary is made of texts")
     retain, summary, ledger, facts = texts
     return Summary(retain, summary, ledger, request, facts)
+
+
+def output_rows(message: User, position: int, before: int, tools: Mapping[str, str]) -> list[OutputRow]:
+    """A row for each output of a message and one for each of its pictures. `before`: outputs that the session had;
+    `tools`: what each call called."""
+    rows = []
+    for number, output in enumerate(message.outputs, before + 1):
+        tool = tools.get(output.call_id, "")
+        kept = output.stored or in_message(output)
+        digest = kept.digest or None
+        rows.append(OutputRow(number, 0, position, output.call_id, tool, kept.size, kept.lines, "text/plain", digest))
+        shown = [(decoded_size(image.data), image.media_type, "") for image in output.images]
+        left_out = [(picture.size, picture.media_type, picture.digest) for picture in output.pictures]
+        for part, (size, media_type, where) in enumerate([*shown, *left_out], 1):
+            rows.append(OutputRow(number, part, position, output.call_id, tool, size, 0, media_type, where or None))
+    return rows
+
+
+def decoded_size(data: str) -> int:
+    """Bytes that stand for base64."""
+    return len(data) * 3 // 4 - data.count("=", -2)
+
+
+def in_message(output: ToolOutput) -> Stored:
+    """The size of an output that stands whole in its message."""
+    data = output.text.encode("utf-8", "surrogatepass")
+    return Stored("", len(data), data.count(b"\n") + (bool(data) and not data.endswith(b"\n")))
+
+
+def summary_row(summary: Summary, number: int, position: int) -> SummaryRow:
+    return SummaryRow(number, position, _as_json(_encode_summary(summary)))
+
+
+def read_summary(row: SummaryRow) -> Summary:
+    """Raises `StoreFailed` when the row is none."""
+    try:
+        return _decode_summary(json.loads(row.body))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreFailed(f"summary {row.number} of the session cannot be read: {error}", "corrupt") from error
 
 
 def changes_of(before: Situation, after: Situation) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:

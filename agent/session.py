@@ -9,12 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agent.archive import Archive
 from agent.compaction import CompactResult, Summarisers
 from agent.context.notes import Surroundings
+from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
 from agent.context.settings import Compacting
 from agent.debug import Debug
 from agent.deferral import Deferral, specs_of
+from agent.digest import OutputReader
 from agent.env import Env, Limits
 from agent.errors import AgentError, StoreFailed
 from agent.events import (
@@ -32,6 +35,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.execute import Gate, Hands
+from agent.ingest import Ingest
 from agent.interrupt import Interrupt
 from agent.measuring import is_over_trigger
 from agent.messages import Conversation, Image, Note, Text, User
@@ -73,6 +77,11 @@ class Parts:
     workspace: Workspace
     policy: Policy
     recorder: Recorder
+    archive: Archive | None = None
+    """What left the view; None where nothing is kept apart."""
+    offloading: Offloading = Offloading()  # noqa: RUF009  # a frozen value
+    unlisted: Sequence[Tool] = ()
+    """Tools that the model is not told of, but that it may call."""
     limits: Limits = Limits()  # noqa: RUF009  # a frozen value
     compacting: Compacting = Compacting()  # noqa: RUF009  # a frozen value
     summarisers: Summarisers | None = None
@@ -141,12 +150,14 @@ class Session:
         workspace = replace(parts.workspace, held_back=self._held_back)
         workspace = replace(workspace, ask=self._ask_user) if parts.interactive else workspace
         gate = Gate(parts.policy, self._ask if parts.interactive else None)
-        tools = {tool.name: tool for tool in parts.tools}
+        tools = {tool.name: tool for tool in (*parts.tools, *parts.unlisted)}
+        reader = OutputReader(lambda: parts.targets.provider, self.id, self._interrupt, self._emit, parts.summarisers)
+        keeper = Ingest(parts.archive, parts.offloading, self._emit, reader, parts.debug)
         return Env(
             targets=parts.targets,
             instructions=parts.instructions,
             tools=specs_of(parts.tools),
-            hands=Hands(tools, workspace, gate, self._interrupt, self._emit),
+            hands=Hands(tools, workspace, gate, self._interrupt, self._emit, keeper),
             recorder=parts.recorder,
             interrupt=self._interrupt,
             emit=self._emit,

@@ -2,11 +2,12 @@
 any more removed. It knows rows and digests, not texts."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from store.blobs import Blobs
 from store.outputs import OutputRow, SummaryRow
-from store.sessions import SessionStore
+from store.sessions import MessageRow, SessionStore
 
 ORPHAN_SECONDS = 86_400.0
 """How long what was put and never settled is left alone: its step may still run."""
@@ -67,6 +68,31 @@ class ArchiveStore:
             "select number, position, body, created from summaries where session = ? order by number", session
         )
         return tuple(SummaryRow(*row) for row in rows)
+
+    def unnamed(self, session: str) -> tuple[MessageRow, ...]:
+        """Messages that cannot be referred to yet."""
+        rows = self._store.query(
+            "select position, role, body, created from messages where session = ? and ref is null", session
+        )
+        return tuple(MessageRow(*row) for row in rows)
+
+    def name(self, session: str, refs: Sequence[tuple[int, str]]) -> None:
+        """Positions of messages, and what they are referred to by."""
+        with self._store.transaction() as db:
+            db.executemany(
+                "update messages set ref = ? where session = ? and position = ?",
+                [(ref, session, position) for position, ref in refs],
+            )
+
+    def messages_called(self, session: str, prefix: str) -> tuple[tuple[int, str], ...]:
+        """Position and name of the messages whose name starts so, the oldest first."""
+        rows = self._store.query(
+            "select position, ref from messages where session = ? and ref >= ? and ref < ? order by position",
+            session,
+            prefix,
+            prefix + "\x7f",
+        )
+        return tuple((int(position), str(ref)) for position, ref in rows)
 
     def expire(self, *, older_than: float | None = None, most_bytes: int | None = None) -> Collected:
         """Removes stored bytes that were last needed before that time, in Unix seconds, and then the oldest until the

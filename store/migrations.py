@@ -138,6 +138,12 @@ def _search(db: sqlite3.Connection) -> None:
     )
 
 
+def _references(db: sqlite3.Connection) -> None:
+    # Null in rows of before; whoever knows what messages are called fills it in.
+    db.execute("alter table messages add column ref text")
+    db.execute("create index messages_by_ref on messages (session, ref)")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _sessions,
     _calibrations,
@@ -145,4 +151,5 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _outputs,
     _tool_uses,
     _search,
+    _references,
 )

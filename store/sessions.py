@@ -37,6 +37,8 @@ class MessageRow:
     role: str
     body: str
     created: float = 0.0
+    ref: str | None = None
+    """What it is referred to by. Written, and not read with the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +184,8 @@ class SessionStore:
         now = time.time()
         with self.transaction():
             self._db.executemany(
-                "insert into messages (session, position, role, body, created) values (?, ?, ?, ?, ?)",
-                [(session, row.position, row.role, row.body, row.created or now) for row in messages],
+                "insert into messages (session, position, role, body, created, ref) values (?, ?, ?, ?, ?, ?)",
+                [(session, row.position, row.role, row.body, row.created or now, row.ref) for row in messages],
             )
             self._db.executemany(
                 "insert into usage (session, model, purpose, input, cache_read, cache_write, output, cost, created) "

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from tools.jobs import Jobs
+from tools.kept import Found
 from tools.seen import SeenFiles
 
 Effect: TypeAlias = Literal["none", "read", "write", "run"]
@@ -25,21 +26,49 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Log:
+    """What a program printed, in a file."""
+
+    path: Path
+    start: int
+    end: int
+    """Behind the last byte that is meant."""
+    is_finished: bool
+    """Nothing else needs the file: whoever has taken what it holds removes it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """What a call gave back."""
 
     text: str
+    """All of it, unless one of the next two fields says otherwise."""
+    log: Log | None = None
+    """What a program printed, when that is long or no plain text; `text` then only says how the program ended."""
+    uncut: str | None = None
+    """The text with nothing left out of its lines, when `text` has some of them cut."""
     pictures: tuple[Picture, ...] = ()
     changed: tuple[Path, ...] = ()
     """Files that the call created, changed or deleted."""
-    whole: Path | None = None
-    """The file that holds the full output, when `text` is only part of it."""
     failed: bool = False
     """The call ran to its end and reports a failure, such as a command's exit code."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """What one look at a file may show."""
+
+    most_bytes: int = 51_200
+    longest_line: int = 2000
+    """Characters."""
+
+
 async def nobody_to_ask(question: str, options: tuple[str, ...]) -> str:
     raise ToolError("nobody is there to answer: decide yourself and say in your answer what you assumed")
+
+
+async def nothing_kept(ref: str) -> Found:
+    raise ToolError("nothing is kept: the outputs of this session stand whole in the conversation")
 
 
 def unwatched(text: str) -> None:
@@ -53,9 +82,12 @@ class Workspace:
     root: Path
     """The working folder, absolute and resolved. Relative paths start here."""
     outputs: Path
-    """A folder of this session's own, for outputs that are too long to show whole."""
+    """A folder of this session's own, for what programs print while they run."""
     seen: SeenFiles = field(default_factory=SeenFiles)
     jobs: Jobs = field(default_factory=Jobs)
+    reads: ReadLimits = ReadLimits()
+    kept: Callable[[str], Awaitable[Found]] = nothing_kept
+    """Finds what a reference stands for, of outputs and messages that are not in view. Raises `ToolError`."""
     progress: Callable[[str], None] = unwatched
     """Takes new output of a running call, for people to watch."""
     granted: frozenset[str] | None = None

@@ -2,11 +2,11 @@
 
 import secrets
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.arguments import flag, number, text
-from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from tools.base import Arguments, Effect, Log, Result, ToolError, Workspace
 from tools.described import description_beside
 from tools.printed import printed
 from tools.process import Program, start
@@ -64,7 +64,7 @@ def how_it_ended(code: int) -> str:
 
 def _run_in_background(command: str, workspace: Workspace) -> Result:
     job = workspace.jobs.add(command, _started(command, workspace, None))
-    return Result(f"{job.id} is running; bash_output gives what it prints, bash_kill ends it", whole=job.program.log)
+    return Result(f"{job.id} is running; bash_output gives what it prints, bash_kill ends it")
 
 
 async def _run_to_its_end(command: str, seconds: int, workspace: Workspace) -> Result:
@@ -84,19 +84,26 @@ async def _run_to_its_end(command: str, seconds: int, workspace: Workspace) -> R
 
 
 def _told(program: Program, timeout: int | None) -> Result:
-    shown = printed(program.log, 0, program.size, program.newlines)
-    told = [shown.text.rstrip("\n") or "no output", program.problem]
+    told = [program.problem]
     if timeout is not None:
         told.append(f"ended: not finished after {timeout} s; give a longer `timeout`, or set `background`")
     else:
         told.append(how_it_ended(program.code or 0))
     if not program.is_over:
         told.append("what it started in the background still runs, until the session ends")
-    if shown.is_whole and program.is_over:
-        program.log.unlink(missing_ok=True)
-    failed = timeout is not None or program.code != 0 or bool(program.problem)
-    whole = None if shown.is_whole else program.log
-    return Result("\n".join(part for part in told if part), whole=whole, failed=failed)
+    log = Log(program.log, 0, program.size, program.is_over)
+    return with_log(log, "no output", told, failed=timeout is not None or program.code != 0 or bool(program.problem))
+
+
+def with_log(log: Log, nothing: str, told: Sequence[str], *, failed: bool) -> Result:
+    """What was printed and what is told of it, in one text where that can be."""
+    shown = printed(log)
+    ending = "\n".join(part for part in told if part)
+    if shown is None:
+        return Result(ending, log, failed=failed)
+    if log.is_finished:
+        log.path.unlink(missing_ok=True)
+    return Result(f"{nothing if log.start == log.end else shown}\n{ending}", failed=failed)
 
 
 def _started(command: str, workspace: Workspace, heard: Callable[[str], None] | None) -> Program:

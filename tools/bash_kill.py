@@ -1,5 +1,7 @@
 """The `bash_kill` tool: ends a background job."""
 
+from dataclasses import replace
+
 from tools.base import Arguments, Effect, Result, Workspace
 from tools.bash_output import job_of, news_of
 from tools.described import description_beside
@@ -21,4 +23,4 @@ class BashKill:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         job = job_of(arguments, workspace)
         await job.program.close()
-        return Result(news_of(job).text, whole=job.program.log)
+        return replace(news_of(job), failed=False)

@@ -1,11 +1,10 @@
 """The `bash_output` tool: what a background job has printed since the last look."""
 
 from tools.arguments import number, text
-from tools.base import Arguments, Effect, Result, ToolError, Workspace
-from tools.bash import how_it_ended
+from tools.base import Arguments, Effect, Log, Result, ToolError, Workspace
+from tools.bash import how_it_ended, with_log
 from tools.described import description_beside
 from tools.jobs import Job
-from tools.printed import printed
 from tools.schema import object_of
 
 MOST_SECONDS = 60
@@ -44,13 +43,7 @@ def job_of(arguments: Arguments, workspace: Workspace) -> Job:
 def news_of(job: Job) -> Result:
     """What the job printed since the last look, and how it stands."""
     program = job.program
-    end, newlines = program.size, program.newlines
-    shown = printed(program.log, job.shown, end, newlines - job.shown_newlines)
-    job.shown, job.shown_newlines = end, newlines
+    log = Log(program.log, job.shown, program.size, is_finished=False)
+    job.shown = log.end
     state = "still running" if program.code is None else how_it_ended(program.code)
-    told = [shown.text.rstrip("\n") or "no new output", program.problem, f"{job.id}: {state}"]
-    return Result(
-        "\n".join(part for part in told if part),
-        whole=None if shown.is_whole else program.log,
-        failed=bool(program.code),
-    )
+    return with_log(log, "no new output", [program.problem, f"{job.id}: {state}"], failed=bool(program.code))

@@ -12,6 +12,7 @@ from tools.edit import Edit
 from tools.glob import Glob
 from tools.grep import Grep
 from tools.read import Read
+from tools.read_result import ReadResult
 from tools.todo import Todo
 from tools.tool_search import ToolSearch
 from tools.write import Write
@@ -30,6 +31,7 @@ def builtin_tools() -> tuple[Tool, ...]:
         BashKill(),
         Glob(),
         Grep(),
+        ReadResult(),
         Todo(),
         CompactContext(),
         AskUser(),

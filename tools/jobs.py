@@ -13,7 +13,6 @@ class Job:
     program: Program
     shown: int = 0
     """Bytes of its output that were handed out."""
-    shown_newlines: int = 0
 
 
 @dataclass(slots=True)

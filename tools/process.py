@@ -85,7 +85,6 @@ class Program:
         self.log = log
         self.size = 0
         """Bytes printed so far."""
-        self.newlines = 0
         self.is_silent = False
         """Whether nothing is left that could print."""
         self.problem = ""
@@ -218,7 +217,6 @@ class Program:
             except OSError as error:
                 self.problem = f"the output after {self.size} bytes could not be kept: {error.strerror}"
         self.size += len(chunk)
-        self.newlines += chunk.count(b"\n")
         if self.size > self._limits.log_bytes and not self.problem:
             self.problem = f"ended: it printed more than {self._limits.log_bytes} bytes"
             self._signal_group(signal.SIGKILL)

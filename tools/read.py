@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.arguments import number, text
-from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace
+from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace
 from tools.described import description_beside
 from tools.files import read_bytes, undivided
 from tools.paths import display, resolve
@@ -13,7 +13,7 @@ from tools.schema import object_of
 from tools.textfile import binary_kind, decode, showable
 from tools.truncate import numbered, printable
 
-MOST_LINES, MOST_BYTES = 2000, 51_200
+MOST_LINES = 2000
 LARGEST_PICTURE = 5 * 1024 * 1024
 
 _PICTURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
@@ -62,30 +62,33 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result:
     if kind is not None:
         raise ToolError(f"`{name}` is {kind}, not text: look at it in bash, with xxd or a program made for it")
     workspace.seen.note(path, raw)
-    return Result(_shown(showable(decode(raw).unified), offset, limit, name))
+    return _shown(showable(decode(raw).unified), offset, limit, name, workspace.reads)
 
 
-def _shown(content: str, offset: int, limit: int, name: str) -> str:
+def _shown(content: str, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:
     if not content:
-        return f"`{name}` is empty"
+        return Result(f"`{name}` is empty")
     lines = content.removesuffix("\n").split("\n")
     if offset > len(lines):
         raise ToolError(f"`{name}` has {len(lines)} lines: offset={offset} is beyond its end")
-    page = page_of(lines, offset, limit)
+    page = page_of(lines, offset, limit, limits)
+    uncut = None
+    if any(len(line) > limits.longest_line for line in lines[offset - 1 : page.last]):
+        uncut = "\n".join(f"{number}\t{lines[number - 1]}" for number in range(offset, page.last + 1))
     if offset == 1 and page.last == len(lines):
-        return page.text
+        return Result(page.text, uncut=uncut)
     more = f"; go on with offset={page.last + 1}" if page.last < len(lines) else ""
-    return f"{page.text}\n(lines {offset}-{page.last} of {len(lines)}{more})"
+    return Result(f"{page.text}\n(lines {offset}-{page.last} of {len(lines)}{more})", uncut=uncut)
 
 
-def page_of(lines: list[str], offset: int, limit: int) -> Page:
+def page_of(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> Page:
     """Numbered lines from `offset`, as many as fit, but always one."""
     shown: list[str] = []
     size = 0
     for line in lines[offset - 1 : offset - 1 + limit]:
-        shown.append(numbered([line], offset + len(shown)))
+        shown.append(numbered([line], offset + len(shown), limits.longest_line))
         size += len(shown[-1].encode()) + 1
-        if size > MOST_BYTES and len(shown) > 1:
+        if size > limits.most_bytes and len(shown) > 1:
             del shown[-1]
             break
     return Page("\n".join(shown), offset + len(shown) - 1)

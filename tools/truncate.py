@@ -50,10 +50,10 @@ def cut_line(line: str, limit: int) -> str:
     return line if len(line) <= limit else f"{line[:limit]}… [cut: {len(line)} characters]"
 
 
-def numbered(lines: Sequence[str], first: int) -> str:
+def numbered(lines: Sequence[str], first: int, longest: int = LONGEST_LINE) -> str:
     """The lines with their numbers, long ones cut. The number ends in a tab, which costs one token, where an arrow
     costs two or three and blanks for alignment another one."""
-    return "\n".join(f"{number}\t{cut_line(line, LONGEST_LINE)}" for number, line in enumerate(lines, start=first))
+    return "\n".join(f"{number}\t{cut_line(line, longest)}" for number, line in enumerate(lines, start=first))
 
 
 def printable(name: str) -> str:

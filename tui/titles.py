@@ -43,6 +43,9 @@ def _subject(name: str, arguments: Mapping[str, object]) -> str:
             return _first_line(_text(arguments, "question"))
         case "todo":
             return _todo_count(arguments)
+        case "read_result":
+            wanted = _text(arguments, "pattern") or _text(arguments, "lines")
+            return f"{_text(arguments, 'ref_id')}  {wanted}".rstrip()
         case "bash_output" | "bash_kill":
             return _text(arguments, "job") or _text(arguments, "id")
         case _:

@@ -256,7 +256,7 @@ def _window_learned(view: View, size: int) -> View:
 
 def _reply_finished(view: View, event: ReplyFinished) -> View:
     cost = None if view.cost is None or event.cost is None else view.cost + event.cost
-    if event.purpose == "summary":
+    if event.purpose != "step":
         return replace(view, cost=cost)
     return replace(_settle_texts(view), cost=cost, used=event.usage.total or view.used)
 

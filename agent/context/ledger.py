@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 
 from agent.context.estimate import estimate_text
 from agent.context.mask import exit_of, first_error, one_line, patched_paths, what_happened
+from agent.context.refs import message_digits
 from agent.context.select import meant
 from agent.messages import Assistant, Message, ToolCall, ToolOutput, User
 
@@ -90,7 +91,7 @@ def keep_ledger(earlier: str, messages: Sequence[Message]) -> Ledger:
 
 
 def _heard(ledger: Ledger, message: User) -> Ledger:
-    name = message_id(message)
+    name = f"msg-{message_digits(message)}"
     demands = [f"{name}: {one_line(sentence, DEMAND)}" for sentence in demands_in(message.text)]
     goal = one_line(_prose(message.text), GOAL)
     goals = (f"{name}: {goal}",) if goal else ()
@@ -150,12 +151,6 @@ def path_of(fact: str) -> str:
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-
-
-def message_id(message: Message) -> str:
-    """`msg-<8 hex>`: the same for the same message in any session."""
-    text = message.text if isinstance(message, User) else repr(message.parts)
-    return f"msg-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def _todos(call: ToolCall) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from agent.context.estimate import Sizes, estimate_message
+from agent.context.offload import without_frame
 from agent.context.select import meant
 from agent.context.superseded import superseded
 from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User, UserPart
@@ -39,6 +40,13 @@ class Numbered:
 def numbered_outputs(conversation: Conversation) -> tuple[Numbered, ...]:
     """Every output of the conversation in call order, numbered from 1 over the whole session."""
     return tuple(_numbered(conversation.messages, conversation.outputs_before))
+
+
+def outputs_so_far(conversation: Conversation) -> int:
+    """How many outputs the session has."""
+    return conversation.outputs_before + sum(
+        len(message.outputs) for message in conversation.messages if isinstance(message, User)
+    )
 
 
 def _numbered(messages: tuple[Message, ...], number: int) -> Iterator[Numbered]:
@@ -168,7 +176,7 @@ def exit_of(output: ToolOutput) -> str:
 
 def first_error(text: str) -> str:
     """The first line that looks like an error, or else the first line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in without_frame(text).splitlines() if line.strip()]
     found = next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
     return one_line(found, ERROR)
 

@@ -138,9 +138,15 @@ class Digests:
         return known[1]
 
 
+_KEPT = ("whole", "stored", "pictures")
+"""Fields that say where something is kept. They are never sent."""
+
+
 def canonical(value: Part | ToolSpec) -> bytes:
     """All of a value that can reach a provider, as bytes: equal ones are sent as equal bytes."""
-    shown = {name: content for name, content in _fields(value).items() if name != "whole" and content not in (None, "")}
+    shown = {
+        name: content for name, content in _fields(value).items() if name not in _KEPT and content not in (None, "")
+    }
     return json.dumps([type(value).__name__, shown], default=_plain, separators=(",", ":")).encode()
 
 

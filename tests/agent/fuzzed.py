@@ -252,10 +252,9 @@ def is_for_summary(request: Request) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Parrot:
-    """A tool that gives back what its call says. `printed` keeps the whole of it, as a disk would."""
+    """A tool that gives back what its call says."""
 
     name: str
-    printed: dict[str, str]
     interrupt: Interrupt
     description: str = "Does as it is told."
     schema: Mapping[str, object] = field(default_factory=lambda: {"type": "object"})
@@ -265,14 +264,17 @@ class Parrot:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        how, text = arguments["how"], str(arguments["piece"]) * int(str(arguments["times"]))
+        how = arguments["how"]
         if how == "interrupt":
             self.interrupt.request()
             await asyncio.Event().wait()
         pictures = (Picture("image/png", b64decode(PIXEL)),) if how == "picture" else ()
-        whole = workspace.outputs / f"{len(self.printed)}.txt"
-        self.printed[str(whole)] = text
-        return Result(text, pictures, whole=whole, failed=how == "failed")
+        return Result(told(arguments), pictures=pictures, failed=how == "failed")
+
+
+def told(arguments: Arguments) -> str:
+    """What a parrot says to arguments."""
+    return str(arguments["piece"]) * int(str(arguments["times"]))
 
 
 class Inline(StoreThread):

@@ -7,7 +7,6 @@ import pytest
 from agent.aliases import Setting, snake_case, translate
 from agent.config import Config, field_of, load_config
 from agent.errors import ConfigError
-from agent.options import NO_EFFECT
 
 
 def configured(folder: Path, text: str, *settings: str) -> Config:
@@ -87,8 +86,7 @@ def test_another_name_sets_our_key_and_says_so(
     config = configured(tmp_path, toml)
     assert getattr(config, field_of(key)) == value
     assert config.sources[key] == f"{tmp_path / 'config' / 'config.toml'} ({written})"
-    nothing_follows = (f"`{key}` is accepted, but this version does nothing with it",) if key in NO_EFFECT else ()
-    assert config.notices == nothing_follows
+    assert config.notices == ()
 
 
 @pytest.mark.parametrize(

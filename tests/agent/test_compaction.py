@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.archive import Archive
 from agent.compaction import Work, compact
 from agent.context.bargain import Job
 from agent.context.compact import Room, outputs_of, size_of
 from agent.context.final import FINAL
+from agent.context.offload import Offloading
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.settings import Caps, Compacting
 from agent.errors import AuthFailed
@@ -39,6 +41,7 @@ from agent.rows import decode_snapshot, encode_snapshot
 from agent.session import Parts, Session
 from agent.summarisers import Summarisers
 from agent.targets import Targets
+from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations
@@ -57,7 +60,7 @@ class Home:
         self.root = folder / "project"
         self.root.mkdir()
         self._folder = folder
-        self.thread = StoreThread(lambda: SessionStore(folder / "sessions.db"))
+        self.thread = StoreThread(lambda: SessionStore(folder / "sessions.db", blobs=Blobs(folder / "blobs")))
         self._store: SessionStore | None = None
 
     async def open(self, provider: Scripted, *, resume: bool = False, **changes: Any) -> Session:
@@ -73,9 +76,17 @@ class Home:
             "policy": Policy(str(self.root), "auto"),
             "recorder": recorder,
             "compacting": Compacting(SMALL),
+            "archive": self.archive(self._store),
+            "offloading": Offloading(threshold=10**9),
             "interactive": False,
         }
         return Session(Parts(**{**given, **changes}), conversation, spent)
+
+    def archive(self, store: SessionStore) -> Archive:
+        return Archive(self.thread, store, ROW.id, ROW.project)
+
+    async def kept(self, ref: str) -> bytes:
+        return await self.archive(await self.thread.open() if self._store is None else self._store).read(ref)
 
 
 @pytest.fixture
@@ -117,7 +128,7 @@ async def test_the_request_for_a_summary_begins_with_the_last_request(home: Home
         *fill(),
         {"when": ASKED, "text": "<retain>id 7</retain><summary>a and b were printed</summary>"},
         {"text": "fine"},
-        context_window=14_000,
+        context_window=14_200,
     )
     session = await home.open(provider, compacting=Compacting(Caps(tail=200, ledger=900, protect=100_000)))
     events = await events_of(session, "never touch x.py")
@@ -138,7 +149,7 @@ async def test_the_request_for_a_summary_begins_with_the_last_request(home: Home
 
 
 async def test_old_outputs_are_masked_before_a_model_is_asked(home: Home) -> None:
-    provider = Scripted.of(*fill(), {"text": "fine"}, context_window=14_000)
+    provider = Scripted.of(*fill(), {"text": "fine"}, context_window=14_200)
     session = await home.open(provider)
     events = await events_of(session)
     assert compactions(events)[0] == ("full", ("mask",))
@@ -173,7 +184,7 @@ async def test_three_summaries_that_fail_are_the_last_until_somebody_asks(home: 
         replies += [*fill(), {"text": "done"}]
     refused = [{"when": ASKED, "text": "(no summary available)"}] * 3
     asked = {"when": ASKED, "text": "<summary>all</summary>"}
-    provider = Scripted.of(*replies, *refused, context_window=14_000)
+    provider = Scripted.of(*replies, *refused, context_window=14_200)
     session = await home.open(provider, compacting=Compacting(Caps(tail=200, ledger=900, protect=100_000)))
     events = [event for turn in range(5) for event in await events_of(session, f"turn {turn}")]
     assert len([e for e in events if isinstance(e, CompactionFailed)]) == 3
@@ -224,7 +235,7 @@ async def test_an_overflow_never_asks_the_model_about_the_whole_conversation_aga
 
 async def test_a_full_window_ends_in_a_report_when_the_user_wants_that(home: Home) -> None:
     report = {"text": "", "calls": [call("final_report", report="it is done"), call("read", path="x")]}
-    provider = Scripted.of(*fill(), report, context_window=14_000)
+    provider = Scripted.of(*fill(), report, context_window=14_200)
     tools = (*builtin_tools(), FinalReport())
     session = await home.open(provider, compacting=Compacting(SMALL, on_full="final"), tools=tools)
     events = await events_of(session)
@@ -250,7 +261,7 @@ async def test_a_full_window_ends_in_a_report_when_the_user_wants_that(home: Hom
 async def test_a_final_turn_ends_whatever_the_model_does(
     home: Home, replies: list[dict[str, Any]], end: TurnFinished
 ) -> None:
-    provider = Scripted.of(*fill(), *replies, context_window=14_000)
+    provider = Scripted.of(*fill(), *replies, context_window=14_200)
     session = await home.open(provider, compacting=Compacting(SMALL, on_full="final"))
     assert (await events_of(session))[-1] == end
     assert is_valid(session.history.messages)
@@ -270,7 +281,7 @@ async def test_a_message_that_arrives_during_a_background_compaction_survives_it
         {"text": "x" * 4500},
         {"when": ASKED, "text": "<summary>they talked</summary>", "pause": 0.2},
         {"text": "fine"},
-        context_window=9000,
+        context_window=9300,
     )
     session = await home.open(provider, interactive=True)
     await events_of(session, "y" * 9000)
@@ -292,7 +303,7 @@ async def test_a_background_compaction_is_told_once_with_the_next_turn(home: Hom
         {"text": "x" * 4500},
         {"when": ASKED, "text": "<summary>they talked</summary>"},
         {"text": "fine"},
-        context_window=9000,
+        context_window=9300,
     )
     session = await home.open(provider, interactive=True)
     await events_of(session, "y" * 9000)

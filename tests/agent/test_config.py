@@ -143,8 +143,3 @@ def test_the_project_is_the_top_of_the_work_tree_or_the_folder_itself(tmp_path: 
     assert find_project(tmp_path / "link" / "b") == tmp_path / "repo"
     (tmp_path / "plain").mkdir()
     assert find_project(tmp_path / "plain") == tmp_path / "plain"
-
-
-def test_a_key_that_nothing_follows_from_is_accepted_and_said_so(place: Place) -> None:
-    place.user("[agent]\nmax_line_length = 99\n")
-    assert place.load().notices == ("`agent.max_line_length` is accepted, but this version does nothing with it",)

@@ -10,7 +10,8 @@ import pytest
 from agent.context.estimate import estimate_message
 from agent.context.guard import ToolBudget
 from agent.events import Event
-from agent.execute import Gate, Hands, run_calls
+from agent.execute import Gate, Hands, Place, run_calls
+from agent.ingest import Ingest
 from agent.interrupt import Interrupt
 from agent.messages import ToolCall, User
 from agent.outputs import OutputRoom
@@ -43,16 +44,16 @@ class Endless:
 
 def hands(tool: Endless, root: Path, events: list[Event]) -> Hands:
     policy = Policy(str(root), "auto")
-    return Hands({tool.name: tool}, Workspace(root, root), Gate(policy), Interrupt(), events.append)
+    return Hands({tool.name: tool}, Workspace(root, root), Gate(policy), Interrupt(), events.append, Ingest())
 
 
-def room(folder: Path, tokens: int = 10_000) -> OutputRoom:
-    return OutputRoom(ToolBudget(tokens, 0), lambda output: estimate_message(User((output,))), folder)
+def room(tokens: int = 10_000) -> OutputRoom:
+    return OutputRoom(ToolBudget(tokens, 0), lambda output: estimate_message(User((output,))))
 
 
 async def test_no_call_runs_on_when_one_beside_it_fails_with_a_bug(tmp_path: Path) -> None:
     tool = Endless()
     calls = (ToolCall("c1", "endless", {}), ToolCall("c2", "endless", {"fail": True}))
     with pytest.raises(ZeroDivisionError):
-        await run_calls(calls, hands(tool, tmp_path, []), room(tmp_path))
+        await run_calls(calls, hands(tool, tmp_path, []), room(), Place())
     assert tool.ended == ["endless"]

@@ -33,21 +33,24 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from agent.archive import Archive
 from agent.context.budget import Window
 from agent.context.compact import last_message
 from agent.context.estimate import estimate_tools
 from agent.context.ledger import keep_ledger, read_ledger, render_ledger
 from agent.context.mask import mask_outputs, numbered_outputs
 from agent.context.notes import Surroundings
+from agent.context.offload import Offloading
 from agent.context.prefix import Breakpoints, fingerprint
 from agent.context.prompt import Instructions, build_prompt, merge_users
-from agent.context.select import ToolSpec
+from agent.context.select import ToolSpec, meant
 from agent.context.settings import Caps, Compacting, Patience, RewritePolicy
 from agent.context.summary import Draft, read_reply, without_tags
 from agent.env import Env, Limits
@@ -63,6 +66,7 @@ from agent.events import (
     WindowLearned,
 )
 from agent.execute import Gate, Hands
+from agent.ingest import Ingest
 from agent.interrupt import Interrupt
 from agent.measuring import window_of
 from agent.messages import Assistant, Conversation, Image, Message, Text, ToolCall, User, UserPart
@@ -78,6 +82,7 @@ from agent.tail import Tail
 from agent.targets import Targets
 from agent.turn import run_turn
 from agent.watch import Watch
+from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tests.agent.context.test_context import is_valid
 from tests.agent.fuzzed import (
@@ -91,6 +96,7 @@ from tests.agent.fuzzed import (
     parts_of,
     plans,
     requests_of_users,
+    told,
     writings,
 )
 from tests.agent.histories import conversations, texts
@@ -135,7 +141,6 @@ class Anything(RuleBasedStateMachine):
         """Of the last operation."""
         self.before: Sent | None = None
         """The request for a step before the next one."""
-        self.printed: dict[str, str] = {}
         self.asked: list[UserPart] = []
         """What the user said that nothing has answered yet."""
         self.heard: list[UserPart] = []
@@ -163,6 +168,7 @@ class Anything(RuleBasedStateMachine):
         patience=st.sampled_from([Patience(), Patience(0.02, 0.05)]),
         steps=st.sampled_from([None, None, 3]),
         names_sizes=st.booleans(),
+        offloading=st.sampled_from([Offloading(), Offloading(threshold=10**6), Offloading(mode="truncate")]),
     )
     def open(
         self,
@@ -176,10 +182,13 @@ class Anything(RuleBasedStateMachine):
         patience: Patience,
         steps: int | None,
         names_sizes: bool,
+        offloading: Offloading,
     ) -> None:
         self.adapter = WIRES[wire]
         window = Window(size, size // 8, size // 16)
-        self.thread = Inline(lambda: SessionStore(":memory:"))
+        self.offloading = offloading
+        self.folder = TemporaryDirectory()
+        self.thread = Inline(lambda: SessionStore(":memory:", blobs=Blobs(Path(self.folder.name))))
         self.store = self.run(self.thread.open())
         self.model = Fuzzed(
             self.adapter.facts,
@@ -199,13 +208,14 @@ class Anything(RuleBasedStateMachine):
 
     def make_env(self, recorder: Recorder, meter: Meter) -> Env:
         recorder.attend(Situation, lambda text: note(text), lambda: self.env.watch.mark)
-        tools = {name: Parrot(name, self.printed, self.interrupt) for name in TOOLS}
+        tools = {name: Parrot(name, self.interrupt) for name in TOOLS}
         workspace = Workspace(Path("/nowhere"), Path("/nowhere/outputs"))
+        keeper = Ingest(self.archive, self.offloading, self.emit)
         return Env(
             targets=Targets(self.model),
             instructions=INSTRUCTIONS,
             tools=SPECS,
-            hands=Hands(tools, workspace, Gate(Policy("/nowhere", "auto")), self.interrupt, self.emit),
+            hands=Hands(tools, workspace, Gate(Policy("/nowhere", "auto")), self.interrupt, self.emit, keeper),
             recorder=recorder,
             interrupt=self.interrupt,
             emit=self.emit,
@@ -216,6 +226,10 @@ class Anything(RuleBasedStateMachine):
             watch=Watch(self.emit, None, lambda: self.time, INSTRUCTIONS.sections, recorder.mark),
             tail=Tail(lambda: self.surroundings, self.conversation),
         )
+
+    @property
+    def archive(self) -> Archive:
+        return Archive(self.thread, self.store, ROW.id, ROW.project)
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
@@ -320,6 +334,7 @@ class Anything(RuleBasedStateMachine):
     def teardown(self) -> None:
         with suppress(AttributeError):
             self.run(self.thread.close())
+            self.folder.cleanup()
         self.loop.close()
 
     @property
@@ -363,9 +378,13 @@ class Anything(RuleBasedStateMachine):
         said = parts_of([message for message in log if isinstance(message, User)])
         assert [part for part in said if isinstance(part, Text | Image)] == self.heard
         outputs = [output for message in log if isinstance(message, User) for output in message.outputs]
-        for output in outputs:
-            is_whole = output.whole is None or output.text == self.printed[output.whole]
-            assert is_whole or f"all of it is in {output.whole}" in output.text
+        calls = [call for message in log if isinstance(message, Assistant) for call in message.calls]
+        for number, (call, output) in enumerate(zip(calls, outputs, strict=False), 1):
+            if output.stored is not None:
+                assert self.run(self.archive.read(f"r{number}")) == told(meant(call).arguments).encode()
+                assert f'ref_id="r{number}"' in output.text
+            elif output.status == "done":
+                assert "left out" not in output.text
         for found in numbered_outputs(self.conversation):
             assert outputs[found.number - 1] == found.output
 

@@ -1,7 +1,6 @@
 """The guard at work, in sessions made of real parts: what it writes to the debug log, the room of outputs, and models
 whose numbers are bad."""
 
-import asyncio
 import io
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -176,9 +175,9 @@ async def test_a_huge_output_leaves_room_and_is_not_lost(home: Home) -> None:
     events = await events_of(session)
     assert events[-1] == TurnFinished("answered", "fine")
     huge, small, refused = outputs_of(session.history.messages[-2])
-    assert huge.whole is not None
-    assert await asyncio.to_thread(Path(huge.whole).read_text) == "word " * 4_000_000
-    assert f"characters left out: the context window is nearly full; all of it is in {huge.whole} …]" in huge.text
+    assert await home.kept("r2") == b"word " * 4_000_000
+    where = 'read_result with ref_id="r2" shows all of it'
+    assert f"characters left out: the context window is nearly full; {where} …]" in huge.text
     assert (huge.text[:5], huge.text[-5:], len(huge.text) < 10_000) == ("word ", "word ", True)
     assert (small.text, small.status) == ("word " * 3, "done")
     assert (refused.text, refused.status) == (FILLED, "failed")

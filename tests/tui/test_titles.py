@@ -13,6 +13,8 @@ from tui.titles import title_of
         ("read", {"path": "a.py", "offset": 10}, "read  a.py:10-"),
         ("edit", {"path": "a.py", "old_string": "x"}, "edit  a.py"),
         ("grep", {"pattern": "def f", "path": "src"}, "grep  def f  in src"),
+        ("read_result", {"ref_id": "r12", "lines": "10-50"}, "read_result  r12  10-50"),
+        ("read_result", {"ref_id": "r12"}, "read_result  r12"),
         ("glob", {"pattern": "**/*.py"}, "glob  **/*.py"),
         (
             "apply_patch",

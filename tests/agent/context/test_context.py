@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.estimate import estimate_message, estimate_messages, estimate_text
-from agent.context.offload import preview
+from agent.context.offload import cut_to_fit
 from agent.context.prompt import Instructions, Prompt, build_prompt, merge_users
 from agent.context.select import ToolSpec, select_tools
 from agent.messages import Assistant, Conversation, Image, Message, Text, ToolOutput, User
@@ -91,16 +91,16 @@ def test_a_preview_fits_and_is_the_beginning_and_the_end(text: str, room: int, i
     def count(output: ToolOutput) -> int:
         return estimate_message(User((output,)))
 
-    whole = "/outputs/a.txt" if is_kept else None
-    before = ToolOutput("c1", text, "failed", (Image("image/png", "AAAA"),), whole)
+    how = "it is in r12" if is_kept else ""
+    before = ToolOutput("c1", text, "failed", (Image("image/png", "AAAA"),))
     room = min(room, count(before) - 1)
-    shown = preview(before, room, count(before), count)
+    shown = cut_to_fit(before, room, count(before), count, how)
     parts = re.fullmatch(r"(.*?)\n?(\[… [\d,]+ characters left out.* …\])\n?(.*?)", shown.text, re.DOTALL)
     assert parts is not None
     head, note, tail = parts.groups()
-    assert (shown.call_id, shown.status, shown.images, shown.whole) == ("c1", "failed", (), whole)
+    assert (shown.call_id, shown.status, shown.images) == ("c1", "failed", ())
     assert (text.startswith(head), text.endswith(tail), len(head) + len(tail) < len(text)) == (True, True, True)
-    assert ("/outputs/a.txt" in note) == is_kept
+    assert ("; it is in r12;" in note) == is_kept
     assert count(shown) <= room or not head + tail
 
 

@@ -12,11 +12,11 @@ from agent.context.ledger import (
     digest,
     findings_in,
     keep_ledger,
-    message_id,
     missing_facts,
     read_ledger,
     render_ledger,
 )
+from agent.context.refs import message_digits
 from agent.messages import Assistant, Message, OutputStatus, Text, ToolCall, ToolOutput, User
 from bench.context.fidelity import measure
 from tests.agent.histories import conversations
@@ -91,7 +91,7 @@ def test_a_session_leaves_its_facts() -> None:
         *did("todo", "list kept", items=[], notes="port 80\n\nask  Ann"),
         *did("todo", "list kept", items=items),
     )
-    name = message_id(asked)
+    name = f"msg-{message_digits(asked)}"
     assert keep_ledger("", messages) == Ledger(
         constraints=(f"{name}: Never touch b.py.",),
         jobs=("job-1: npm start",),

@@ -1,0 +1,317 @@
+"""The archive: what left the view, by reference. It finds and reads; what is shown of it others decide.
+
+`resolve` says what a reference stands for, `open` gives its content to be read in parts, `read` a part of it at once.
+A URI is looked up as it is; a short form means this session; `_` and `current` stand for its project and itself.
+"""
+
+import asyncio
+import base64
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from agent.context.refs import (
+    CURRENT_PROJECT,
+    CURRENT_SESSION,
+    BadReference,
+    Bytes,
+    Lines,
+    Match,
+    MessageRef,
+    OutputRef,
+    Reference,
+    SummaryRef,
+    Tool,
+    message_digits,
+    parse_reference,
+)
+from agent.context.said import call_text, message_text
+from agent.errors import ReferenceFailed, StoreFailed
+from agent.messages import Assistant, Message, Stored, User
+from agent.recorder import StoreThread
+from agent.rows import decode_message, read_summary
+from store.archive import ArchiveStore
+from store.errors import StoreError
+from store.outputs import OutputRow
+from store.sessions import SessionRow, SessionStore
+from tools.base import ToolError
+from tools.kept import Content, Found, InMemory
+from tools.logfile import LogFile
+
+T = TypeVar("T")
+
+SHOWN_DIGITS = 8
+"""Of a session's id, in a URI."""
+MOST_CANDIDATES = 5
+
+_HIT = re.compile(rb"\d+:")
+"""How a search begins a line that matched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """What a reference stands for."""
+
+    reference: Reference
+    """With the session's whole id, the whole name of a message, and the project's folder name."""
+    session: str
+    position: int
+    """Of the message that it is, that holds it, or that follows it."""
+    size: int
+    lines: int
+    media_type: str = "text/plain"
+    tool: str = ""
+    created: float = 0.0
+    """Unix seconds."""
+    output: OutputRow | None = None
+
+    @property
+    def uri(self) -> str:
+        return str(replace(self.reference, session=self.session[:SHOWN_DIGITS]))
+
+
+class Archive:
+    """What a session, and every other in the same database, has kept. Methods raise `ReferenceFailed` and
+    `StoreFailed`."""
+
+    def __init__(self, thread: StoreThread, store: SessionStore, session: str, project: str) -> None:
+        """`project` is the real path of the project's top folder."""
+        self._thread = thread
+        self._store = store
+        self._rows = ArchiveStore(store)
+        self._session = session
+        self._project = project
+
+    async def put(self, chunks: Iterable[bytes]) -> Stored:
+        """Keeps bytes for this session; they stay when an output that needs them is recorded. Raises `StoreFailed`."""
+        blobs = self._rows.blobs
+        if blobs is None:
+            raise StoreFailed("this session keeps nothing apart", "missing")
+        try:
+            blob = await asyncio.to_thread(blobs.put, chunks, self._session)
+        except StoreError as error:
+            raise StoreFailed(str(error), error.reason) from error
+        return Stored(blob.digest, blob.size, blob.lines)
+
+    async def content(self, stored: Stored) -> Content:
+        """What was put, also before an output that needs it is recorded."""
+        if self._rows.blobs is None:
+            raise StoreFailed("this session keeps nothing apart", "missing")
+        return await self._thread.run(self._rows.blobs.open, stored.digest)
+
+    async def resolve(self, reference: Reference | str) -> Located:
+        """What a reference stands for, whether or not its bytes are still there."""
+        wanted = _parsed(reference) if isinstance(reference, str) else reference
+        session, project = await self._session_of(wanted)
+        known = replace(wanted, session=session, project=Path(project).name or project)
+        match wanted.target:
+            case OutputRef(number=number):
+                return await self._output(known, session, number)
+            case MessageRef(prefix=prefix):
+                return await self._message(known, session, prefix)
+            case SummaryRef(number=number):
+                return await self._summary(known, session, number)
+
+    async def open(self, located: Located) -> Found:
+        """Its content, to be read in any part by one thread at a time, and closed. Counts as an access."""
+        content = await self._content(located)
+        if located.output is not None:
+            await self._thread.run(self._rows.touch, located.session, located.output.number)
+        found = Found(self._short(located), content, located.media_type)
+        match located.reference.location:
+            case Lines(first=first, last=last):
+                return replace(found, lines=(first, last))
+            case Bytes(start=start, end=end):
+                return replace(found, span=(start, end))
+            case Match(number=number):
+                line = _hit(content, number)
+                if line is None:
+                    content.close()
+                    raise ReferenceFailed(f"`{located.reference}`: no search found so many lines; leave the end out")
+                return replace(found, lines=(line, line))
+            case _:
+                return found
+
+    async def read(self, reference: Reference | str, offset: int = 0, limit: int | None = None) -> bytes:
+        """The bytes of a part of what a reference stands for: those that it names itself unless `offset` or `limit`
+        say otherwise."""
+        found = await self.open(await self.resolve(reference))
+        try:
+            start, end = 0, found.content.size
+            if found.span is not None:
+                start, end = found.span
+            if found.lines is not None:
+                start, end = (found.content.line_start(line) for line in (found.lines[0], found.lines[1] + 1))
+            return found.content.read(start + offset, end - start - offset if limit is None else limit)
+        except StoreError as error:
+            raise StoreFailed(str(error), error.reason) from error
+        finally:
+            found.content.close()
+
+    async def _session_of(self, wanted: Reference) -> tuple[str, str]:
+        """Id and project of the session that is meant."""
+        if wanted.session == CURRENT_SESSION:
+            return self._session, self._project
+        found = await self._thread.run(self._store.matching, wanted.session)
+        rows = [row for row in found if self._is_of(row, wanted.project)]
+        exact = [row for row in rows if row.id == wanted.session]
+        rows = exact or rows
+        if not rows:
+            where = "" if wanted.project == CURRENT_PROJECT else f" in project `{wanted.project}`"
+            raise ReferenceFailed(
+                f"there is no session `{wanted.session}`{where}: it was deleted, or the reference is wrong"
+            )
+        if len(rows) > 1:
+            candidates = [
+                str(replace(wanted, session=row.id, project=Path(row.project).name or row.project)) for row in rows
+            ]
+            raise ReferenceFailed(_ambiguous(wanted, candidates))
+        return rows[0].id, rows[0].project
+
+    def _is_of(self, row: SessionRow, project: str) -> bool:
+        if project == CURRENT_PROJECT:
+            return row.project == self._project
+        return project in (Path(row.project).name, row.project)
+
+    async def _output(self, known: Reference, session: str, number: int) -> Located:
+        parts = await self._thread.run(self._rows.find, session, number)
+        if not parts:
+            count = await self._thread.run(self._rows.count_before, session, 2**62)
+            raise ReferenceFailed(f"there is no `{known.target}`: the session has {count} outputs so far")
+        is_picture = len(parts) > 1 and parts[0].digest is None and known.location is None
+        part = 1 if is_picture else 0
+        if isinstance(known.location, Tool):
+            part = known.location.number
+        if part >= len(parts):
+            raise ReferenceFailed(f"`{known.target}` has {len(parts) - 1} pictures: leave `:{known.location}` out")
+        row = parts[part]
+        return Located(known, session, row.position, row.size, row.lines, row.media_type, row.tool, row.created, row)
+
+    async def _message(self, known: Reference, session: str, prefix: str) -> Located:
+        await self._name_messages(session)
+        found = await self._thread.run(self._rows.messages_called, session, prefix)
+        names = sorted({name for _, name in found})
+        if not names:
+            raise ReferenceFailed(f"there is no message `{known.target}` in session `{session[:SHOWN_DIGITS]}`")
+        if len(names) > 1:
+            raise ReferenceFailed(_ambiguous(known, [f"msg-{name}" for name in names]))
+        position = found[-1][0]  # where the same was said twice, the last time
+        if isinstance(known.location, Tool):
+            message = await self._message_at(session, position)
+            if isinstance(message, User) and message.outputs:
+                before = await self._thread.run(self._rows.count_before, session, position)
+                if known.location.number > len(message.outputs):
+                    raise ReferenceFailed(f"`{known.target}` has {len(message.outputs)} outputs")
+                output = OutputRef(before + known.location.number)
+                return await self._output(replace(known, target=output, location=None), session, output.number)
+        content = await self._message_content(session, position, known)
+        full = replace(known, target=MessageRef(names[0]))
+        return Located(full, session, position, content.size, content.lines)
+
+    async def _name_messages(self, session: str) -> None:
+        """Gives messages of earlier versions their names."""
+        unnamed = await self._thread.run(self._rows.unnamed, session)
+        if unnamed:
+            names = [(row.position, message_digits(decode_message(row))) for row in unnamed]
+            await self._thread.run(self._rows.name, session, names)
+
+    async def _summary(self, known: Reference, session: str, number: int) -> Located:
+        rows = await self._thread.run(self._rows.summaries, session)
+        row = next((row for row in rows if row.number == number), None)
+        if row is None:
+            raise ReferenceFailed(f"there is no `{known.target}`: the session has {len(rows)} summaries so far")
+        content = InMemory(_encoded(read_summary(row).text))
+        return Located(known, session, row.position, content.size, content.lines, created=row.created)
+
+    async def _content(self, located: Located) -> Content:
+        match located.reference.target:
+            case OutputRef():
+                return await self._output_content(located)
+            case MessageRef():
+                return await self._message_content(located.session, located.position, located.reference)
+            case SummaryRef(number=number):
+                rows = await self._thread.run(self._rows.summaries, located.session)
+                return InMemory(_encoded(read_summary(next(row for row in rows if row.number == number)).text))
+
+    async def _output_content(self, located: Located) -> Content:
+        row = located.output
+        if row is None:
+            raise ReferenceFailed(f"`{located.reference}` is no output")
+        if row.removed is not None:
+            day = time.strftime("%Y-%m-%d", time.localtime(row.removed))
+            raise ReferenceFailed(
+                f"`{located.reference.target}` was removed on {day} to save space: run the call again"
+            )
+        if row.digest is not None:
+            return await self.content(Stored(row.digest, row.size, row.lines))
+        message = await self._message_at(located.session, row.position)
+        outputs = message.outputs if isinstance(message, User) else ()
+        index = row.number - await self._thread.run(self._rows.count_before, located.session, row.position) - 1
+        if index >= len(outputs):
+            raise StoreFailed(f"the message with `{located.reference.target}` cannot be read", "corrupt")
+        output = outputs[index]
+        if row.part:
+            return InMemory(base64.b64decode(output.images[row.part - 1].data))
+        if output.whole is not None:
+            return LogFile.opened(Path(output.whole)) or InMemory(_encoded(output.text))
+        return InMemory(_encoded(output.text))
+
+    async def _message_content(self, session: str, position: int, known: Reference) -> InMemory:
+        message = await self._message_at(session, position)
+        if isinstance(known.location, Tool):
+            calls = message.calls if isinstance(message, Assistant) else ()
+            if known.location.number > len(calls):
+                raise ReferenceFailed(f"`{known.target}` has {len(calls)} calls")
+            return InMemory(_encoded(call_text(calls[known.location.number - 1])))
+        return InMemory(_encoded(message_text(message)))
+
+    async def _message_at(self, session: str, position: int) -> Message:
+        rows = await self._thread.run(self._store.messages_before, session, position + 1, 1)
+        if not rows or rows[0].position != position:
+            raise StoreFailed(f"message {position} of the session is not there", "corrupt")
+        return decode_message(rows[0])
+
+    def _short(self, located: Located) -> str:
+        if located.session == self._session:
+            return str(located.reference.target)
+        return str(replace(located.reference, session=located.session[:SHOWN_DIGITS], location=None))
+
+
+def _parsed(text: str) -> Reference:
+    try:
+        return parse_reference(text)
+    except BadReference as error:
+        raise ReferenceFailed(str(error)) from error
+
+
+def _ambiguous(wanted: Reference, candidates: Sequence[str]) -> str:
+    shown = ", ".join(f"`{candidate}`" for candidate in candidates[:MOST_CANDIDATES])
+    more = f" and {len(candidates) - MOST_CANDIDATES} more" if len(candidates) > MOST_CANDIDATES else ""
+    return f"`{wanted}` stands for several: {shown}{more}; write more of it"
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _hit(content: Content, number: int) -> int | None:
+    """The line of the number-th match in what a search printed."""
+    lines = b"".join(content.chunks()).split(b"\n")
+    hits = (at for at, line in enumerate(lines, 1) if _HIT.match(line))
+    return next(islice(hits, number - 1, None), None)
+
+
+def finder(archive: Archive) -> Callable[[str], Awaitable[Found]]:
+    """Finds what a reference stands for, for tools."""
+
+    async def find(ref: str) -> Found:
+        try:
+            return await archive.open(await archive.resolve(ref))
+        except (ReferenceFailed, StoreFailed) as error:
+            raise ToolError(str(error)) from error
+
+    return find

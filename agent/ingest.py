@@ -1,0 +1,186 @@
+"""Outputs on their way into the view: what a call gave back is kept whole, and the model is shown all of it or a part.
+What is shown is decided in `agent.context.offload`."""
+
+import base64
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from agent.archive import Archive
+from agent.context.offload import (
+    Offloading,
+    Skim,
+    cut_form,
+    how_to_see,
+    is_brought_back,
+    is_preview,
+    is_shown_whole,
+    readable,
+    stored_form,
+)
+from agent.debug import Debug
+from agent.errors import StoreFailed
+from agent.events import Event, Noticed
+from agent.execute import Place
+from agent.messages import Image, OutputStatus, Stored, ToolCall, ToolOutput
+from agent.outputs import Kept
+from agent.rows import in_message
+from tools.base import Log, Result
+from tools.printed import as_text
+
+_CHUNK = 1 << 18
+
+Digest: TypeAlias = Callable[[ToolCall, str, Iterator[bytes], int], Awaitable[str | None]]
+"""What a model found in a long output that bears on what its call was for; None when none could say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """Takes in the outputs of one session."""
+
+    archive: Archive | None = None
+    """None where nothing can be kept: what is too long is cut then."""
+    settings: Offloading = Offloading()  # noqa: RUF009  # a frozen value
+    emit: Callable[[Event], None] = lambda event: None
+    digest: Digest | None = None
+    """Reads long outputs, where the user wants that."""
+    debug: Debug = field(default_factory=Debug)
+
+    async def shown(self, call: ToolCall, place: Place, status: OutputStatus, raw: Result) -> ToolOutput:
+        """The output as the model is shown it, with what was kept. Whatever is to see an output as it came, sees `raw`
+        here, once, before any of it leaves the view."""
+        images = tuple(Image(p.media_type, base64.b64encode(p.data).decode("ascii")) for p in raw.pictures)
+        output = ToolOutput(call.id, raw.text, status, images)
+        try:
+            output = await self._form(call, place, raw, output)
+        except StoreFailed as error:
+            self.emit(Noticed(f"the output of `{call.name}` could not be kept, so it is shown in part: {error}"))
+            output = self._without_archive(call, raw, output)
+        self._say(call, place, output)
+        return output
+
+    async def keep(self, call: ToolCall, place: Place, output: ToolOutput) -> Kept:
+        """The output with all of it kept, when less than its text is going to be shown."""
+        if is_brought_back(call.name):
+            return Kept(output)
+        try:
+            stored = output.stored or await self._keep(iter([_encoded(output.text)]), Skim())
+            pictures = [await self._picture(image) for image in output.images]
+        except StoreFailed as error:
+            self.emit(Noticed(f"the output of `{call.name}` could not be kept, so it is shown in part: {error}"))
+            return Kept(output, f"all of it is in {output.whole}" if output.whole else "")
+        kept = replace(output, stored=stored, pictures=tuple(pictures))
+        return Kept(kept, f'read_result with ref_id="r{place.number}" shows all of it')
+
+    async def _picture(self, image: Image) -> Stored:
+        stored = await self._keep(iter([base64.b64decode(image.data)]), Skim())
+        return replace(stored, lines=0, media_type=image.media_type)
+
+    async def _form(self, call: ToolCall, place: Place, raw: Result, output: ToolOutput) -> ToolOutput:
+        ref = f"r{place.number}"
+        if raw.log is not None:
+            return await self._log_form(call, place, raw.log, output)
+        if raw.uncut is not None:
+            stored = await self._keep(iter([_encoded(raw.uncut)]), Skim())
+            return replace(output, text=f"{raw.text}\n{how_to_see(ref)}", stored=stored)
+        data = _encoded(raw.text)
+        if is_shown_whole(call.name, len(data), self.settings):
+            return output
+        skim = Skim()
+        stored = await self._keep(_pieces(data), skim)
+        text = await self._part(call, place, skim, stored)
+        return output if len(text) >= len(raw.text) else replace(output, text=text, stored=stored)
+
+    async def _log_form(self, call: ToolCall, place: Place, log: Log, output: ToolOutput) -> ToolOutput:
+        """What a program printed goes from its file to the archive without ever being held whole."""
+        is_whole, stored = is_shown_whole(call.name, log.end - log.start, self.settings), None
+        text = as_text(b"".join(_printed(log))) if is_whole else None
+        if text is None:
+            skim = Skim()
+            stored = await self._keep(_printed(log), skim)
+            is_readable = is_whole and not skim.is_binary
+            text = readable(b"".join(_printed(log))) if is_readable else await self._part(call, place, skim, stored)
+        if log.is_finished:
+            log.path.unlink(missing_ok=True)
+        return replace(output, text=_joined(text, output.text), stored=stored)
+
+    async def _part(self, call: ToolCall, place: Place, skim: Skim, stored: Stored) -> str:
+        """What the model is shown of an output that is not shown whole."""
+        ref = f"r{place.number}"
+        if self.settings.mode == "truncate":
+            return cut_form(skim, ref, self.settings)
+        shown = None if skim.is_binary else await self._digested(call, place, stored)
+        return stored_form(call.name, ref, stored.size, stored.lines, shown or skim.preview(self.settings))
+
+    async def _digested(self, call: ToolCall, place: Place, stored: Stored) -> str | None:
+        """What a model found in the output."""
+        if self.settings.mode != "full-chunked" or self.digest is None or self.archive is None:
+            return None
+        content = await self.archive.content(stored)
+        try:
+            return await self.digest(call, place.purpose, content.chunks(), content.size)
+        finally:
+            content.close()
+
+    async def _keep(self, chunks: Iterator[bytes], skim: Skim) -> Stored:
+        if self.archive is None:
+            raise StoreFailed("this session keeps nothing apart", "missing")
+
+        def seen() -> Iterator[bytes]:
+            for chunk in chunks:
+                skim.take(chunk)
+                yield chunk
+
+        return await self.archive.put(seen())
+
+    def _without_archive(self, call: ToolCall, raw: Result, output: ToolOutput) -> ToolOutput:
+        """As much of an output as may be shown whole, and the file in which a program's output stays."""
+        skim = Skim()
+        with suppress(FileNotFoundError):  # somebody has removed the file
+            for chunk in _printed(raw.log) if raw.log else _pieces(_encoded(raw.text)):
+                skim.take(chunk)
+        is_whole = is_shown_whole(call.name, skim.size, self.settings)
+        if raw.log is None:
+            return output if is_whole else replace(output, text=cut_form(skim, None, self.settings))
+        text = (
+            readable(skim.beginning)
+            if is_whole and skim.size == len(skim.beginning)
+            else cut_form(skim, None, self.settings)
+        )
+        return replace(
+            output, text=_joined(text, f"all of it is in {raw.log.path}\n{raw.text}"), whole=str(raw.log.path)
+        )
+
+    def _say(self, call: ToolCall, place: Place, output: ToolOutput) -> None:
+        kept = output.stored or in_message(output)
+        self.debug.say(
+            "context/ingest",
+            tool=call.name,
+            ref=f"r{place.number}",
+            bytes=kept.size,
+            lines=kept.lines,
+            form="preview" if is_preview(output.text) else "full",
+        )
+
+
+def _joined(text: str, ending: str) -> str:
+    return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{ending}"
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    for at in range(0, len(data), _CHUNK):
+        yield data[at : at + _CHUNK]
+
+
+def _printed(log: Log) -> Iterator[bytes]:
+    with log.path.open("rb") as file:
+        file.seek(log.start)
+        left = log.end - log.start
+        while left > 0 and (chunk := file.read(min(_CHUNK, left))):
+            left -= len(chunk)
+            yield chunk

@@ -1,0 +1,77 @@
+"""What a configuration says of outputs that leave the view: where they are kept, how they are shown, when they go."""
+
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from agent.archive import Archive, finder
+from agent.config import Config
+from agent.context.offload import Offloading
+from agent.errors import StoreFailed
+from agent.recorder import StoreThread
+from agent.session import Parts
+from store.archive import ArchiveStore
+from store.blobs import Blobs
+from store.sessions import SessionStore
+from tools.base import ReadLimits
+from tools.tool_output_cache import unlisted_tools
+
+DAY = 86_400.0
+
+
+def open_store(config: Config, *, ephemeral: bool) -> SessionStore:
+    """The session database with the bytes that are too large for it. An ephemeral one goes with `tidy`."""
+    if ephemeral:
+        return SessionStore(":memory:", blobs=Blobs(Path(tempfile.mkdtemp(prefix="ebb-blobs-"))))
+    data = config.folders.data
+    return SessionStore(data / "sessions.db", blobs=Blobs(data / "blobs"))
+
+
+def with_archive(parts: Parts, thread: StoreThread, store: SessionStore, project: str, config: Config) -> Parts:
+    """The parts of a session that keeps what leaves its view. `project` is the session's own."""
+    archive = Archive(thread, store, parts.recorder.session, project)
+    return replace(
+        parts,
+        archive=archive,
+        offloading=Offloading(
+            config.result_offload_threshold, config.preview_bytes, config.max_message_bytes, config.tool_output_mode
+        ),
+        unlisted=unlisted_tools(),
+        workspace=replace(
+            parts.workspace,
+            kept=finder(archive),
+            reads=ReadLimits(config.max_message_bytes, config.max_line_length),
+        ),
+    )
+
+
+async def tidy(thread: StoreThread, store: SessionStore, config: Config, *, ephemeral: bool) -> None:
+    """Removes kept bytes by their age and size, where the user wants that, and once a day those that nobody needs."""
+    blobs = store.blobs
+    if blobs is None:
+        return
+    if ephemeral:
+        shutil.rmtree(blobs.folder, ignore_errors=True)
+        return
+    archive, age = ArchiveStore(store), config.archive_max_age
+    with suppress(StoreFailed):  # what is not removed today is removed another day
+        if age is not None or config.archive_max_bytes is not None:
+            oldest = None if age is None else time.time() - age * DAY
+            await thread.run(archive.expire, older_than=oldest, most_bytes=config.archive_max_bytes)
+        elif _is_due(blobs.folder):
+            await thread.run(archive.collect)
+
+
+def _is_due(folder: Path) -> bool:
+    """Whether a day has passed since this was last true."""
+    stamp = folder / "tidied"
+    try:
+        if folder.is_dir() and (not stamp.exists() or time.time() - stamp.stat().st_mtime > DAY):
+            stamp.touch(mode=0o600)
+            return True
+    except OSError:
+        pass  # then it is not due today
+    return False

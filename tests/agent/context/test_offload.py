@@ -1,0 +1,93 @@
+"""What is shown of an output."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.offload import Offloading, Skim, cut_form, is_shown_whole, stored_form
+
+LOG = b"".join(b"line %d\n" % number for number in range(1, 1201))
+
+
+def skimmed(data: bytes, piece: int = 1 << 16) -> Skim:
+    skim = Skim()
+    for at in range(0, len(data), piece):
+        skim.take(data[at : at + piece])
+    return skim
+
+
+@pytest.mark.parametrize(
+    ("tool", "size", "is_whole"),
+    [
+        ("bash", 4096, True),
+        ("bash", 4097, False),
+        ("mcp_fetch", 4097, False),
+        ("read", 51_200, True),
+        ("grep", 51_201, False),
+        ("read_result", 10**9, True),
+        ("tool_output_cache", 10**9, True),
+        ("tool_output_cache_grep", 10**9, True),
+        ("recall", 10**9, True),
+        ("ask_user", 10**9, True),
+    ],
+)
+def test_what_is_too_large_depends_on_the_tool(tool: str, size: int, is_whole: bool) -> None:
+    assert is_shown_whole(tool, size, Offloading()) is is_whole
+
+
+def test_a_preview_has_this_form() -> None:
+    log = LOG.replace(b"line 600\n", b"an Error here\n").replace(b"line 700\n", b"3 FAILED\n")
+    skim = skimmed(log)
+    shown = skim.preview(Offloading(preview=60))
+    assert stored_form("bash", "r12", skim.size, skim.lines, shown) == (
+        '[Tool result stored — 10,898 bytes, 1,200 lines from "bash".\n'
+        "line 1\nline 2\nline 3\nline 4\nline 5\n"
+        "[… lines 6-1198 left out …]\n"
+        "line 1199\nline 1200\n"
+        "matches: 600: an Error here\n"
+        "700: 3 FAILED]\n"
+        'Use the "read_result" tool with ref_id="r12" to read specific portions.'
+    )
+
+
+@given(
+    st.lists(st.binary(max_size=300), min_size=1).map(b"\n".join),
+    st.integers(1, 400),
+    st.integers(50, 3000),
+)
+def test_a_preview_is_the_same_however_the_output_came_and_stays_small(data: bytes, piece: int, most: int) -> None:
+    settings = Offloading(preview=most)
+    shown = skimmed(data, piece).preview(settings)
+    assert shown == skimmed(data, max(len(data), 1)).preview(settings)
+    assert len(shown) <= most + 512 + 3 * 420 + 200
+    assert skimmed(data, piece).size == len(data)
+    assert skimmed(data, piece).newlines == data.count(b"\n")
+
+
+def test_long_lines_are_cut() -> None:
+    shown = skimmed(b"x" * 9000 + b"\n" + LOG).preview(Offloading())
+    assert shown.splitlines()[0] == "x" * 400 + "… [cut]"
+
+
+def test_one_long_line_shows_both_of_its_ends() -> None:
+    shown = skimmed(b"a" * 50_000 + b"z" * 50_000).preview(Offloading(preview=10))
+    assert shown == "aaaaaa\n[… bytes 6-99996 left out …]\nzzzz"
+
+
+def test_bytes_that_are_no_text_are_not_shown_as_text() -> None:
+    assert skimmed(bytes(range(8)) * 1000).preview(Offloading()).startswith("not text; it begins with 00 01 02 03")
+
+
+def test_lines_that_tell_of_errors_are_limited() -> None:
+    log = b"".join(b"%d: error: %s\n" % (number, b"x" * 100) for number in range(3000))
+    matches = skimmed(log).preview(Offloading()).partition("\nmatches: ")[2]
+    assert 400 < len(matches) <= 512
+
+
+def test_a_cut_output_says_where_the_rest_is() -> None:
+    settings = Offloading(threshold=30)
+    assert cut_form(skimmed(LOG), "r3", settings) == (
+        "line 1\nline 2\n[… lines 3-1199 left out …]\nline 1200\n"
+        '[10,893 bytes, 1,200 lines, cut; ref_id="r3" has all of it]'
+    )
+    assert cut_form(skimmed(LOG), None, settings).endswith("cut; the rest could not be kept]")

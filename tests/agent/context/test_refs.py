@@ -1,0 +1,95 @@
+"""References as text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.refs import (
+    BadReference,
+    Bytes,
+    Lines,
+    Location,
+    Match,
+    MessageRef,
+    OutputRef,
+    Reference,
+    SummaryRef,
+    Target,
+    Tool,
+    message_digits,
+    parse_reference,
+)
+from agent.messages import Assistant, Message, Note, Text, ToolCall, ToolOutput, User
+
+counts = st.integers(1, 10**15)
+targets: st.SearchStrategy[Target] = st.one_of(
+    st.builds(OutputRef, counts),
+    st.builds(MessageRef, st.text("0123456789abcdef", min_size=1, max_size=8)),
+    st.builds(SummaryRef, counts),
+)
+ranges = st.tuples(counts, counts).map(sorted)
+locations: st.SearchStrategy[Location | None] = st.one_of(
+    st.none(),
+    ranges.map(lambda pair: Lines(pair[0], pair[1])),
+    ranges.map(lambda pair: Bytes(pair[0], pair[1])),
+    st.builds(Match, counts),
+    st.builds(Tool, counts),
+)
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+@given(st.builds(Reference, targets, locations, names, names) | st.builds(Reference, targets, locations))
+def test_a_reference_reads_back_as_it_was_written(reference: Reference) -> None:
+    assert parse_reference(str(reference)) == reference
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("r12", Reference(OutputRef(12))),
+        (" [recall:r12] ", Reference(OutputRef(12))),
+        ("r12:L50-100", Reference(OutputRef(12), Lines(50, 100))),
+        ("r12:B0-4096", Reference(OutputRef(12), Bytes(0, 4096))),
+        ("sum-2", Reference(SummaryRef(2))),
+        ("msg-def67890", Reference(MessageRef("def67890"))),
+        ("ebb://my%20app/abc12345/r3:match-3", Reference(OutputRef(3), Match(3), "abc12345", "my app")),
+        ("nexora://cli/abc12345/msg-def67890:tool-2", Reference(MessageRef("def67890"), Tool(2), "abc12345", "cli")),
+        ("NEXORA://_/current/msg-def67890", Reference(MessageRef("def67890"))),
+    ],
+)  # fmt: skip
+def test_every_form_is_read(text: str, reference: Reference) -> None:
+    assert parse_reference(text) == reference
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "r", "r0", "r-1", "r012", "R12", "r12:", "r12:L", "r12:L0-5", "r12:L5", "r12:X1-2", "msg-", "msg-XYZ",
+        "msg-123456789", "sum-0", "ebb://", "ebb://a/b", "ebb://a/b/", "ebb://a/b/c/r1", "ebb:///b/r1", "http://a/b/r1",
+        "r1 2", "r١", "r" + "9" * 30,
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused_with_what_a_reference_looks_like(text: str) -> None:
+    with pytest.raises(BadReference, match=r"is no reference: write `r12`"):
+        parse_reference(text)
+
+
+@pytest.mark.parametrize("text", ["r1:L9-8", "r1:B9-8"])
+def test_a_range_that_ends_before_it_begins_is_refused(text: str) -> None:
+    with pytest.raises(BadReference, match=r"ends before it begins"):
+        parse_reference(text)
+
+
+def test_a_message_has_the_same_digits_in_any_session() -> None:
+    said = User((Text("fix it"),))
+    messages: list[Message] = [
+        said,
+        User((ToolOutput("c1", "text"),)),
+        User((ToolOutput("c2", "text"),)),
+        Assistant((Text("fix it"), ToolCall("c1", "bash", {}))),
+        User((Note("n"),)),
+    ]
+    digits = [message_digits(message) for message in messages]
+    assert len(set(digits)) == 5
+    assert all(len(one) == 8 for one in digits)
+    assert message_digits(User((Text("fix it"), Note("told")))) == message_digits(said)

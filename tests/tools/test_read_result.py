@@ -1,0 +1,191 @@
+"""Parts of kept outputs, as a model reads them."""
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.blobs import Blobs
+from tools import sift
+from tools.base import Picture, Result, Tool, ToolError, Workspace
+from tools.kept import Content, Found, InMemory
+from tools.logfile import LogFile
+from tools.read_result import MOST, ReadResult, exact
+from tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
+
+LOG = b"".join(b"line %d%s\n" % (number, b" error" if number % 500 == 0 else b"") for number in range(1, 2001))
+
+
+async def ask(workspace: Workspace, found: Content | Found, tool: Tool | None = None, **arguments: Any) -> str:
+    async def find(ref: str) -> Found:
+        assert ref == "r1"
+        return found if isinstance(found, Found) else Found("r1", found)
+
+    result = await (tool or ReadResult()).run({"ref_id": "r1", **arguments}, replace(workspace, kept=find))
+    assert result == Result(result.text)
+    return result.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"limit": 20}, "line 1\nline 2\nline 3\n(bytes 0-20 of 18,917; continue at offset=20)"),
+        ({"offset": 7, "limit": 6}, "line 2\n(bytes 7-13 of 18,917; continue at offset=13)"),
+        ({"offset": 18_901}, "line 2000 error\n\n(bytes 18901-18917 of 18,917)"),
+        ({"lines": "2-3"}, "2\tline 2\n3\tline 3\n(lines 2-3 of 2,000)"),
+        ({"lines": " L7 "}, "7\tline 7\n(lines 7-7 of 2,000)"),
+        ({"lines": "1999-9999"}, "1999\tline 1999\n2000\tline 2000 error\n(lines 1999-2000 of 2,000)"),
+        ({"pattern": "e 15.0 error$"}, "1500:line 1500 error"),
+        ({"pattern": "error", "before": 1, "after": 1, "lines": "600-1500"},
+         "999-line 999\n1000:line 1000 error\n1001-line 1001\n--\n1499-line 1499\n1500:line 1500 error"),
+        ({"pattern": "line 1[0-9] ?$", "lines": "12-13"}, "12:line 12\n13:line 13"),
+        ({"pattern": "nothing"}, "no lines match"),
+    ],
+)  # fmt: skip
+async def test_a_part_is_shown(arguments: dict[str, Any], text: str, workspace: Workspace) -> None:
+    assert await ask(workspace, InMemory(LOG), **arguments) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"lines": "5", "offset": 1}, "`lines` goes without `offset` and `limit`"),
+        ({"lines": "0-5"}, '`lines` is written "10-50", counted from 1'),
+        ({"lines": "9-5"}, '`lines` ends before it begins: write "5-9"'),
+        ({"lines": "2001-2002"}, "`r1` has 2,000 lines: 2001 is beyond its end"),
+        ({"offset": 10**6}, "`r1` has 18,917 bytes: offset=1000000 is beyond its end"),
+        ({"pattern": "("}, "the pattern is not a regular expression"),
+    ],
+)
+async def test_what_cannot_be_shown_is_explained(arguments: dict[str, Any], said: str, workspace: Workspace) -> None:
+    with pytest.raises(ToolError) as caught:
+        await ask(workspace, InMemory(LOG), **arguments)
+    assert str(caught.value).startswith(said)
+
+
+async def test_a_reference_may_name_the_part(workspace: Workspace) -> None:
+    found = Found("r1", InMemory(LOG), lines=(2, 2))
+    assert await ask(workspace, found) == "2\tline 2\n(lines 2-2 of 2,000)"
+    found = Found("r1", InMemory(LOG), span=(7, 13))
+    assert await ask(workspace, found) == "line 2\n(bytes 7-13 of 18,917; continue at offset=13)"
+    assert await ask(workspace, found, lines="3") == "3\tline 3\n(lines 3-3 of 2,000)"
+
+
+async def test_an_answer_is_limited_and_says_how_to_go_on(workspace: Workspace) -> None:
+    large = InMemory(LOG * 50)
+    shown = await ask(workspace, large, lines="1-100000")
+    assert MOST - 600 < len(shown) <= MOST
+    last = int(shown.rpartition("\n")[0].rpartition("\n")[2].partition("\t")[0])
+    assert shown.endswith(f'(lines 1-{last} of 100,000; continue at lines="{last + 1}-100000")')
+    assert (await ask(workspace, large, lines=f"{last + 1}-100000")).startswith(f"{last + 1}\t")
+    shown = await ask(workspace, large, limit=10**9)
+    assert shown.endswith("\n(bytes 0-51000 of 945,850; continue at offset=51000)")
+    assert len(shown) <= MOST
+    shown = await ask(workspace, large, pattern="line")
+    assert len(shown) <= MOST
+    last = int(shown.splitlines()[-2].partition(":")[0])
+    assert shown.endswith(f'(there is more; continue at lines="{last + 1}-" with the same pattern)')
+    assert (await ask(workspace, large, pattern="line", lines=f"{last + 1}-")).startswith(f"{last + 1}:")
+
+
+async def test_a_long_line_is_cut_and_its_rest_can_be_read(workspace: Workspace) -> None:
+    line = b"x" * 1_999_990 + b"needle" + b"y" * 3_000_000
+    content = InMemory(b"first\n" + line + b"\nlast")
+    shown = await ask(workspace, content, lines="2-3")
+    assert shown == "2\t" + "x" * 2000 + "… [cut: 4,999,996 bytes; continue at offset=2006]\n3\tlast\n(lines 2-3 of 3)"
+    shown = await ask(workspace, content, pattern="needle")
+    assert shown == "2:[byte 1,999,790 of the line] " + "x" * 200 + "needle" + "y" * 194
+    at = 6 + 1_999_990
+    assert await ask(workspace, content, offset=at, limit=6) == (
+        f"needle\n(bytes {at}-{at + 6} of 5,000,007; continue at offset={at + 6})"
+    )
+
+
+async def test_a_match_at_the_seam_of_a_long_line_is_found_once(workspace: Workspace) -> None:
+    content = InMemory(b"x" * (sift.PIECE - 3) + b"needle" + b"y" * sift.PIECE)
+    shown = await ask(workspace, content, pattern="needle")
+    assert shown.count("needle") == 1
+    assert shown.startswith(f"1:[byte {sift.PIECE - 203:,} of the line] xxx")
+
+
+async def test_a_pattern_that_blows_up_is_ended(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sift, "SECONDS", 1.0)
+    content = InMemory(b"found\n" + b"a" * 5000 + b"b\n")
+    shown = await ask(workspace, content, pattern="found|(a+)+$")
+    assert shown.startswith("1:found\n(stopped after")
+
+
+async def test_bytes_that_are_no_text_can_be_read(workspace: Workspace) -> None:
+    assert await ask(workspace, InMemory(b"\0\1\2\xff" * 8), offset=4) == (
+        "(not text; as hexadecimal numbers)\n"
+        "00 01 02 ff 00 01 02 ff 00 01 02 ff 00 01 02 ff\n"
+        "00 01 02 ff 00 01 02 ff 00 01 02 ff\n"
+        "(bytes 4-32 of 32)"
+    )
+    assert await ask(workspace, InMemory(b"caf\xe9 with a long enough text\n")) == (
+        "caf\\xe9 with a long enough text\n\n(bytes 0-29 of 29)"
+    )
+    assert await ask(workspace, InMemory("é".encode() * 3), limit=3) == "é\n(bytes 0-2 of 6; continue at offset=2)"
+    assert await ask(workspace, InMemory(b"")) == "`r1` is empty"
+
+
+@given(st.text(min_size=1).map(str.encode), st.integers(4, 30))
+def test_text_comes_back_byte_for_byte(data: bytes, limit: int) -> None:
+    parts, at = [], 0
+    while at < len(data):
+        piece = data[at : at + limit]
+        shown, taken = exact(piece, is_end=at + len(piece) >= len(data))
+        if shown.startswith("(not text"):
+            shown = bytes.fromhex("".join(shown.splitlines()[1:])).decode("latin-1")
+            parts.append(shown.encode("latin-1"))
+        else:
+            parts.append(shown.encode())
+        assert taken > 0
+        at += taken
+    assert b"".join(parts) == data
+
+
+async def test_a_picture_comes_back_as_a_picture(workspace: Workspace) -> None:
+    async def find(ref: str) -> Found:
+        return Found(ref, InMemory(b"\x89PNG..."), "image/png")
+
+    result = await ReadResult().run({"ref_id": "r1"}, replace(workspace, kept=find))
+    assert result == Result("picture, image/png, 7 bytes", pictures=(Picture("image/png", b"\x89PNG..."),))
+
+
+async def test_the_names_of_other_programs_are_answered(workspace: Workspace) -> None:
+    content = InMemory(LOG)
+    shown = await ask(workspace, content, ToolOutputCache())
+    assert shown.startswith("1\tline 1\n")
+    assert shown.endswith("\n200\tline 200\n(lines 1-200 of 2,000)")
+    shown = await ask(workspace, content, ToolOutputCache(), offset=9, limit=2)
+    assert shown == "10\tline 10\n11\tline 11\n(lines 10-11 of 2,000)"
+    shown = await ask(workspace, content, ToolOutputCacheGrep(), pattern="1500", before=1)
+    assert shown == "1499-line 1499\n1500:line 1500 error"
+
+
+async def test_without_an_archive_nothing_is_found(workspace: Workspace) -> None:
+    with pytest.raises(ToolError, match="nothing is kept"):
+        await ReadResult().run({"ref_id": "r1"}, workspace)
+
+
+@pytest.mark.parametrize("data", [b"", b"one", b"one\n", b"a\n\nb", LOG, b"\n" * 9, b"z" * 600_000 + b"\n" + LOG * 30])
+def test_every_kind_of_content_reads_the_same(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(data)
+    blobs = Blobs(tmp_path / "b")
+    contents: list[Content] = [InMemory(data), LogFile(path), blobs.open(blobs.put([data], "s").digest)]
+    assert len({(content.size, content.lines) for content in contents}) == 1
+    numbers = sorted({1, 2, 3, contents[0].lines // 2, contents[0].lines, contents[0].lines + 1})
+    assert len({tuple(content.line_start(number) for number in numbers) for content in contents}) == 1
+    starts = [contents[0].line_start(number) for number in numbers]
+    assert len({tuple(content.line_end(start) for start in starts) for content in contents}) == 1
+    for start, end in itertools.combinations([0, 1, 5, len(data) // 2, len(data)], 2):
+        assert {b"".join(content.chunks(start, end)) for content in contents} == {data[start:end]}
+        assert {content.read(start, end) for content in contents} == {data[start : start + end]}
+    for content in contents:
+        content.close()

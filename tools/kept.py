@@ -1,0 +1,71 @@
+"""What is kept apart from the view, as the tools that bring it back read it. Where it is kept they do not know."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Content(Protocol):
+    """Kept bytes, of which any part can be read. Not for two threads at once; to be closed in the end."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def lines(self) -> int:
+        """The last one counts also when no line end follows it."""
+        ...
+
+    def read(self, offset: int, limit: int) -> bytes: ...
+
+    def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]: ...
+
+    def line_start(self, line: int) -> int:
+        """Where a line begins, counted from 1."""
+        ...
+
+    def line_end(self, offset: int) -> int:
+        """Where the line that holds an offset ends, without its line end."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a reference stands for."""
+
+    ref: str
+    content: Content
+    media_type: str = "text/plain"
+    lines: tuple[int, int] | None = None
+    """First and last line, when the reference names them."""
+    span: tuple[int, int] | None = None
+    """Start and end in bytes, when the reference names them."""
+
+
+class InMemory:
+    """Content that is small enough to be held."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.size = len(data)
+        self.lines = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
+
+    def read(self, offset: int, limit: int) -> bytes:
+        return self._data[offset : offset + limit]
+
+    def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        yield self._data[start:end]
+
+    def line_start(self, line: int) -> int:
+        if line > self.lines:
+            return self.size
+        return self.size - len(self._data.split(b"\n", line - 1)[-1]) if line > 1 else 0
+
+    def line_end(self, offset: int) -> int:
+        found = self._data.find(b"\n", offset)
+        return self.size if found < 0 else found
+
+    def close(self) -> None:
+        pass

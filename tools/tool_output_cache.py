@@ -1,0 +1,66 @@
+"""Two tools that some models know from other programs. They are not offered but answered: what `read_result` does, with
+arguments of their own; an `offset` of lines counts from 0."""
+
+from tools.arguments import number, text
+from tools.base import Arguments, Effect, Result, Tool, Workspace
+from tools.read_result import lines_around, matches, numbered_lines, unhurried
+from tools.schema import object_of
+
+LIMIT = 200
+
+
+class ToolOutputCache:
+    name = "tool_output_cache"
+    description = "Lines of a stored output."
+    effect: Effect = "none"
+    schema = object_of(
+        {
+            "ref_id": {"type": "string"},
+            "offset": {"type": "integer", "minimum": 0},
+            "limit": {"type": "integer", "minimum": 1},
+        },
+        required=("ref_id",),
+    )
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        first = number(arguments, "offset", 0) + 1
+        last = first + number(arguments, "limit", LIMIT) - 1
+        found = await workspace.kept(text(arguments, "ref_id"))
+        try:
+            return await unhurried(lambda: numbered_lines(found, first, last))
+        finally:
+            found.content.close()
+
+
+class ToolOutputCacheGrep:
+    name = "tool_output_cache_grep"
+    description = "Lines of a stored output that match."
+    effect: Effect = "none"
+    schema = object_of(
+        {
+            "ref_id": {"type": "string"},
+            "pattern": {"type": "string"},
+            "before": {"type": "integer"},
+            "after": {"type": "integer"},
+        },
+        required=("ref_id", "pattern"),
+    )
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        around = lines_around(arguments)
+        found = await workspace.kept(text(arguments, "ref_id"))
+        try:
+            return await matches(found, text(arguments, "pattern"), around, None)
+        finally:
+            found.content.close()
+
+
+def unlisted_tools() -> tuple[Tool, ...]:
+    """Tools that models are not told of, but that they may call."""
+    return (ToolOutputCache(), ToolOutputCacheGrep())
