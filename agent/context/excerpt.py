@@ -1,0 +1,50 @@
+"""The part of a text that shows why it was found. Pure."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+
+EXCERPT = 400
+"""Characters."""
+BEFORE = 120
+"""Characters of them that stand before the hit."""
+MOST_LOOKED_AT = 1000
+"""Places of a word that are compared."""
+
+
+def excerpt(text: str, words: Sequence[str], size: int = EXCERPT) -> str:
+    """The part of the text around the rarest of the words, where most others stand near it, or the text's beginning
+    when it holds none. It begins with a line where that is near; what is left out is marked."""
+    hits = _hits(text, words)
+    start = max(_best(hits, size) - BEFORE, 0) if hits else 0
+    line = text.rfind("\n", max(start - BEFORE, 0), start + 1)
+    start = line + 1 if line >= 0 else start
+    end = min(start + size, len(text))
+    shown = text[start:end].strip("\n").rstrip()
+    return f"{'… ' if text[:start].strip() else ''}{shown}{' …' if text[end:].strip() else ''}"
+
+
+def _hits(text: str, words: Sequence[str]) -> dict[str, list[int]]:
+    """Where each word stands, whole ones before parts of others."""
+    forms = [re.escape(word) for word in sorted(words, key=len, reverse=True) if word.strip()]
+    if not forms:
+        return {}
+    either = "|".join(forms)
+    for pattern in (rf"(?<!\w)(?:{either})(?!\w)", either):
+        found: dict[str, list[int]] = {}
+        for match in re.finditer(pattern, text, re.IGNORECASE):
+            found.setdefault(match[0].lower(), []).append(match.start())
+        if found:
+            return found
+    return {}
+
+
+def _best(hits: Mapping[str, list[int]], size: int) -> int:
+    """Of the places of the rarest word that around which most different words stand; of several the first."""
+    rarest = min(hits.values(), key=len)
+
+    def near(at: int) -> int:
+        first, last = at - BEFORE, at + size - 2 * BEFORE
+        return sum(bisect_left(places, first) < bisect_right(places, last) for places in hits.values())
+
+    return max(rarest[:MOST_LOOKED_AT], key=near)

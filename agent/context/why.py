@@ -1,0 +1,128 @@
+"""Why the model knows a text or does not: for each place where it was said, what has become of it. Pure."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from agent.context.mask import as_shown, what_happened
+from agent.context.refs import MessageRef, OutputRef, SummaryRef, message_digits
+from agent.context.said import message_text
+from agent.messages import Assistant, Conversation, Image, Message, Note, Summary, Text, ToolCall, User
+
+Fate: TypeAlias = Literal["visible", "masked", "stored", "summarised", "dropped"]
+"""The model sees it; a line stands for the output; only other parts of the output are shown; a summary stands for it;
+nothing does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place where a text was said."""
+
+    ref: str
+    fate: Fate
+    what: str
+    """Who said it, or what the call did."""
+    by: str = ""
+    """The summary that stands for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A message that is not in the view any more."""
+
+    position: int
+    message: Message
+    calls: tuple[ToolCall, ...] = ()
+    """Those that it answers."""
+    outputs_before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Covering:
+    """A summary, and what it stands for: the messages before a position that no earlier one stands for."""
+
+    number: int
+    start: int
+    summary: Summary
+
+
+def places_of(
+    wanted: str, view: Conversation, left: Sequence[Left], summaries: Sequence[Covering], holding: Collection[int] = ()
+) -> tuple[Place, ...]:
+    """Every place where the text was said, in the order of the session. None: it was never seen. Capitals make no
+    difference. `left`: the messages that may hold it among those that left the view; `holding`: numbers of outputs of
+    which some part that no message shows holds it."""
+    needle = wanted.lower()
+    if not needle.strip():
+        return ()
+    found = [place for message in left for place in _left(needle, message, view.summary, summaries, holding)]
+    if summaries and needle in view.summary.text.lower():
+        found.append(Place(str(SummaryRef(summaries[-1].number)), "visible", "the summary in view"))
+    return (*found, *_in_view(needle, view, holding))
+
+
+def _left(
+    needle: str, left: Left, summary: Summary, summaries: Sequence[Covering], holding: Collection[int]
+) -> Iterator[Place]:
+    covering = next((one for one in summaries if left.position < one.start), None)
+    by = "" if covering is None else str(SummaryRef(covering.number))
+    fate: Fate = "summarised" if covering is not None and covering.summary.summary else "dropped"
+    message = left.message
+    is_kept = isinstance(message, User) and _is_among(message, summary.request)
+    if _says(needle, message):
+        what = f"{_who(message)}, kept word for word" if is_kept else _who(message)
+        ref = str(MessageRef(message_digits(message)))
+        yield Place(ref, "visible", what) if is_kept else Place(ref, fate, what, by)
+    if isinstance(message, User):
+        calls = {call.id: call for call in left.calls}
+        for number, output in enumerate(message.outputs, left.outputs_before + 1):
+            if needle in output.text.lower() or number in holding:
+                call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
+                yield Place(str(OutputRef(number)), fate, what_happened(call, output), by)
+
+
+def _in_view(needle: str, view: Conversation, holding: Collection[int]) -> Iterator[Place]:
+    number, calls = view.outputs_before, dict[str, ToolCall]()
+    for message, shown in zip(view.messages, as_shown(view), strict=True):
+        if _says(needle, message):
+            yield Place(str(MessageRef(message_digits(message))), "visible", _who(message))
+        if isinstance(message, Assistant) or isinstance(shown, Assistant):
+            calls = {call.id: call for call in message.calls} if isinstance(message, Assistant) else {}
+            continue
+        for output, seen in zip(message.outputs, shown.outputs, strict=True):
+            number += 1
+            call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
+            fate = _fate_in_view(needle, output.text, seen.text, output.call_id in view.masked, number in holding)
+            if fate is not None:
+                yield Place(str(OutputRef(number)), fate, what_happened(call, output))
+
+
+def _fate_in_view(needle: str, text: str, seen: str, is_masked: bool, is_held: bool) -> Fate | None:
+    if needle in seen.lower():
+        return "visible"
+    if is_masked and (is_held or needle in text.lower()):
+        return "masked"
+    return "stored" if is_held else None
+
+
+def _says(needle: str, message: Message) -> bool:
+    """Whether the message itself says it: its outputs are places of their own."""
+    if isinstance(message, Assistant):
+        return needle in message_text(message).lower()
+    return any(needle in part.text.lower() for part in message.parts if isinstance(part, Text | Note))
+
+
+def _is_among(message: User, request: User) -> bool:
+    """Whether all that the message says stands in the request."""
+    said, kept = _said(message), _said(request)
+    return bool(said) and all(part in kept for part in said)
+
+
+def _said(message: User) -> tuple[Text | Image, ...]:
+    return tuple(part for part in message.parts if isinstance(part, Text | Image))
+
+
+def _who(message: Message) -> str:
+    if isinstance(message, Assistant):
+        return "the model said" if message.text or not message.calls else "the model called"
+    return "you said" if _said(message) else "the program told"
