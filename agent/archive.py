@@ -8,7 +8,7 @@ import asyncio
 import base64
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -38,7 +38,6 @@ from store.archive import ArchiveStore
 from store.errors import StoreError
 from store.outputs import OutputRow
 from store.sessions import SessionRow, SessionStore
-from tools.base import ToolError
 from tools.kept import Content, Found, InMemory
 from tools.logfile import LogFile
 
@@ -303,15 +302,3 @@ def _hit(content: Content, number: int) -> int | None:
     lines = b"".join(content.chunks()).split(b"\n")
     hits = (at for at, line in enumerate(lines, 1) if _HIT.match(line))
     return next(islice(hits, number - 1, None), None)
-
-
-def finder(archive: Archive) -> Callable[[str], Awaitable[Found]]:
-    """Finds what a reference stands for, for tools."""
-
-    async def find(ref: str) -> Found:
-        try:
-            return await archive.open(await archive.resolve(ref))
-        except (ReferenceFailed, StoreFailed) as error:
-            raise ToolError(str(error)) from error
-
-    return find

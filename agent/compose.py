@@ -23,7 +23,7 @@ from agent.deferral import Deferral, specs_of
 from agent.env import Limits
 from agent.errors import StoreFailed, UsageError
 from agent.instructions import git_branch, load_instructions
-from agent.keeping import open_store, tidy, with_archive
+from agent.keeping import forget, open_store, recall_of, tidy, with_archive
 from agent.messages import Conversation, Message
 from agent.meter import Meter, counted_for, decode_estimator
 from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
@@ -31,6 +31,7 @@ from agent.options import MODES, Mode, stricter_mode
 from agent.overview import Overview, budget_by_component, epochs_of, held_back_of, window_numbers
 from agent.permissions import Policy, Rule, parse_rule
 from agent.providers.setup import first_choice
+from agent.recall import Recall
 from agent.recorder import Recorder, StoreThread
 from agent.resume import restore
 from agent.rows import decode_message
@@ -286,13 +287,20 @@ class Sessions:
             held_back_of(tools, held_back, meter),
         )
 
+    async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> Recall:
+        """What may be looked up from a session, or from the project when none is named; `everywhere`: of all projects.
+        Raises `AgentError`."""
+        thread, store = await self._store()
+        row = await self._find(prefix) if prefix is not None else None
+        return recall_of(thread, store, row.id if row else "", row.project if row else self._project, everywhere)
+
     async def delete(self, prefix: str) -> SessionInfo:
         """Deletes a session with its outputs. Raises `AgentError`; a session that is open elsewhere stays."""
         thread, store = await self._store()
         row = await self._find(prefix)
         lock = self._lock(row.id)
         try:
-            await thread.run(store.delete, row.id)
+            await forget(thread, store, row.id)
             await thread.run(ArchiveStore(store).collect)
             shutil.rmtree(self._outputs(row.id), ignore_errors=True)
         finally:

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, cast
 from agent.aliases import snake_case, translate
 from agent.errors import ConfigError
 from agent.options import BY_KEY, MODEL_KEYS, OPTIONS, PROVIDER_KEYS, PROVIDERS, Mode, Option, rules
+from tools.recalled import Scope
 
 Wire: TypeAlias = Literal["auto", "sdk", "http"]
 
@@ -85,6 +86,7 @@ class Config:
     rewrite_policy: Literal["rent", "fixed", "off"]
     rewrite_kappa_mask: float
     rewrite_kappa_compact: float
+    recall_scope: Scope
     archive_max_age: float | None
     """Days."""
     archive_max_bytes: int | None

@@ -214,6 +214,15 @@ class ContextCompacted:
 
 
 @dataclass(frozen=True, slots=True)
+class BroughtBack:
+    """The user brought something that had left the view back to its end."""
+
+    ref: str
+    tokens: int
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionFailed:
     """A model gave no summary that could be used; the next strategy takes its place."""
 
@@ -339,6 +348,7 @@ Event: TypeAlias = (
     | QuestionAnswered
     | CompactionStarted
     | ContextCompacted
+    | BroughtBack
     | PrefixDrifted
     | PrefixRenewed
     | CacheBroken

@@ -47,12 +47,10 @@ async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation,
     return conversation, budget
 
 
-async def ask(
-    conversation: Conversation, budget: ContextBudget, tools: tuple[ToolSpec, ...], env: Env
-) -> tuple[Conversation, ContextBudget, Reply]:
-    """The model's reply, and the conversation that it answers with its budget. A request that the provider finds too
-    large is made smaller and sent again, three times at most, and then goes to the next model; each may come with other
-    tools. Raises `ContextExhausted`."""
+async def ask(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> tuple[Conversation, Reply]:
+    """The model's reply, and the conversation that it answers. A request that the provider finds too large is made
+    smaller and sent again, three times at most, and then goes to the next model; each may come with other tools. Raises
+    `ContextExhausted`."""
     known = env.lessons.window
     for attempt in itertools.count(1):
         prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
@@ -70,20 +68,19 @@ async def ask(
                 raise ContextExhausted(f"{error}. {problem}") from error
         else:
             env.watch.answered(reply.usage)
-            say_estimate(conversation, reply, env)
             reply = replace(reply, message=with_own_ids(reply.message, conversation.messages))
             if reply.stop_reason != "overflow":
-                return conversation, budget, reply
+                return conversation, reply
             smaller = await recover(conversation, env, attempt, reply.usage.total or None, None)
             if smaller is None and not reply.message.parts:
                 smaller = await leave_model(conversation, env)
             if smaller is None and not reply.message.parts:
                 raise ContextExhausted(too_big(budget_of(conversation, env), "", env))
             if smaller is None:
-                return conversation, budget, reply
+                return conversation, reply
         conversation, tools = smaller, select_tools(env.tools, env.deferral.held_back)
-        # What the provider counts is compared with what was measured last.
-        budget = budget_of(conversation, env)
+        # The meter compares what the provider counts with what was measured last.
+        budget_of(conversation, env)
     raise AssertionError("the count never ends")
 
 
@@ -99,21 +96,6 @@ async def recover(
     env.emit(WindowLearned(env.lessons.window.size, attempt, RECOVERIES))
     compacted = await compact_now(conversation, env, "overflow", counted=size)
     return compacted.conversation if compacted.result.strategies else None
-
-
-def say_estimate(conversation: Conversation, reply: Reply, env: Env) -> None:
-    """Writes to the debug log how far the estimate of a request was from what the provider counted."""
-    if not env.debug.on or not reply.usage.prompt:
-        return
-    estimated, counted = budget_of(conversation, env).used, reply.usage.prompt
-    env.debug.say(
-        "context/estimate",
-        model=env.provider.facts.id,
-        estimated=estimated,
-        counted=counted,
-        error=round(estimated / counted - 1, 4),
-        samples=env.meter.estimator.samples,
-    )
 
 
 def too_big(budget: ContextBudget, problem: str, env: Env) -> str:

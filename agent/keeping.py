@@ -7,16 +7,19 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from agent.archive import Archive, finder
+from agent.archive import Archive
 from agent.config import Config
 from agent.context.offload import Offloading
 from agent.errors import StoreFailed
+from agent.recall import Recall, fetching, looking_up
 from agent.recorder import StoreThread
 from agent.session import Parts
 from store.archive import ArchiveStore
 from store.blobs import Blobs
+from store.search import SearchIndex
 from store.sessions import SessionStore
 from tools.base import ReadLimits
+from tools.recalled import Scope
 from tools.tool_output_cache import unlisted_tools
 
 DAY = 86_400.0
@@ -33,19 +36,43 @@ def open_store(config: Config, *, ephemeral: bool) -> SessionStore:
 def with_archive(parts: Parts, thread: StoreThread, store: SessionStore, project: str, config: Config) -> Parts:
     """The parts of a session that keeps what leaves its view. `project` is the session's own."""
     archive = Archive(thread, store, parts.recorder.session, project)
+    recall = Recall(thread, store, archive, parts.recorder.session, project, config.recall_scope, parts.debug)
+    fetch = fetching(recall)
     return replace(
         parts,
         archive=archive,
+        recall=recall,
         offloading=Offloading(
             config.result_offload_threshold, config.preview_bytes, config.max_message_bytes, config.tool_output_mode
         ),
         unlisted=unlisted_tools(),
         workspace=replace(
             parts.workspace,
-            kept=finder(archive),
+            kept=lambda ref: fetch(ref, None),
+            fetch=fetch,
+            look_up=looking_up(recall),
             reads=ReadLimits(config.max_message_bytes, config.max_line_length),
         ),
     )
+
+
+def recall_of(thread: StoreThread, store: SessionStore, session: str, project: str, everywhere: bool) -> Recall:
+    """What the user may look up from a session, which need not be open."""
+    scope: Scope = "all" if everywhere else "project"
+    return Recall(thread, store, Archive(thread, store, session, project), session, project, scope)
+
+
+async def forget(thread: StoreThread, store: SessionStore, session: str) -> None:
+    """Deletes a session with all that a search finds of it."""
+    index = SearchIndex(store)
+    try:
+        await thread.run(store.delete, session)
+    except StoreFailed as error:
+        if error.reason not in ("corrupt", "unreadable"):
+            raise
+        await thread.run(index.rebuild)  # a damaged index must not keep a session from going
+        await thread.run(store.delete, session)
+    await thread.run(index.forget_words)
 
 
 async def tidy(thread: StoreThread, store: SessionStore, config: Config, *, ephemeral: bool) -> None:

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
+
+from tools.recalled import SCOPES, Scope
 
 Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
 MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
@@ -122,6 +124,10 @@ def _stricter(current: object, project: object) -> object:
     return min(current, project, key=lambda mode: _STRICTNESS[str(mode)])
 
 
+def _narrower_scope(current: object, project: object) -> object:
+    return min(current, project, key=lambda scope: SCOPES.index(cast(Scope, scope)))
+
+
 def _also(current: object, project: object) -> object:
     return tuple(dict.fromkeys((*rules(current), *rules(project))))
 
@@ -187,6 +193,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("rewrite.kappa_mask", 1.0, _factor, "how many times its cost the masking of old outputs must have saved"),
     Option("rewrite.kappa_compact", 8.0, _factor, "how many times its cost a summary must have saved"),
+    Option(
+        "recall.scope",
+        "project",
+        one_of(*SCOPES),
+        "what may be recalled: this session, the sessions of this project, or those of all projects",
+        tightens=_narrower_scope,
+    ),
     Option("archive.max_age", None, _optional_days, "days after which a kept output that nobody needed is removed"),
     Option("archive.max_bytes", None, _optional_count, "bytes that kept outputs may take before the oldest go"),
     Option("agent.max_turns", None, _optional_count, "requests that one turn may make"),

@@ -292,7 +292,7 @@ class Recorder:
         seen = self._look()
         situation = replace(as_left(self._situation, conversation.messages), seen=seen.seen, jobs=seen.jobs)
         try:
-            await self._write(rows, shown, situation, await self._new_summary(conversation.summary))
+            await self._write(rows, shown, situation, await self._new_summary(conversation))
         except StoreFailed as error:
             if error.reason != "unreadable":
                 raise
@@ -336,8 +336,9 @@ class Recorder:
             await self._thread.run(self._store.update, self.session, title=self._row.title, model=model, mode=mode)
         await self._thread.run(self._store.end_turn, self.session)
 
-    async def _new_summary(self, summary: Summary) -> tuple[SummaryRow, ...]:
+    async def _new_summary(self, conversation: Conversation) -> tuple[SummaryRow, ...]:
         """The row of a summary that was not written down yet."""
+        summary = conversation.summary
         if summary == self._summary or not summary:
             return ()
         try:
@@ -345,7 +346,7 @@ class Recorder:
         except StoreFailed:  # writing the snapshot says so
             return ()
         self._summary = summary
-        return (summary_row(summary, len(known) + 1, self._position),)
+        return (summary_row(summary, len(known) + 1, self._position - len(conversation.messages)),)
 
     async def _write(
         self,

@@ -8,19 +8,23 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from agent.archive import Archive
+from agent.bringing import bring_back, kept
 from agent.compaction import CompactResult, Summarisers
 from agent.context.notes import Surroundings
 from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
 from agent.context.settings import Compacting
+from agent.context.why import Place
 from agent.debug import Debug
 from agent.deferral import Deferral, specs_of
 from agent.digest import OutputReader
 from agent.env import Env, Limits
 from agent.errors import AgentError, StoreFailed
 from agent.events import (
+    BroughtBack,
     Decision,
     Event,
     Noticed,
@@ -42,6 +46,7 @@ from agent.messages import Conversation, Image, Note, Text, User
 from agent.meter import Meter, counted_for
 from agent.permissions import Policy
 from agent.preflight import begin_session
+from agent.recall import Recall
 from agent.recorder import Recorder, Spent
 from agent.rent import Rent
 from agent.rewriting import compact_now
@@ -79,6 +84,8 @@ class Parts:
     recorder: Recorder
     archive: Archive | None = None
     """What left the view; None where nothing is kept apart."""
+    recall: Recall | None = None
+    """What may be looked up of everything that was said."""
     offloading: Offloading = Offloading()  # noqa: RUF009  # a frozen value
     unlisted: Sequence[Tool] = ()
     """Tools that the model is not told of, but that it may call."""
@@ -103,6 +110,14 @@ class Parts:
     """Seconds on the clock by which caches grow cold."""
     notices: tuple[str, ...] = ()
     """What the user should know before the first turn."""
+
+
+class HasConversation(Protocol):
+    @property
+    def conversation(self) -> Conversation: ...
+
+
+Changed = TypeVar("Changed", bound=HasConversation)
 
 
 class Session:
@@ -307,17 +322,29 @@ class Session:
             self._is_behind = False
 
     async def compact(self, focus: str | None = None) -> CompactResult:
-        """Summarises the older part of the conversation now; a turn that is sent meanwhile begins afterwards. Raises
-        `AgentError`."""
+        """Summarises the older part of the conversation now. Raises `AgentError`."""
+        return (await self.change(lambda before, env: compact_now(before, env, "asked", focus))).result
+
+    async def change(self, work: Callable[[Conversation, Env], Awaitable[Changed]]) -> Changed:
+        """What the work makes of the conversation, which goes on from there; a turn that is sent meanwhile begins
+        afterwards. Raises `AgentError`, also while a turn runs."""
         if self._events is not None:
-            raise AgentError("the conversation cannot be compacted while a turn is running; interrupt it first")
+            raise AgentError("the conversation cannot be changed while a turn is running; interrupt it first")
         self._interrupt.reset()
         async with self._busy:
             await self._catch_up()
-            compacted = await compact_now(self._conversation, self._env, "asked", focus)
-            self._conversation = compacted.conversation
+            changed = await work(self._conversation, self._env)
+            self._conversation = changed.conversation
             await self._parts.recorder.end_turn(self.model, self.mode)
-        return compacted.result
+        return changed
+
+    async def why(self, text: str) -> tuple[Place, ...]:
+        """What has become of each place where the text was said. Raises `AgentError`."""
+        return await kept(self._parts.recall).why(text, self._conversation)
+
+    async def bring(self, ref: str) -> BroughtBack:
+        """Shows the model again what a reference stands for, from the next request on. Raises `AgentError`."""
+        return (await self.change(bring_back(ref, kept(self._parts.recall)))).event
 
     def answer(self, question: str, answer: Decision | str) -> None:
         """Answers a `PermissionAsked` or a `QuestionAsked`. An answer that nobody waits for is dropped."""

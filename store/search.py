@@ -6,6 +6,7 @@ time and loses nothing.
 """
 
 import hashlib
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,8 @@ NEWEST = 2000
 """Matches that are ranked. Where more match, they are the newest: to rank all would take longer than to read on."""
 MOST_TERMS = 100
 """Longer words that the words of one search may be parts of."""
+_WILD = set("*?[")
+"""What makes a pattern of a path."""
 _WEIGHTS = "0.0, 3.0, 1.0, 1.0"
 
 
@@ -132,7 +135,8 @@ class SearchIndex:
     def _insert(db: sqlite3.Connection, session: str, project: str, document: Document, has_parts: bool) -> None:
         title, text = clean(document.title), clean(document.text)
         pairs = pairs_of(f"{title}\n{text}")
-        marks = " ".join((mark("s", session), mark("p", project), mark("k", document.kind), mark("t", document.tool)))
+        path = clean(document.path)
+        marks = [mark("s", session), mark("p", project), mark("k", document.kind), mark("t", document.tool), path]
         found = db.execute(
             "insert into documents (session, position, number, kind, tool, size, created, path, title, marks, text, "
             "pairs) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -144,16 +148,16 @@ class SearchIndex:
                 document.tool,
                 document.size,
                 document.created,
-                clean(document.path),
+                path,
                 title,
-                marks,
+                " ".join(marks),
                 text,
                 pairs,
             ),
         )
         db.execute(
             "insert into words (rowid, marks, title, text, pairs) values (?, ?, ?, ?, ?)",
-            (found.lastrowid, marks, title, text, pairs),
+            (found.lastrowid, " ".join(marks), title, text, pairs),
         )
         if not has_parts:
             return
@@ -231,7 +235,7 @@ class SearchIndex:
             if value
         ]
         kinds = " OR ".join(quoted(mark("k", kind)) for kind in wanted.kinds)
-        scope = " AND ".join([*map(quoted, marks), *([f"({kinds})"] if kinds else [])])
+        scope = " AND ".join([*map(quoted, marks), *([f"({kinds})"] if kinds else []), *_words_of_path(wanted.path)])
         match = f"{{title text pairs}} : ({words})" + (f" AND marks : ({scope})" if scope else "")
         clause, values = _filters(wanted)
         joined = "join documents d on d.id = words.rowid" if clause else ""
@@ -338,6 +342,13 @@ def clean(text: str) -> str:
     return text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
 
 
+def _words_of_path(path: str) -> tuple[str, ...]:
+    """What a path with that part in it surely holds, in the index's language: its words but the first, of which it may
+    be the end."""
+    words = [] if set(path) & _WILD else re.findall(r"[^\W_]+", path)
+    return (prefix(" ".join(words[1:])),) if len(words) > 1 else ()
+
+
 def _filters(wanted: Wanted) -> tuple[str, list[object]]:
     """What only the documents themselves can tell."""
     clause, values = "", list[object]()
@@ -348,7 +359,7 @@ def _filters(wanted: Wanted) -> tuple[str, list[object]]:
         clause += " and d.created < ?"
         values.append(wanted.until)
     if wanted.path:
-        pattern = wanted.path if set(wanted.path) & set("*?[") else f"*{wanted.path}*"
+        pattern = wanted.path if set(wanted.path) & _WILD else f"*{wanted.path}*"
         clause += " and d.path glob ?"
         values.append(clean(pattern))
     return clause, values

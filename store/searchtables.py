@@ -6,8 +6,8 @@ _SHADOWS = ("data", "idx", "content", "docsize", "config")
 
 
 def create_tables(db: sqlite3.Connection) -> None:
-    """What is kept of each document. `marks`: words that stand for where it is from; `pairs`: those of characters that
-    are written without blanks."""
+    """What is kept of each document. `marks`: words that stand for where it is from, and its path; `pairs`: those of
+    characters that are written without blanks."""
     db.execute(
         """create table documents (
             id integer primary key, session text not null references sessions (id) on delete cascade,

@@ -7,6 +7,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from tools.jobs import Jobs
 from tools.kept import Found
+from tools.recalled import Asked, Fetch, LookUp, Memory, Scope
 from tools.seen import SeenFiles
 
 Effect: TypeAlias = Literal["none", "read", "write", "run"]
@@ -71,6 +72,14 @@ async def nothing_kept(ref: str) -> Found:
     raise ToolError("nothing is kept: the outputs of this session stand whole in the conversation")
 
 
+async def nothing_to_fetch(ref: str, scope: Scope | None) -> Found:
+    return await nothing_kept(ref)
+
+
+async def nothing_remembered(asked: Asked) -> Memory:
+    raise ToolError("nothing is remembered: this session cannot be searched")
+
+
 def unwatched(text: str) -> None:
     """Progress that nobody looks at."""
 
@@ -88,6 +97,10 @@ class Workspace:
     reads: ReadLimits = ReadLimits()
     kept: Callable[[str], Awaitable[Found]] = nothing_kept
     """Finds what a reference stands for, of outputs and messages that are not in view. Raises `ToolError`."""
+    fetch: Fetch = nothing_to_fetch
+    """The same, as far as a scope reaches."""
+    look_up: LookUp = nothing_remembered
+    """Searches everything that was said. Raises `ToolError`."""
     progress: Callable[[str], None] = unwatched
     """Takes new output of a running call, for people to watch."""
     granted: frozenset[str] | None = None

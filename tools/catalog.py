@@ -13,6 +13,7 @@ from tools.glob import Glob
 from tools.grep import Grep
 from tools.read import Read
 from tools.read_result import ReadResult
+from tools.recall import Recall
 from tools.todo import Todo
 from tools.tool_search import ToolSearch
 from tools.write import Write
@@ -32,6 +33,7 @@ def builtin_tools() -> tuple[Tool, ...]:
         Glob(),
         Grep(),
         ReadResult(),
+        Recall(),
         Todo(),
         CompactContext(),
         AskUser(),

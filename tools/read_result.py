@@ -100,8 +100,8 @@ def lines_around(arguments: Arguments) -> tuple[int, int]:
     return before, after
 
 
-def numbered_lines(found: Found, first: int, last: int) -> Result:
-    """The lines with their numbers, as many as fit."""
+def numbered_lines(found: Found, first: int, last: int, most: int = MOST) -> Result:
+    """The lines with their numbers, as many as fit into so many bytes, but always one."""
     content = found.content
     if first > max(content.lines, 1):
         raise ToolError(f"`{found.ref}` has {content.lines:,} lines: {first} is beyond its end")
@@ -111,7 +111,7 @@ def numbered_lines(found: Found, first: int, last: int) -> Result:
         end = content.line_end(at)
         entry = f"{line}\t{_line(content, at, end)}"
         size += len(entry.encode("utf-8", "replace")) + 1
-        if size > MOST - NOTES and shown:
+        if size > most - NOTES and shown:
             break
         shown.append(entry)
         at, line = end + 1, line + 1
@@ -160,10 +160,12 @@ def exact(data: bytes, *, is_end: bool) -> tuple[str, int]:
     return "\n".join(["(not text; as hexadecimal numbers)", *rows]), len(data)
 
 
-async def matches(found: Found, pattern: str, around: tuple[int, int], wanted: tuple[int, int] | None) -> Result:
-    """The lines that match, and those around them."""
+async def matches(
+    found: Found, pattern: str, around: tuple[int, int], wanted: tuple[int, int] | None, most: int = MOST
+) -> Result:
+    """The lines that match, and those around them, as many as fit into so many bytes."""
     first, last = wanted or found.lines or (1, 10**18)
-    sifted = await sift(found.content, checked(pattern), *around, (first, last), MOST - 2 * NOTES)
+    sifted = await sift(found.content, checked(pattern), *around, (first, last), max(most - 2 * NOTES, 1))
     shown, previous = list[str](), 0
     for hit in sifted.hits:
         if previous and hit.number > previous + 1 and any(around):

@@ -255,6 +255,12 @@ class EbbApp(App[str]):
     async def compact(self, focus: str) -> None:
         await self.talk.compact(focus)
 
+    async def why(self, text: str) -> None:
+        await self.talk.why(text)
+
+    async def bring(self, ref: str) -> None:
+        await self.talk.bring(ref)
+
     async def show_context(self) -> None:
         if self.talk.session is not None:
             self.push_screen(ContextScreen(await self.talk.sessions.overview(self.talk.session.id)))

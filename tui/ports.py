@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from agent.context.why import Place
 from agent.events import Decision, Event
 from agent.messages import Conversation
 from agent.overview import Overview
@@ -54,6 +55,14 @@ class Session(Protocol):
     def answer(self, question: str, answer: Decision | str, /) -> None: ...
     def interrupt(self) -> None: ...
     async def compact(self, focus: str | None = None) -> CompactResult: ...
+    async def why(self, text: str) -> Sequence[Place]:
+        """What has become of each place where the text was said. Raises `AgentError`."""
+        ...
+
+    async def bring(self, ref: str) -> Event:
+        """Shows the model again what a reference stands for; what there is to show of it. Raises `AgentError`."""
+        ...
+
     async def close(self) -> None: ...
 
 

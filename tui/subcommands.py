@@ -18,7 +18,8 @@ from agent.providers.registry import facts_for
 from agent.providers.setup import find_window, overrides
 from agent.rows import encode_message
 from agent.session import SessionInfo
-from tui.arguments import add_common, open_sessions, read_settings
+from tui import searching
+from tui.arguments import add_common, first_word, open_sessions, read_settings
 from tui.context import overview_lines
 from tui.sanitise import visible
 
@@ -29,15 +30,21 @@ def run(name: str, arguments: Sequence[str]) -> int:
 
 
 def _sessions(arguments: Sequence[str]) -> int:
+    first = first_word(arguments)
+    if first is not None and arguments[first] == "search":
+        return searching.search([*arguments[:first], *arguments[first + 1 :]])
     parser = argparse.ArgumentParser(prog="ebb sessions", description="The stored sessions.", allow_abbrev=False)
-    parser.add_argument("action", nargs="?", choices=("list", "show", "delete"), default="list")
+    parser.add_argument("action", nargs="?", choices=("list", "show", "search", "delete"), default="list")
     parser.add_argument("id", nargs="?", help="the beginning of a session's id, for show and delete")
+    parser.add_argument("ref", nargs="?", help="for show: `r12`, `msg-…` or `sum-1`, to see the whole of that")
     parser.add_argument("--all", action="store_true", help="the sessions of all projects")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     add_common(parser)
     options = parser.parse_args(arguments)
     if options.action != "list" and not options.id:
         parser.error(f"which session? write `ebb sessions {options.action} ID`")
+    if options.ref:
+        return searching.show(options)
 
     async def work() -> None:
         sessions = open_sessions(options, interactive=False)

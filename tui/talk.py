@@ -1,11 +1,12 @@
 """The session that the terminal shows, what it shows of it, and what waits to be said. Talk knows no widget."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from agent.errors import AgentError
 from agent.events import CompactionStarted, Decision, Event, Noticed, TurnFailed
+from tui.places import why_lines
 from tui.ports import Session, Sessions
 from tui.resumed import view_of
 from tui.transcript import View, advance, compaction_over
@@ -90,6 +91,35 @@ class Talk:
                 self.advance(Noticed("nothing was compacted: there is nothing yet that a summary would make smaller"))
                 return
             self._show(replace(self.view, cost=self.session.cost))
+
+    async def why(self, text: str) -> None:
+        """Tells where a text that was said is now."""
+        if not text:
+            self.notice("write a part of what was said or seen after `/why`")
+            return
+        await self._aside("searching", lambda session: self._tell_why(session, text))
+
+    async def bring(self, ref: str) -> None:
+        """Lets the model see again what a reference stands for."""
+        if not ref:
+            self.notice("write a reference after `/bring`, such as `r12`; `/why` names them")
+            return
+        await self._aside("bringing it back", lambda session: self._tell_brought(session, ref))
+
+    async def _tell_why(self, session: Session, text: str) -> None:
+        self.notice("\n".join(why_lines(text, await session.why(text))))
+
+    async def _tell_brought(self, session: Session, ref: str) -> None:
+        self.advance(await session.bring(ref))
+
+    async def _aside(self, activity: str, work: Callable[[Session], Awaitable[None]]) -> None:
+        if self.session is None:
+            return
+        with self._occupied(activity):
+            try:
+                await work(self.session)
+            except AgentError as error:
+                self.fail(error)
 
     def answer(self, question: str, answer: Decision | str) -> None:
         if self.session is not None:

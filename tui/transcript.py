@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from agent.events import (
+    BroughtBack,
     CacheBroken,
     CallDelta,
     CallDenied,
@@ -188,6 +189,9 @@ def advance(view: View, event: Event) -> View:
             return view  # a session that goes on is read afresh anyway, in most cases; `/context` lists it
         case CacheBroken():
             return view  # nothing to be done about it; `CONTEXT_DEBUG` tells
+        case BroughtBack(ref=ref, tokens=tokens, is_whole=is_whole):
+            part = "" if is_whole else ", its beginning only"
+            return _settle_texts(view).plus(Notice(f"the model sees `{ref}` again ({tokens:,} tokens{part})"))
         case CompactionFailed():
             return _compaction_failed(view, event)
         case WindowLearned(size=size):

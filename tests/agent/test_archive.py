@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.archive import Archive, finder
+from agent.archive import Archive
 from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
 from agent.context.refs import message_digits
@@ -18,6 +18,7 @@ from agent.events import Event, Noticed, ReplyFinished, ToolFinished, TurnFinish
 from agent.messages import Assistant, Conversation, Image, Summary, Text, ToolCall, ToolOutput, User
 from agent.permissions import Policy
 from agent.providers.scripted import Scripted
+from agent.recall import Recall, fetching
 from agent.recorder import Recorder, StoreThread
 from agent.rows import decode_message
 from agent.session import Parts, Session
@@ -28,6 +29,7 @@ from store.errors import StoreError
 from store.sessions import SessionRow, SessionStore
 from tools.base import ToolError, Workspace
 from tools.catalog import builtin_tools
+from tools.kept import Found
 from tools.tool_output_cache import unlisted_tools
 
 ID, OTHER = "aa11bb22cc33", "aa11ffeeddcc"
@@ -54,6 +56,11 @@ class Home:
     def archive(self, session: str = ID, project: str = "/home/me/app") -> Archive:
         return Archive(self.thread, self.store, session, project)
 
+    async def found(self, ref: str) -> Found:
+        """What a reference stands for, as tools find it."""
+        recall = Recall(self.thread, self.store, self.archive(), ID, "/home/me/app", "all")
+        return await fetching(recall)(ref, None)
+
     async def session(self, provider: Scripted, *, is_new: bool = True, **offloading: Any) -> Session:
         recorder, archive = self.recorder(is_new=is_new), self.archive()
         conversation, spent = (None, None) if is_new else await recorder.load()
@@ -61,7 +68,7 @@ class Home:
             targets=Targets(provider),
             instructions=Instructions("Be brief."),
             tools=builtin_tools(),
-            workspace=Workspace(self.root, self.outputs, kept=finder(archive)),
+            workspace=Workspace(self.root, self.outputs, kept=self.found),
             policy=Policy(str(self.root), "auto"),
             recorder=recorder,
             interactive=False,
@@ -334,7 +341,7 @@ async def test_what_cannot_be_found_says_what_there_is(home: Home) -> None:
     }
     for ref, said_of in cases.items():
         with pytest.raises(ToolError) as caught:
-            await finder(home.archive())(ref)
+            await home.found(ref)
         assert said_of in str(caught.value), ref
 
 

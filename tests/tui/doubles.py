@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.context.why import Place
 from agent.errors import AgentError
 from agent.events import (
+    BroughtBack,
     ContextCompacted,
     ContextMeasured,
     Decision,
@@ -57,6 +59,7 @@ class FakeSession:
     interrupted: int = 0
     closed: bool = False
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    places: tuple[Place, ...] = ()
     _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
 
     async def send(self, text: str) -> AsyncIterator[Event]:
@@ -108,6 +111,13 @@ class FakeSession:
     async def compact(self, focus: str | None = None) -> Compacted:
         self.said.append(f"compact {focus}")
         return Compacted()
+
+    async def why(self, text: str) -> tuple[Place, ...]:
+        return self.places
+
+    async def bring(self, ref: str) -> BroughtBack:
+        self.said.append(f"bring {ref}")
+        return BroughtBack(ref, 1200)
 
     async def close(self) -> None:
         self.closed = True

@@ -1,0 +1,187 @@
+"""Everything that sessions ever said, looked up: by reference or by words, as far as the user lets it be seen.
+
+It knows what a reference stands for and what a search found; how that is shown whoever asks decides.
+"""
+
+from pathlib import Path
+
+from agent.archive import SHOWN_DIGITS, Archive, Located
+from agent.context.excerpt import excerpt
+from agent.context.refs import MessageRef, OutputRef, Reference, SummaryRef, message_digits
+from agent.context.why import Place
+from agent.debug import Debug
+from agent.errors import ReferenceFailed, StoreFailed
+from agent.indexing import MOST_INDEXED, Indexer, Told, nobody
+from agent.messages import Conversation
+from agent.recorder import Recorder, StoreThread
+from agent.rows import decode_message
+from agent.whereabouts import Whereabouts
+from store.queries import Wanted, pieces_of
+from store.search import Match, access_key
+from store.sessions import SessionStore
+from tools.base import ToolError
+from tools.kept import Found
+from tools.recalled import SCOPES, Asked, Fetch, LookUp, Memory, Remembered, Scope
+
+REBUILT = "the search index was damaged and was made anew from the messages"
+SOME = "nothing holds all of these words; this holds some of them"
+
+
+class Recall:
+    """What one session may look up. Raises `ReferenceFailed` and `StoreFailed`."""
+
+    def __init__(
+        self,
+        thread: StoreThread,
+        store: SessionStore,
+        archive: Archive,
+        session: str,
+        project: str,
+        scope: Scope = "project",
+        debug: Debug | None = None,
+    ) -> None:
+        """`project` is the real path of the session's project; `scope` the widest that may be seen."""
+        self._thread = thread
+        self._store = store
+        self._archive = archive
+        self._session = session
+        self._project = project
+        self._scope: Scope = scope
+        self._debug = debug or Debug()
+        self._indexer = Indexer(thread, store)
+
+    async def search(self, asked: Asked, told: Told = nobody) -> Memory:
+        """What holds the words and passes the filters, the best first."""
+        scope = self._allowed(asked.scope)
+        repairs = self._indexer.repairs
+        await self._indexer.catch_up(told)
+        wanted = Wanted(
+            asked.query,
+            asked.kinds,
+            asked.tool,
+            asked.path,
+            asked.since,
+            asked.until,
+            session=self._session if scope == "session" else None,
+            project=self._project if scope == "project" else None,
+            limit=asked.limit,
+        )
+        matches = await self._indexer.find(wanted, told)
+        found = tuple([await self._remembered(match, asked) for match in matches])
+        self._debug.say("context/recall", query=asked.query, scope=scope, found=len(found))
+        notes = [REBUILT] if self._indexer.repairs > repairs else []
+        if any(match.way == "some" for match in matches):
+            notes.append(SOME)
+        return Memory(found, tuple(notes))
+
+    async def fetch(self, ref: str, scope: Scope | None = None) -> Found:
+        """What a reference stands for, to be read in parts and closed. It is counted."""
+        located = await self._archive.resolve(ref)
+        allowed = self._allowed(scope)
+        if not await self._may_see(located, allowed):
+            raise ReferenceFailed(
+                f"`{ref}` is beyond what may be recalled here: `recall.scope` is `{self._scope}`"
+                + (f", and `scope` was `{allowed}`" if allowed != self._scope else "")
+            )
+        found = await self._archive.open(located)
+        await self._thread.run(self._indexer.index.touch, located.session, _key(located))
+        self._debug.say("context/recall", ref=located.uri, scope=allowed, found=1)
+        return found
+
+    async def why(self, text: str, view: Conversation | None = None) -> tuple[Place, ...]:
+        """Every place where the session holds the text, and what has become of it there. `view`: what the model is
+        shown; as it was written down when it is None."""
+        if view is None:
+            row = await self._thread.run(self._store.session, self._session)
+            view = await Recorder(self._thread, self._store, row, is_new=False).read() if row else Conversation()
+        return await Whereabouts(self._thread, self._store, self._session).of(text, view)
+
+    def _allowed(self, scope: Scope | None) -> Scope:
+        if scope is None:
+            return self._scope
+        if SCOPES.index(scope) > SCOPES.index(self._scope):
+            raise ReferenceFailed(
+                f"the user lets you recall from this {self._scope} only (`recall.scope`): leave `scope` out"
+            )
+        return scope
+
+    async def _may_see(self, located: Located, scope: Scope) -> bool:
+        if located.session == self._session or scope == "all":
+            return True
+        row = await self._thread.run(self._store.session, located.session)
+        return scope == "project" and row is not None and row.project == self._project
+
+    async def _remembered(self, match: Match, asked: Asked) -> Remembered:
+        document = match.document
+        shown = excerpt(document.text, pieces_of(asked.query))
+        searched = min(document.size, MOST_INDEXED)
+        return Remembered(
+            str(await self._reference(match)),
+            document.kind,
+            self._where(match),
+            document.created,
+            document.title,
+            shown,
+            document.tool,
+            document.path,
+            searched if document.size > searched else None,
+            document.size,
+        )
+
+    async def _reference(self, match: Match) -> Reference:
+        document = match.document
+        match document.kind:
+            case "output":
+                target: OutputRef | SummaryRef | MessageRef = OutputRef(document.number)
+            case "summary":
+                target = SummaryRef(document.number)
+            case "user" | "assistant":
+                target = MessageRef(await self._digits(match.session, document.position))
+        if match.session == self._session:
+            return Reference(target)
+        return Reference(target, None, match.session[:SHOWN_DIGITS], Path(match.project).name or match.project)
+
+    async def _digits(self, session: str, position: int) -> str:
+        rows = await self._thread.run(self._store.messages_before, session, position + 1, 1)
+        return message_digits(decode_message(rows[0]))
+
+    def _where(self, match: Match) -> str:
+        if match.session == self._session:
+            return ""
+        if match.project == self._project:
+            return f"session {match.session[:SHOWN_DIGITS]}"
+        return f"session {match.session[:SHOWN_DIGITS]} of {Path(match.project).name or match.project}"
+
+
+def _key(located: Located) -> str:
+    match located.reference.target:
+        case OutputRef(number=number):
+            return access_key("output", 0, number)
+        case SummaryRef(number=number):
+            return access_key("summary", 0, number)
+        case MessageRef():
+            return access_key("user", located.position, 0)
+
+
+def fetching(recall: Recall) -> Fetch:
+    """Finds what references stand for, for tools."""
+
+    async def fetch(ref: str, scope: Scope | None) -> Found:
+        try:
+            return await recall.fetch(ref, scope)
+        except (ReferenceFailed, StoreFailed) as error:
+            raise ToolError(str(error)) from error
+
+    return fetch
+
+
+def looking_up(recall: Recall) -> LookUp:
+    """Searches, for tools."""
+
+    async def look_up(asked: Asked) -> Memory:
+        try:
+            return await recall.search(asked)
+        except (ReferenceFailed, StoreFailed) as error:
+            raise ToolError(str(error)) from error
+
+    return look_up

@@ -1,0 +1,80 @@
+"""Where a text stands in a session, and whether the model sees it there. What has become of each place is decided in
+`agent.context.why`; this finds the places, with the search index."""
+
+import re
+from collections.abc import Sequence
+
+from agent.context.why import Covering, Left, Place, places_of
+from agent.indexing import Indexer
+from agent.messages import Assistant, Conversation
+from agent.recorder import StoreThread
+from agent.rows import decode_message, read_summary
+from store.archive import ArchiveStore
+from store.queries import Wanted
+from store.search import Document
+from store.sessions import SessionStore
+
+MOST = 200
+"""Places that are looked at."""
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Whereabouts:
+    """Of the texts of one session. Raises `StoreFailed`."""
+
+    def __init__(self, thread: StoreThread, store: SessionStore, session: str) -> None:
+        self._thread = thread
+        self._store = store
+        self._session = session
+        self._indexer = Indexer(thread, store)
+
+    async def of(self, text: str, view: Conversation) -> tuple[Place, ...]:
+        """Every place where the session holds the text, oldest first, capitals or not. None: it was never seen. One or
+        two letters that left the view are found as whole words only. `view`: what the model is shown, with all that was
+        said so far."""
+        if not text.strip():
+            return ()
+        await self._indexer.catch_up()
+        documents = await self._holding(text)
+        newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
+        start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
+        positions = sorted({d.position for d in documents if d.kind != "summary" and d.position < start})
+        left = [await self._thread.run(self._left, position) for position in positions]
+        holding = {document.number for document in documents if document.kind == "output"}
+        return places_of(text, view, left, await self._thread.run(self._summaries), holding)
+
+    async def _holding(self, text: str) -> tuple[Document, ...]:
+        """What holds the text, as far as it is indexed."""
+        needle, found = text.lower(), dict[tuple[int, int], Document]()
+        for query in queries_for(text):
+            wanted = Wanted(query, session=self._session, limit=MOST)
+            for match in await self._indexer.find(wanted):
+                document = match.document
+                if needle in document.text.lower():
+                    found[document.position, document.number] = document
+        return tuple(found.values())
+
+    def _left(self, position: int) -> Left:
+        rows = self._store.messages_before(self._session, position + 1, 2)
+        messages = [decode_message(row) for row in rows]
+        before = messages[0] if len(messages) > 1 else None
+        calls = before.calls if isinstance(before, Assistant) else ()
+        count = ArchiveStore(self._store).count_before(self._session, position)
+        return Left(position, messages[-1], calls, count)
+
+    def _summaries(self) -> Sequence[Covering]:
+        rows = ArchiveStore(self._store).summaries(self._session)
+        return [Covering(row.number, row.position, read_summary(row)) for row in rows]
+
+
+def queries_for(text: str) -> tuple[str, ...]:
+    """Queries of which one finds whatever holds a text, which may begin and end inside a word: the words as they stand;
+    those of them that are whole in any case; when those are few, its words as parts of others."""
+    words = _WORD.findall(text)
+    queries = [f'"{" ".join(words)}"']
+    if len(words) > 2:
+        queries.append(f'"{" ".join(words[1:-1])}"')
+    else:
+        queries.append(" ".join(words))
+    return tuple(query for query in queries if query.strip('" '))

@@ -1,0 +1,118 @@
+"""How long searches over a long history take: the index made at once, brought up to date, and asked.
+
+python -m bench.context.search [MESSAGES]
+"""
+
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+from agent.archive import Archive
+from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from agent.recall import Recall
+from agent.recorder import StoreThread
+from agent.rows import encode_message, encode_snapshot
+from bench.measure import row
+from store.sessions import SessionRow, SessionStore, SnapshotRow
+from tools.recalled import Asked
+
+SESSIONS = 100
+PROJECTS = 5
+ROUNDS = 10
+WORDS = 40_000
+"""Different words, as often as in texts: the n-th comes up in proportion to 1/n."""
+
+
+def main() -> int:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    with tempfile.TemporaryDirectory() as name:
+        asyncio.run(measured(Path(name) / "sessions.db", count))
+    return 0
+
+
+async def measured(path: Path, count: int) -> None:
+    thread = StoreThread(lambda: SessionStore(path))
+    store = await thread.open()
+    words = vocabulary()
+    await thread.run(fill, store, count, words)
+    before = await asyncio.to_thread(megabytes, path)
+    recall = Recall(thread, store, Archive(thread, store, "s0", "/p/0"), "s0", "/p/0", "all")
+    print(row(f"first search over {count:,} messages", [await timed(lambda: recall.search(Asked("nothing")))], "ms"))
+    await thread.run(store.query, "pragma wal_checkpoint(truncate)")
+    size = await asyncio.to_thread(megabytes, path)
+    print(row("database before and after", [before, size], "MB"))
+    asked = {
+        "a rare word": Asked(words[20_000]),
+        "a common word": Asked(words[3]),
+        "the most common word": Asked(words[0]),
+        "three words, one common": Asked(f"{words[2]} {words[300]} {words[900]}"),
+        "a phrase of two words": Asked(f'"{words[10]} {words[11]}"'),
+        "a common word in this session": Asked(words[3], scope="session"),
+        "a common word, outputs of this project": Asked(words[3], kinds=("output",), scope="project"),
+        "a common word in one path": Asked(words[3], path="src/7.py"),
+        "part of a word": Asked(words[20_000][1:-1]),
+        "any of eight words": Asked(" ".join(words[5_000:40_000:4_400])),
+        "all file views of the last hour": Asked(kinds=("output",), tool="read", since=time.time() - 3600),
+    }
+    for name, one in asked.items():
+        await recall.search(one)
+        print(row(name, [await timed(partial(recall.search, one)) for _ in range(ROUNDS)], "ms", 50))
+    text = " ".join(words[10:12])
+    rounds = [await timed(lambda: recall.why(text, Conversation())) for _ in range(ROUNDS)]
+    print(row("where a text went (`/why`)", rounds, "ms", 50))
+    await thread.run(add, store, 10_000, words)
+    print(row("catch-up with a step", [await timed(lambda: recall.search(Asked(words[20_000])))], "ms"))
+    await thread.close()
+
+
+async def timed(work: Callable[[], Awaitable[object]]) -> float:
+    began = time.perf_counter()
+    await work()
+    return (time.perf_counter() - began) * 1000
+
+
+def megabytes(path: Path) -> float:
+    return path.stat().st_size / 1e6
+
+
+def vocabulary() -> list[str]:
+    rng = random.Random(3)
+    return ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 11))) for _ in range(WORDS)]
+
+
+def fill(store: SessionStore, count: int, words: list[str]) -> None:
+    """Sessions of requests, steps and answers, of which this is one."""
+    rng = random.Random(7)
+    pool = rng.choices(words, [1 / (place + 5) for place in range(len(words))], k=1_000_000)
+    for number in range(SESSIONS):
+        store.create(SessionRow(f"s{number}", f"/p/{number % PROJECTS}", "", "m", "ask", number, number))
+        messages = [message for step in range(count // SESSIONS // 2) for message in step_of(step, rng, pool)]
+        rows = [encode_message(message, position) for position, message in enumerate(messages)]
+        shown = SnapshotRow(len(rows), encode_snapshot(Conversation(), len(rows)))
+        store.write(f"s{number}", rows, snapshot=shown)
+
+
+def add(store: SessionStore, position: int, words: list[str]) -> None:
+    rng = random.Random(1)
+    start = len(store.messages("s0"))
+    store.write("s0", [encode_message(m, start + at) for at, m in enumerate(step_of(position, rng, words))])
+
+
+def step_of(number: int, rng: random.Random, pool: list[str]) -> list[Message]:
+    call = ToolCall(f"c{number}", "read", {"path": f"src/{number % 50}.py"}, "")
+    reply = Assistant((Text(said(rng, pool, 40)), call), "m")
+    return [reply, User((ToolOutput(call.id, said(rng, pool, max(3, min(4000, int(rng.lognormvariate(4, 1.3)))))),))]
+
+
+def said(rng: random.Random, pool: list[str], count: int) -> str:
+    at = rng.randrange(len(pool) - min(count, len(pool) - 1))
+    return " ".join(pool[at : at + count])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""What left the view, asked after and brought back by the user, in real sessions of a scripted model."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.bringing import told
+from agent.compose import Sessions
+from agent.config import load_config
+from agent.context.why import Place
+from agent.errors import AgentError
+from agent.events import PrefixDrifted, TurnFinished
+from agent.messages import Note, User
+from agent.session import Session
+from tools.kept import Found, InMemory
+
+LINES = "".join(f"row {number}\n" for number in range(1, 400))
+BRINGS = "[The user brings `r1` back into view:]\n"
+
+
+class Home:
+    """A project with a file, and sessions of a scripted model in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project = folder / "project"
+        self.project.mkdir()
+        (self.project / "rows.txt").write_text(LINES)
+        self._folder = folder
+        self._opened: list[Sessions] = []
+
+    async def open(self, *replies: dict[str, Any], resume: str | None = None, window: int = 200_000) -> Session:
+        script = self._folder / "script.json"
+        script.write_text(json.dumps({"context_window": window, "reply": [*replies, *[{"text": "done"}] * 5]}))
+        environment = {"EBB_HOME": str(self._folder)}
+        config = load_config(self.project, environment, {"agent.model": f"scripted/{script}"})
+        self._opened.append(Sessions(config, self.project, environment, interactive=True))
+        return await self._opened[-1].open(resume)
+
+    async def close(self) -> None:
+        for sessions in self._opened:
+            await sessions.close()
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    made = Home(tmp_path)
+    yield made
+    await made.close()
+
+
+async def turn(session: Session, text: str) -> list[object]:
+    return [event async for event in session.send(text)]
+
+
+READ = {"calls": [{"name": "read", "arguments": {"path": "rows.txt"}}]}
+
+
+async def test_what_is_brought_back_stands_at_the_end_and_stays_there(home: Home) -> None:
+    session = await home.open(READ)
+    await turn(session, "read the rows")
+    before = session.history.messages
+    event = await session.bring("r1")
+    assert (event.ref, event.is_whole) == ("r1", True)
+    shown = "".join(f"{number}\trow {number}\n" for number in range(1, 400)).rstrip()
+    note = User((Note(BRINGS + shown),))
+    assert session.history.messages == (*before, note)
+    assert not [event for event in await turn(session, "go on") if isinstance(event, PrefixDrifted)]
+    id, history = session.id, session.history
+    await session.close()
+    again = await home.open(resume=id)
+    assert again.history.messages == history.messages
+    assert note in again.history.messages
+    await again.close()
+
+
+async def test_why_says_what_is_in_view_and_what_was_never_said(home: Home) -> None:
+    session = await home.open(READ)
+    await turn(session, "read the rows")
+    assert await session.why("row 399") == (Place("r1", "visible", "Viewed rows.txt – 399 lines"),)
+    assert await session.why("row 400") == ()
+    await session.close()
+
+
+async def test_only_what_fits_comes_back(home: Home) -> None:
+    session = await home.open(READ, window=16_000)
+    await turn(session, "read the rows")
+    while (event := await session.bring("r1")).is_whole:
+        pass
+    last = session.history.messages[-1]
+    assert isinstance(last, User)
+    (note,) = last.parts
+    assert isinstance(note, Note)
+    assert note.text.endswith("bytes left out; `recall` shows them …]")
+    assert 0 < event.tokens < 3000
+    assert isinstance((await turn(session, "go on"))[-1], TurnFinished)
+    await session.close()
+
+
+@pytest.mark.parametrize(
+    ("ref", "said"),
+    [
+        ("r9", "there is no `r9`"),
+        ("msg-00000000", "there is no message `msg-00000000`"),
+        ("sum-1", "there is no `sum-1`"),
+        ("nonsense", "`nonsense` is no reference"),
+        ("ebb://a/b/r1", "there is no session `b` in project `a`: it was deleted"),
+    ],
+)
+async def test_what_there_is_not_cannot_be_brought_back(home: Home, ref: str, said: str) -> None:
+    session = await home.open(READ)
+    await turn(session, "read the rows")
+    before = session.history
+    with pytest.raises(AgentError, match=said):
+        await session.bring(ref)
+    assert session.history == before
+    await session.close()
+
+
+def test_a_part_is_brought_back_by_lines_and_by_bytes() -> None:
+    content = InMemory(b"one\ntwo\nthree\n")
+    assert told(Found("r1", content, lines=(2, 2)), 100) == BRINGS + "two\n"
+    assert told(Found("r1", content, span=(4, 7)), 100) == BRINGS + "two"
+    assert told(Found("r1", content), 5) == f"{BRINGS}one\nt\n[… 9 bytes left out; `recall` shows them …]"
+
+
+def test_a_picture_is_not_brought_back_as_text() -> None:
+    with pytest.raises(AgentError, match="let the model read it"):
+        told(Found("r1", InMemory(b"png"), "image/png"), 100)

@@ -1,0 +1,200 @@
+"""What sessions said, looked up by words and by reference, in a real database."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent.errors import ReferenceFailed
+from agent.indexing import BATCH, MOST_INDEXED
+from agent.recall import REBUILT, SOME
+from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
+from tools.recalled import Asked, Memory, Scope
+
+
+@pytest.fixture
+async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
+    made = await opened(tmp_path)
+    yield made
+    await made.thread.close()
+
+
+def refs(memory: Memory) -> list[str]:
+    return [one.ref for one in memory.found]
+
+
+async def text_of(sessions: Sessions, ref: str, scope: Scope = "project") -> str:
+    found = await sessions.recall(scope).fetch(ref)
+    try:
+        return found.content.read(0, found.content.size).decode()
+    finally:
+        found.content.close()
+
+
+async def test_everything_a_session_saw_is_found(sessions: Sessions) -> None:
+    await sessions.says("please mend the parser")
+    await sessions.runs("read", "def tokens(): ...", path="src/lexer.py")
+    await sessions.replies("the scanner was wrong")
+    await sessions.compacts("a summary of the grammar work")
+    recall = sessions.recall()
+    for words, kind in (("parser", "user"), ("tokens", "output"), ("scanner", "assistant"), ("grammar", "summary")):
+        (one,) = (await recall.search(Asked(words))).found
+        assert one.kind == kind
+        assert words in await text_of(sessions, one.ref)
+    (output,) = (await recall.search(Asked("lexer.py", kinds=("output",)))).found
+    assert (output.ref, output.title, output.tool, output.path, output.where, output.excerpt) == (
+        "r1", "Viewed src/lexer.py – 1 lines", "read", "src/lexer.py", "", "def tokens(): ...",
+    )  # fmt: skip
+
+
+async def test_all_file_views_of_the_last_hour(sessions: Sessions) -> None:
+    await sessions.says("go")
+    await sessions.runs("read", "one", path="a.py")
+    await sessions.runs("bash", "two", command="ls")
+    await sessions.runs("read", "three", path="b.py")
+    (first,) = (await sessions.recall().search(Asked(tool="read", path="a.py"))).found
+    await sessions.thread.run(sessions.store.query, "update documents set created = created - 4000 where path = 'a.py'")
+    views = Asked(kinds=("output",), tool="read", since=first.at - 3600)
+    assert refs(await sessions.recall().search(views)) == ["r3"]
+
+
+async def test_an_output_is_searched_beyond_what_the_view_shows_of_it(sessions: Sessions) -> None:
+    whole = b"start\n" + b"filler line\n" * 3000 + b"the needle is here\n" + b"more\n" * 100_000
+    await sessions.says("go")
+    await sessions.runs("bash", "start\n[...]", whole=whole, command="make")
+    (one,) = (await sessions.recall().search(Asked("needle"))).found
+    assert (one.ref, one.searched, one.size) == ("r1", MOST_INDEXED, len(whole))
+    assert "the needle is here" in one.excerpt
+    assert await text_of(sessions, "r1") == whole.decode()
+
+
+async def test_bytes_that_are_no_text_are_found_by_what_made_them(sessions: Sessions) -> None:
+    await sessions.says("go")
+    await sessions.runs("bash", "binary", whole=b"\x00\x01wordinside", command="cat picture")
+    recall = sessions.recall()
+    assert refs(await recall.search(Asked("wordinside"))) == []
+    assert refs(await recall.search(Asked("picture", kinds=("output",)))) == ["r1"]
+
+
+async def test_what_was_brought_back_is_found_where_it_came_from(sessions: Sessions) -> None:
+    await sessions.says("go")
+    await sessions.runs("bash", "unheard word", command="make")
+    await sessions.runs("recall", "[recall:r1] unheard word", query="unheard")
+    await sessions.runs("read_result", "1\tunheard word", ref_id="r1")
+    assert refs(await sessions.recall().search(Asked("unheard word", kinds=("output",)))) == ["r1"]
+    await sessions.runs("bash", "later", command="make")
+    assert refs(await sessions.recall().search(Asked("later", kinds=("output",)))) == ["r4"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "seen"), [("session", {HERE}), ("project", {HERE, THERE}), ("all", {HERE, THERE, ELSEWHERE})]
+)
+async def test_a_scope_bounds_what_is_seen(sessions: Sessions, scope: Scope, seen: set[str]) -> None:
+    for session in (HERE, THERE, ELSEWHERE):
+        await sessions.says("go", session)
+        await sessions.runs("bash", f"common word {session}", session, command="ls")
+    memory = await sessions.recall(scope).search(Asked("common word"))
+    assert {one.excerpt.split()[-1] for one in memory.found} == seen
+    places = {HERE: ("r1", ""), THERE: ("ebb://one/bbbb1111/r1", "session bbbb1111")}
+    places[ELSEWHERE] = ("ebb://two/cccc1111/r1", "session cccc1111 of two")
+    assert {(one.ref, one.where) for one in memory.found} == {places[session] for session in seen}
+    for session, (ref, _) in places.items():
+        if session in seen:
+            assert session in await text_of(sessions, ref, scope)
+        else:
+            with pytest.raises(ReferenceFailed, match=f"`recall.scope` is `{scope}`"):
+                await sessions.recall(scope).fetch(ref)
+
+
+async def test_a_call_may_ask_for_less_than_is_allowed_and_not_for_more(sessions: Sessions) -> None:
+    for session in (HERE, THERE):
+        await sessions.says("common word", session)
+    recall = sessions.recall("project")
+    assert len((await recall.search(Asked("common", scope="session"))).found) == 1
+    other = (await recall.search(Asked("common", scope="project"))).found
+    with pytest.raises(ReferenceFailed, match="from this project only"):
+        await recall.search(Asked("common", scope="all"))
+    (there,) = (one.ref for one in other if one.where)
+    with pytest.raises(ReferenceFailed, match="and `scope` was `session`"):
+        await recall.fetch(there, "session")
+
+
+async def test_what_was_looked_up_comes_first_among_equals(sessions: Sessions) -> None:
+    await sessions.says("go")
+    for _ in range(3):
+        await sessions.runs("bash", "same words", command="ls")
+    recall = sessions.recall()
+    found = (await recall.search(Asked("same words", kinds=("output",)))).found
+    assert {one.ref for one in found} == {"r1", "r2", "r3"}
+    await text_of(sessions, "r2")
+    assert (await recall.search(Asked("same words", kinds=("output",)))).found[0].ref == "r2"
+
+
+async def test_some_of_the_words_are_enough_when_nothing_holds_all(sessions: Sessions) -> None:
+    await sessions.says("the retry limit")
+    memory = await sessions.recall().search(Asked("who set the retry"))
+    assert (len(memory.found), memory.told) == (1, (SOME,))
+
+
+async def test_an_earlier_database_is_indexed_when_it_is_searched_and_says_how_far_it_is(sessions: Sessions) -> None:
+    for number in range(BATCH + 50):
+        await sessions.says(f"message {number} word{number}")
+    told: list[tuple[int, int]] = []
+    memory = await sessions.recall().search(Asked(f"word{BATCH + 7}"), lambda done, total: told.append((done, total)))
+    assert [one.excerpt for one in memory.found] == [f"message {BATCH + 7} word{BATCH + 7}"]
+    total = BATCH + 50
+    assert told[0][0] < total
+    assert told[-1] == (total, total)
+
+
+async def test_calls_keep_their_outputs_where_a_batch_ends_between_them(sessions: Sessions) -> None:
+    for number in range(BATCH - 1):
+        await sessions.says(f"message {number}")
+    await sessions.runs("bash", "between", command="make borders")
+    (one,) = (await sessions.recall().search(Asked("between"))).found
+    assert (one.ref, one.tool) == ("r1", "bash")
+
+
+@pytest.mark.parametrize("damage", ["delete from words_data where id > 10", "drop table documents"])
+async def test_a_damaged_index_is_made_anew_and_that_is_said(tmp_path: Path, damage: str) -> None:
+    first = await opened(tmp_path)
+    for number in range(30):
+        await first.says(f"message {number} word")
+    await first.recall().search(Asked("word"))
+    await first.thread.close()
+    with sqlite3.connect(tmp_path / "sessions.db") as db:
+        db.execute(damage)
+    db.close()
+    second = await opened(tmp_path)
+    second_memory = await second.recall().search(Asked("word", limit=50))
+    assert (len(second_memory.found), second_memory.told) == (30, (REBUILT,))
+    assert (await second.recall().search(Asked("word"))).told == ()
+    await second.thread.close()
+
+
+async def test_a_reference_of_a_deleted_session_says_so(sessions: Sessions) -> None:
+    await sessions.says("a word that goes", THERE)
+    (one,) = (await sessions.recall().search(Asked("goes"))).found
+    await sessions.thread.run(sessions.store.delete, THERE)
+    assert (await sessions.recall().search(Asked("goes"))).found == ()
+    with pytest.raises(ReferenceFailed, match="it was deleted"):
+        await sessions.recall().fetch(one.ref)
+
+
+async def test_another_process_may_write_and_search_the_same_database(sessions: Sessions, tmp_path: Path) -> None:
+    await sessions.says("one word")
+    await sessions.recall().search(Asked("word"))
+    other = await opened(tmp_path)
+    await sessions.says("another word")
+    assert len((await other.recall().search(Asked("word"))).found) == 2
+    assert len((await sessions.recall().search(Asked("word"))).found) == 2
+    await other.thread.close()
+
+
+async def test_a_message_that_cannot_be_read_hides_no_other(sessions: Sessions) -> None:
+    await sessions.says("first word")
+    await sessions.says("second word")
+    await sessions.thread.run(sessions.store.query, "update messages set body = '{' where position = 0")
+    (one,) = (await sessions.recall().search(Asked("word"))).found
+    assert one.excerpt == "second word"

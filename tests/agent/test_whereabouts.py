@@ -1,0 +1,73 @@
+"""Where a text stands in a session, and whether the model sees it, in a real database."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.messages import Conversation
+from tests.agent.remembering import HERE, THERE, Sessions, opened
+
+
+@pytest.fixture
+async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
+    made = await opened(tmp_path)
+    yield made
+    await made.thread.close()
+
+
+async def fates(sessions: Sessions, text: str, view: Conversation | None = None) -> list[tuple[str, str, str]]:
+    """What has become of each place: its reference without a message's digits, its fate and the summary."""
+    found = await sessions.recall().why(text, view or sessions.views[HERE])
+    return [("msg" if place.ref.startswith("msg-") else place.ref, place.fate, place.by) for place in found]
+
+
+async def test_each_place_says_what_has_become_of_it(sessions: Sessions) -> None:
+    await sessions.says("find the needle")
+    await sessions.runs("bash", "a needle there\n" * 10, command="ls")
+    await sessions.replies("a needle was there")
+    await sessions.compacts("the work so far")
+    await sessions.says("another needle, please")
+    await sessions.runs("bash", "start [...]", whole=b"start\n" + b"much\n" * 5000 + b"needle\n", command="make")
+    await sessions.runs("bash", "filler\n" * 30 + "needle\n", command="cat")
+    left = [("msg", "summarised", "sum-1"), ("r1", "summarised", "sum-1"), ("msg", "summarised", "sum-1")]
+    here = [("msg", "visible", ""), ("r2", "stored", ""), ("r3", "visible", "")]
+    assert await fates(sessions, "needle") == left + here
+    calls = frozenset(call.id for message in sessions.views[HERE].messages for call in getattr(message, "calls", ()))
+    masked = replace(sessions.views[HERE], masked=calls)
+    assert await fates(sessions, "NEEDLE", masked) == [*left, here[0], ("r2", "masked", ""), ("r3", "masked", "")]
+
+
+async def test_each_message_is_stood_for_by_the_summary_that_took_it_out(sessions: Sessions) -> None:
+    await sessions.says("first word")
+    await sessions.replies("second word")
+    await sessions.says("third word")
+    await sessions.compacts("early", keep=1)
+    await sessions.replies("fourth word")
+    await sessions.compacts("later", keep=1)
+    by = [("msg", "summarised", "sum-1"), ("msg", "summarised", "sum-1"), ("msg", "summarised", "sum-2")]
+    assert await fates(sessions, "word") == [*by, ("msg", "visible", "")]
+
+
+@pytest.mark.parametrize(
+    "text", ["foo(bar)", "o(bar), b", "bar", "測試", "試這", "foo(bar), baz\n    測試這個", "z\n    測"]
+)
+async def test_a_text_may_begin_and_end_inside_a_word(sessions: Sessions, text: str) -> None:
+    await sessions.says("call foo(bar), baz\n    測試這個")
+    await sessions.compacts("early")
+    assert await fates(sessions, text) == [("msg", "summarised", "sum-1")]
+
+
+async def test_what_another_session_said_was_never_seen(sessions: Sessions) -> None:
+    await sessions.says("needle", THERE)
+    await sessions.says("go")
+    assert await fates(sessions, "needle") == await fates(sessions, "  ") == []
+
+
+async def test_without_a_view_the_one_that_was_written_down_counts(sessions: Sessions) -> None:
+    await sessions.says("go")
+    await sessions.runs("bash", "needle", command="ls")
+    await sessions.compacts("early")
+    found = await sessions.recall().why("needle")
+    assert [(place.ref, place.fate, place.by) for place in found] == [("r1", "summarised", "sum-1")]

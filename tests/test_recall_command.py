@@ -1,0 +1,125 @@
+"""What earlier sessions said, found again by a model and by a user, as processes of their own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.running import Run, ebb
+
+
+class Home:
+    """A user with two projects and a scripted model."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("one", "two"):
+            (folder / name).mkdir()
+
+    def runs(self, project: str, *replies: dict[str, Any], flags: tuple[str, ...] = ()) -> str:
+        """A session; its id."""
+        script = self.folder / "script.json"
+        script.write_text(json.dumps({"reply": [*replies, {"text": "done"}]}))
+        run = self.ebb(project, "-p", "go", "-m", f"scripted/{script}", "--output-format", "json", *flags)
+        assert (run.code, run.result["result"]) == (0, "done")
+        return str(run.result["session"])
+
+    def ebb(self, project: str, *arguments: str) -> Run:
+        return ebb("-C", str(self.folder / project), *arguments, home=self.folder)
+
+    def outputs(self, project: str, session: str) -> list[str]:
+        """What the calls of a session gave back."""
+        shown = self.ebb(project, "sessions", "show", session, "--json")
+        return [part["text"] for line in shown.lines for part in line["parts"] if part["type"] == "output"]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"calls": [{"name": name, "arguments": arguments}]}
+
+
+def test_a_model_finds_what_an_earlier_session_read_and_reads_it_again(home: Home) -> None:
+    (home.folder / "one" / "limits.py").write_text("RETRIES = 5  # agreed upon\n")
+    first = home.runs("one", call("read", path="limits.py"))
+    ref = f"ebb://one/{first[:8]}/r1"
+    second = home.runs("one", call("recall", query="retries agreed"), call("recall", ref_id=ref))
+    found, read = home.outputs("one", second)
+    assert found.split("\n")[0].startswith(f"[recall:{ref}] output of read, ")
+    assert found.split("\n")[0].endswith(f", session {first[:8]}: Viewed limits.py – 1 lines")
+    assert read == "1\t1\tRETRIES = 5  # agreed upon\n(lines 1-1 of 1)"
+
+
+def test_what_other_projects_said_is_not_found_unless_the_user_lets_it_be(home: Home) -> None:
+    (home.folder / "one" / "a.txt").write_text("a secret word\n")
+    first = home.runs("one", call("read", path="a.txt"))
+    ref = f"ebb://one/{first[:8]}/r1"
+    asked = (call("recall", query="secret", kind="output"), call("recall", ref_id=ref), call("read_result", ref_id=ref))
+    denied = home.outputs("two", home.runs("two", *asked))
+    assert denied[0] == "nothing was found: try other words, or fewer filters"
+    assert all("`recall.scope` is `project`" in text for text in denied[1:])
+    allowed = home.outputs("two", home.runs("two", *asked, flags=("--config", "recall.scope=all")))
+    assert all("a secret word" in text for text in allowed)
+
+
+def test_a_project_may_only_narrow_what_may_be_recalled(home: Home) -> None:
+    folder = home.folder / "two" / ".ebb"
+    folder.mkdir()
+    (folder / "config.toml").write_text('[recall]\nscope = "all"\n')
+    shown = json.loads(home.ebb("two", "config", "--json").out)
+    assert shown["recall.scope"]["value"] == "project"
+    (folder / "config.toml").write_text('[recall]\nscope = "session"\n')
+    shown = json.loads(home.ebb("two", "config", "--json").out)
+    assert shown["recall.scope"]["value"] == "session"
+
+
+def test_a_user_searches_sessions_and_sees_the_whole_of_what_was_found(home: Home) -> None:
+    lines = "".join(f"line {number}\n" for number in range(3000))
+    (home.folder / "one" / "long.txt").write_text(lines)
+    session = home.runs("one", call("read", path="long.txt"))
+    home.runs("two")
+    found = home.ebb("one", "sessions", "search", "line", "1700", "--json").lines
+    assert [(one["ref"], one["kind"], one["tool"]) for one in found] == [
+        (f"ebb://one/{session[:8]}/r1", "output", "read")
+    ]
+    assert "line 1700" in found[0]["excerpt"]
+    shown = home.ebb("one", "sessions", "show", session, "r1")
+    assert shown.out.splitlines()[1699] == "1700\tline 1699"
+    text = home.ebb("one", "sessions", "search", "1700")
+    assert text.out.split("\n")[0].startswith(f"ebb://one/{session[:8]}/r1  ")
+    assert text.out.split("\n")[0].endswith("  output of read  Viewed long.txt – 2001 lines")
+    assert home.ebb("two", "sessions", "search", "1700").out.startswith("nothing was found; `--all`")
+    assert home.ebb("two", "sessions", "search", "1700", "--all").out == text.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("search",), "the following arguments are required: query"),
+        (("search", "  "), "write some words to search for"),
+        (("search", "x", "--limit", "0"), "a limit above 0"),
+    ],
+)
+def test_a_search_for_nothing_says_what_to_write(home: Home, arguments: tuple[str, ...], said: str) -> None:
+    run = home.ebb("one", "sessions", *arguments)
+    assert run.code == 2
+    assert said in run.err
+
+
+def test_a_reference_to_nothing_is_one_sentence(home: Home) -> None:
+    session = home.runs("one")
+    for ref in ("r7", "nonsense"):
+        run = home.ebb("one", "sessions", "show", session, ref)
+        assert (run.code, run.out, run.err.count("\n")) == (1, "", 1)
+        assert f"`{ref}`" in run.err
+
+
+def test_a_deleted_session_is_not_found_any_more(home: Home) -> None:
+    session = home.runs("one")
+    assert session[:8] in home.ebb("one", "sessions", "search", "done").out
+    home.ebb("one", "sessions", "delete", session)
+    assert home.ebb("one", "sessions", "search", "done").out.startswith("nothing was found")

@@ -1,0 +1,141 @@
+"""The `recall` tool: what it asks for, and how it shows what is found."""
+
+import time
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from agent.options import MODES
+from agent.permissions import Asked as Call
+from agent.permissions import Policy, decide
+from tools.base import Picture, ToolError, Workspace
+from tools.kept import Content, Found, InMemory
+from tools.read_result import MOST
+from tools.recall import Recall, moment
+from tools.recalled import Asked, Memory, Remembered, Scope
+from tools.schema import mismatches
+
+AT = datetime(2026, 11, 22, 4, 30).timestamp()
+ONE = Remembered("r1", "output", "", AT, "Viewed a.py – 2 lines", "x = 1\ny = 2", "read", "a.py")
+TEXT = b"".join(b"line %d%s\n" % (number, b" error" if number % 50 == 0 else b"") for number in range(1, 1001))
+
+
+async def look_up(workspace: Workspace, memory: Memory, **arguments: Any) -> tuple[str, Asked]:
+    asked: list[Asked] = []
+
+    async def answer(wanted: Asked) -> Memory:
+        asked.append(wanted)
+        return memory
+
+    result = await Recall().run(arguments, replace(workspace, look_up=answer))
+    return result.text, asked[0]
+
+
+async def fetch(workspace: Workspace, content: Content, media_type: str = "text/plain", **arguments: Any) -> str:
+    async def find(ref: str, scope: Scope | None) -> Found:
+        return Found(ref, content, media_type)
+
+    return (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find))).text
+
+
+async def test_what_is_found_names_its_reference_and_shows_where_the_words_stand(workspace: Workspace) -> None:
+    other = Remembered("ebb://b/c/msg-1", "user", "session c of b", AT, "", "said", searched=3, size=9000)
+    text, _ = await look_up(workspace, Memory((ONE, other), ("something to know",)), query="x")
+    assert text.split("\n") == [
+        "(something to know)",
+        "[recall:r1] output of read, 2026-11-22 04:30: Viewed a.py – 2 lines",
+        "  x = 1",
+        "  y = 2",
+        "[recall:ebb://b/c/msg-1] user, 2026-11-22 04:30, session c of b (its first 3 of 9,000 bytes are searched)",
+        "  said",
+    ]
+
+
+async def test_all_that_may_be_asked_for_is(workspace: Workspace) -> None:
+    given = {"query": "a b", "kind": "output", "tool": "read", "path": "src/", "scope": "all", "until": "2026-11-22"}
+    _, asked = await look_up(workspace, Memory(()), **given)
+    until = datetime(2026, 11, 22).timestamp()
+    assert asked == Asked("a b", ("output",), "read", "src/", None, until, "all", 20)
+    before = time.time()
+    _, asked = await look_up(workspace, Memory(()), since="1h")
+    assert asked.since is not None
+    assert before - 3600 <= asked.since <= time.time() - 3600
+    assert replace(asked, since=None) == Asked(limit=20)
+
+
+async def test_nothing_found_says_what_to_try(workspace: Workspace) -> None:
+    assert (await look_up(workspace, Memory(()), query="x"))[
+        0
+    ] == "nothing was found: try other words, or fewer filters"
+
+
+@pytest.mark.parametrize("most", [1, 40, 200, 10**30])
+async def test_an_answer_is_never_longer_than_was_asked_for_or_allowed(workspace: Workspace, most: int) -> None:
+    many = Memory(tuple(replace(ONE, ref=f"r{number}", excerpt="word " * 500) for number in range(100)))
+    text, _ = await look_up(workspace, many, query="word", max_tokens=most)
+    assert text.startswith("[recall:r0]")
+    assert len(text.encode()) <= min(max(3 * most, 80), MOST) + 100
+
+
+@pytest.mark.parametrize("most", [1, 40, 2000, 10**30])
+async def test_a_part_of_what_is_kept_says_where_it_goes_on(workspace: Workspace, most: int) -> None:
+    text = await fetch(workspace, InMemory(TEXT * 20), max_tokens=most)
+    assert text.startswith("1\tline 1\n")
+    assert 'continue at lines="' in text
+    assert len(text.encode()) <= min(max(3 * most, 200), MOST)
+
+
+async def test_lines_and_searches_narrow_what_is_shown(workspace: Workspace) -> None:
+    assert await fetch(workspace, InMemory(TEXT), lines="2-3") == "2\tline 2\n3\tline 3\n(lines 2-3 of 1,000)"
+    found = await fetch(workspace, InMemory(TEXT), search="e 100 error$")
+    assert found.split("\n") == ["98-line 98", "99-line 99", "100:line 100 error", "101-line 101", "102-line 102"]
+    assert await fetch(workspace, InMemory(b"a [b\nc"), search="[b") == "1:a [b\n2-c"
+    assert await fetch(workspace, InMemory(TEXT), search="nowhere") == "no lines match"
+
+
+async def test_a_picture_comes_back_as_one(workspace: Workspace) -> None:
+    async def find(ref: str, scope: Scope | None) -> Found:
+        return Found(ref, InMemory(b"png"), "image/png")
+
+    result = await Recall().run({"ref_id": "r1"}, replace(workspace, fetch=find))
+    assert (result.text, result.pictures) == ("picture, image/png, 3 bytes", (Picture("image/png", b"png"),))
+
+
+@pytest.mark.parametrize("wanted", ["yesterday", "1x", "9999999w", "0000-00-00", "-1h"])
+def test_a_time_that_is_none_says_how_one_is_written(wanted: str) -> None:
+    with pytest.raises(ToolError, match="a time is written"):
+        moment(wanted, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "at"), [("", None), ("90s", -90.0), ("2 days ago", -172_800.0), ("5min", -300.0), ("1w", -604_800.0)]
+)
+def test_times_are_read(wanted: str, at: float | None) -> None:
+    assert moment(wanted, 0.0) == at
+
+
+async def test_lines_without_a_reference_are_a_mistake(workspace: Workspace) -> None:
+    with pytest.raises(ToolError, match="`lines` goes with `ref_id`"):
+        await look_up(workspace, Memory(()), lines="1-2")
+
+
+async def test_a_session_that_keeps_nothing_says_so(workspace: Workspace) -> None:
+    for arguments in ({"query": "x"}, {"ref_id": "r1"}):
+        with pytest.raises(ToolError, match="nothing is"):
+            await Recall().run(arguments, workspace)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_needs_no_permission(mode: Any, workspace: Workspace) -> None:
+    tool = Recall()
+    ruling = decide(Call(tool.name, tool.effect, tool.subjects({}, workspace)), Policy(root="/p", mode=mode))
+    assert ruling.verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"max_tokens": 0}, {"scope": "world"}, {"kind": "picture"}, {"query": 5}, {"unheard_of": 1}]
+)
+def test_arguments_that_mean_nothing_are_refused(arguments: dict[str, object]) -> None:
+    assert mismatches(arguments, Recall.schema)

@@ -1,0 +1,147 @@
+"""The `recall` tool: what was said, seen or done earlier, by reference or by words."""
+
+import re
+import time
+from datetime import datetime
+from typing import get_args
+
+from tools.arguments import number, text
+from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace
+from tools.described import description_beside
+from tools.kept import Found
+from tools.read_result import LARGEST_PICTURE, MOST, lines_of, matches, numbered_lines, unhurried
+from tools.recalled import KINDS, SCOPES, Asked, Kind, Memory, Remembered, Scope
+from tools.schema import object_of
+from tools.truncate import plain
+
+MAX_TOKENS = 2000
+BYTES_A_TOKEN = 3
+MOST_HITS = 20
+
+_AGO = re.compile(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+class Recall:
+    name = "recall"
+    description = description_beside(__file__)
+    effect: Effect = "none"
+    schema = object_of(
+        {
+            "ref_id": {"type": "string"},
+            "query": {"type": "string"},
+            "lines": {"type": "string"},
+            "search": {"type": "string"},
+            "max_tokens": {"type": "integer", "minimum": 1},
+            "scope": {"enum": list(SCOPES)},
+            "kind": {"enum": list(KINDS)},
+            "tool": {"type": "string"},
+            "path": {"type": "string"},
+            "since": {"type": "string"},
+            "until": {"type": "string"},
+        },
+        required=(),
+    )
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        most = min(number(arguments, "max_tokens", MAX_TOKENS) * BYTES_A_TOKEN, MOST)
+        ref = text(arguments, "ref_id", "")
+        if ref:
+            return await self._by_reference(ref, arguments, workspace, most)
+        memory = await workspace.look_up(_asked(arguments, time.time()))
+        return Result(shown(memory, most))
+
+    async def _by_reference(self, ref: str, arguments: Arguments, workspace: Workspace, most: int) -> Result:
+        wanted = lines_of(text(arguments, "lines", ""))
+        found = await workspace.fetch(ref, _scope(arguments))
+        try:
+            if "search" in arguments:
+                return await matches(found, _pattern(text(arguments, "search")), (2, 2), wanted, most)
+            if found.media_type.startswith("image/"):
+                return await unhurried(lambda: _picture(found))
+            first, last = wanted or found.lines or (1, 10**18)
+            return await unhurried(lambda: numbered_lines(found, first, last, most))
+        finally:
+            found.content.close()
+
+
+def shown(memory: Memory, most: int) -> str:
+    """What was found, as much of it as there is room for."""
+    parts, size = [f"({told})" for told in memory.told], 0
+    for index, one in enumerate(memory.found):
+        entry = _entry(one)
+        size += len(entry.encode("utf-8", "replace")) + 1
+        if size > most and index:
+            parts.append(f"({len(memory.found) - index} more: narrow the query, or raise `max_tokens`)")
+            break
+        parts.append(entry if size <= most else entry[: max(most, 80)] + "…")
+    if not memory.found:
+        parts.append("nothing was found: try other words, or fewer filters")
+    return "\n".join(parts)
+
+
+def _entry(one: Remembered) -> str:
+    """Reference, what it is, when and where, and why it was found."""
+    what = f"{one.kind} of {one.tool}" if one.tool else one.kind
+    when = datetime.fromtimestamp(one.at).strftime("%Y-%m-%d %H:%M")
+    where = f", {one.where}" if one.where else ""
+    title = f": {one.title}" if one.title else ""
+    part = f" (its first {one.searched:,} of {one.size:,} bytes are searched)" if one.searched else ""
+    body = "".join(f"\n  {line}" for line in plain(one.excerpt).split("\n")) if one.excerpt else ""
+    return f"[recall:{one.ref}] {what}, {when}{where}{plain(title)}{part}{body}"
+
+
+def _asked(arguments: Arguments, now: float) -> Asked:
+    query = text(arguments, "query", "")
+    if "lines" in arguments:
+        raise ToolError("`lines` goes with `ref_id`: name what to read")
+    if "search" in arguments and not query:
+        query = text(arguments, "search")
+    return Asked(
+        query,
+        tuple(kind for kind in get_args(Kind) if kind == arguments.get("kind")),
+        text(arguments, "tool", ""),
+        text(arguments, "path", ""),
+        moment(text(arguments, "since", ""), now),
+        moment(text(arguments, "until", ""), now),
+        _scope(arguments),
+        MOST_HITS,
+    )
+
+
+def _scope(arguments: Arguments) -> Scope | None:
+    return next((scope for scope in SCOPES if scope == arguments.get("scope")), None)
+
+
+def moment(wanted: str, now: float) -> float | None:
+    """The Unix time that is meant by "90m" or "2 days ago", or by a date with or without a time. None for nothing."""
+    wanted = wanted.strip()
+    if not wanted:
+        return None
+    ago = _AGO.fullmatch(wanted)
+    if ago is not None:
+        return now - int(ago[1]) * _SECONDS[ago[2].lower()]
+    try:
+        return datetime.fromisoformat(wanted).timestamp()
+    except (ValueError, OverflowError, OSError) as error:
+        raise ToolError('a time is written "30m", "1h" or "2d" for so long ago, or "2026-01-31 14:00"') from error
+
+
+def _pattern(search: str) -> str:
+    """The regular expression that is meant; what is none is looked for as it stands."""
+    try:
+        re.compile(search)
+    except (re.error, OverflowError, RecursionError):
+        return re.escape(search)
+    return search
+
+
+def _picture(found: Found) -> Result:
+    content = found.content
+    if content.size > LARGEST_PICTURE:
+        raise ToolError(f"`{found.ref}` is a picture of {content.size:,} bytes, more than 5 MB")
+    told = f"picture, {found.media_type}, {content.size:,} bytes"
+    return Result(told, pictures=(Picture(found.media_type, content.read(0, content.size)),))

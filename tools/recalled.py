@@ -1,0 +1,65 @@
+"""What the `recall` tool asks for and is told. Where it is looked up the tools do not know."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tools.kept import Found
+
+Scope: TypeAlias = Literal["session", "project", "all"]
+SCOPES: tuple[Scope, ...] = ("session", "project", "all")
+"""Each holds the one before it."""
+
+Kind: TypeAlias = Literal["user", "assistant", "output", "summary"]
+KINDS: tuple[Kind, ...] = ("user", "assistant", "output", "summary")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is looked for, in everything that sessions said. Without a query: the newest."""
+
+    query: str = ""
+    kinds: tuple[Kind, ...] = ()
+    """All when it is empty."""
+    tool: str = ""
+    path: str = ""
+    """Part of a path, or a pattern for all of it."""
+    since: float | None = None
+    """Unix seconds."""
+    until: float | None = None
+    scope: Scope | None = None
+    """As wide as is allowed when it is None."""
+    limit: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """Something that was found."""
+
+    ref: str
+    kind: Kind
+    where: str
+    """Its session and project; empty in this session."""
+    at: float
+    """Unix seconds."""
+    title: str
+    excerpt: str
+    tool: str = ""
+    path: str = ""
+    searched: int | None = None
+    """How many of its bytes were searched, when that is not all."""
+    size: int = 0
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What was found, the best first."""
+
+    found: tuple[Remembered, ...]
+    told: tuple[str, ...] = ()
+    """What whoever asked should know of how it was found, a sentence each."""
+
+
+LookUp: TypeAlias = Callable[[Asked], Awaitable[Memory]]
+Fetch: TypeAlias = Callable[[str, Scope | None], Awaitable[Found]]

@@ -1,0 +1,109 @@
+"""`ebb sessions search` and `ebb sessions show ID REF`: what they print. They know no screen."""
+
+import argparse
+import asyncio
+import codecs
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from agent.headless import print_json
+from tools.kept import Content
+from tools.recalled import Asked, Memory, Remembered
+from tui.arguments import add_common, open_sessions
+from tui.sanitise import visible, visible_line
+
+MOST = 20
+
+
+def search(arguments: Sequence[str]) -> int:
+    """`ebb sessions search`; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="ebb sessions search", description="Searches what stored sessions said, saw and did.", allow_abbrev=False
+    )
+    parser.add_argument("query", nargs="+", help="words; several between quotation marks stand in that order")
+    parser.add_argument("--all", action="store_true", help="the sessions of all projects")
+    parser.add_argument("--json", action="store_true", help="print JSON lines")
+    parser.add_argument("--limit", type=int, default=MOST, metavar="N", help=f"how many are shown, {MOST} at first")
+    add_common(parser)
+    options = parser.parse_args(arguments)
+    if not " ".join(options.query).strip() or options.limit < 1:
+        parser.error("write some words to search for, and a limit above 0")
+
+    async def work() -> Memory:
+        sessions = open_sessions(options, interactive=False)
+        try:
+            recall = await sessions.recall(everywhere=options.all)
+            return await recall.search(Asked(" ".join(options.query), limit=options.limit), Progress())
+        finally:
+            await sessions.close()
+
+    memory = asyncio.run(work())
+    for told in memory.told:
+        print(f"ebb: {told}", file=sys.stderr)
+    for one in memory.found:
+        if options.json:
+            print_json(sys.stdout, asdict(one))
+        else:
+            print("\n".join(found_lines(one)))
+    if not memory.found and not options.json:
+        print("nothing was found; `--all` searches the sessions of other projects")
+    return 0
+
+
+def show(options: argparse.Namespace) -> int:
+    """`ebb sessions show ID REF`: the whole of what a reference stands for; the exit code."""
+
+    async def work() -> None:
+        sessions = open_sessions(options, interactive=False)
+        try:
+            found = await (await sessions.recall(options.id, everywhere=True)).fetch(options.ref)
+            try:
+                _print_content(found.content)
+            finally:
+                found.content.close()
+        finally:
+            await sessions.close()
+
+    asyncio.run(work())
+    return 0
+
+
+def _print_content(content: Content) -> None:
+    """The bytes as they are; to a terminal nothing that it would take for orders."""
+    if not sys.stdout.isatty():
+        sys.stdout.flush()
+        for chunk in content.chunks():
+            sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+        return
+    decode = codecs.getincrementaldecoder("utf-8")("replace")
+    for chunk in content.chunks():
+        print(visible(decode.decode(chunk)), end="")
+    print()
+
+
+def found_lines(one: Remembered) -> list[str]:
+    """Reference, what it is, when and where, and why it was found."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.at))
+    what = f"{one.kind} of {one.tool}" if one.tool else one.kind
+    head = "  ".join(filter(None, (one.ref, when, what, one.title)))
+    return [visible_line(head), *(f"    {line}" for line in visible(one.excerpt).split("\n") if line.strip())]
+
+
+class Progress:
+    """Tells how far the index is when that takes a while, and wipes it when it is done."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._shown = False
+
+    def __call__(self, done: int, total: int) -> None:
+        if not sys.stderr.isatty():
+            return
+        if done < total and time.monotonic() - self._began > 1:
+            print(f"\rindexing {done:,} of {total:,} messages", end="", file=sys.stderr, flush=True)
+            self._shown = True
+        elif done >= total and self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
