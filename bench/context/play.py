@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.archive import Archive
+from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
 from agent.context.settings import Compacting
 from agent.events import ContextCompacted, TurnFailed
@@ -24,6 +26,7 @@ from agent.targets import Targets
 from bench.context.billing import common_prefix
 from bench.context.model import EFFECTS, Billed, PlannedModel, Produce, reader_of
 from bench.context.workload import HEAVY, LIGHT, TOKENS_PER_BYTE, Mix, plan, prose
+from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tools.base import Workspace
 
@@ -78,7 +81,8 @@ async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = US
     model = PlannedModel(planned, seed, size, trigger=habits.trigger, reattached=habits.reattached)
     rewritten_before: set[int] = set()
     with tempfile.TemporaryDirectory() as name:
-        thread = StoreThread(lambda: SessionStore(":memory:"))
+        blobs = Blobs(Path(name) / "blobs")
+        thread = StoreThread(lambda: SessionStore(":memory:", blobs=blobs))
         try:
             session = await open_session(model, Path(name), thread, habits)
             while (said := model.said_next) is not None:
@@ -107,6 +111,8 @@ async def open_session(model: PlannedModel, folder: Path, thread: StoreThread, h
         tools=tuple(Produce(name, TOOLS // len(EFFECTS), model.wait, habits.most) for name in EFFECTS),
         workspace=Workspace(folder, folder / "outputs"),
         policy=Policy(str(folder), "auto"),
+        archive=Archive(thread, store, row.id, row.project),
+        offloading=Offloading(threshold=habits.most),  # what is compared are rewrites of whole outputs
         recorder=Recorder(thread, store, row),
         compacting=habits.compacting,
         summarisers=reader_of(model, habits.reader) if habits.reader is not None else None,
