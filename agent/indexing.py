@@ -91,7 +91,7 @@ class Indexer:
         rows = self.index.messages(progress.session, max(start - 1, 0), BATCH + 1)
         if not rows or rows[-1].position < start:
             done = replace(progress, messages=0, summaries=progress.summaries + progress.waiting, waiting=0)
-            self.index.add(done, self._summaries(progress))
+            self.index.add(done, self._summaries(progress), start)
             return done
         documents, calls = list[Document](), Calls({}, progress.outputs)
         for row in rows:
@@ -101,7 +101,7 @@ class Indexer:
         done = replace(
             progress, position=end, outputs=calls.outputs, messages=max(progress.messages - (end - start), 0)
         )
-        self.index.add(done, documents)
+        self.index.add(done, documents, start)
         return done
 
     def _documents(self, row: MessageRow, calls: Calls, *, is_new: bool) -> tuple[list[Document], Calls]:

@@ -178,9 +178,9 @@ def fetching(recall: Recall) -> Fetch:
 def looking_up(recall: Recall) -> LookUp:
     """Searches, for tools."""
 
-    async def look_up(asked: Asked) -> Memory:
+    async def look_up(asked: Asked, told: Told) -> Memory:
         try:
-            return await recall.search(asked)
+            return await recall.search(asked, told)
         except (ReferenceFailed, StoreFailed) as error:
             raise ToolError(str(error)) from error
 

@@ -107,8 +107,9 @@ class SearchIndex:
         )
         return tuple(MessageRow(*row) for row in rows)
 
-    def add(self, done: Progress, documents: Iterable[Document]) -> None:
-        """Adds documents of a session. `done`: how far its index goes with them."""
+    def add(self, done: Progress, documents: Iterable[Document], start: int = 0) -> None:
+        """Adds documents of a session, those of the messages from a position on. `done`: how far its index goes with
+        them. Nothing is added when earlier messages are missing, since the index was emptied meanwhile."""
         self._prepare()
         with self._store.transaction() as db:
             before = db.execute(
@@ -116,8 +117,8 @@ class SearchIndex:
                 "where s.id = ?",
                 (done.session,),
             ).fetchone()
-            if before is None:  # deleted meanwhile
-                return
+            if before is None or (before[0] or 0) < start:
+                return  # the session was deleted, or the index emptied
             position, summaries, project = before[0] or 0, before[1] or 0, before[2]
             has_parts = _has(db, "parts")
             for document in documents:

@@ -76,7 +76,7 @@ async def nothing_to_fetch(ref: str, scope: Scope | None) -> Found:
     return await nothing_kept(ref)
 
 
-async def nothing_remembered(asked: Asked) -> Memory:
+async def nothing_remembered(asked: Asked, told: Callable[[int, int], None]) -> Memory:
     raise ToolError("nothing is remembered: this session cannot be searched")
 
 

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import get_args
 
@@ -17,6 +18,8 @@ from tools.truncate import plain
 MAX_TOKENS = 2000
 BYTES_A_TOKEN = 3
 MOST_HITS = 20
+MANY = 2000
+"""Messages that take long enough to index that it is told."""
 
 _AGO = re.compile(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -51,7 +54,7 @@ class Recall:
         ref = text(arguments, "ref_id", "")
         if ref:
             return await self._by_reference(ref, arguments, workspace, most)
-        memory = await workspace.look_up(_asked(arguments, time.time()))
+        memory = await workspace.look_up(_asked(arguments, time.time()), _telling(workspace.progress))
         return Result(shown(memory, most))
 
     async def _by_reference(self, ref: str, arguments: Arguments, workspace: Workspace, most: int) -> Result:
@@ -66,6 +69,19 @@ class Recall:
             return await unhurried(lambda: numbered_lines(found, first, last, most))
         finally:
             found.content.close()
+
+
+def _telling(progress: Callable[[str], None]) -> Callable[[int, int], None]:
+    """Tells now and then how far a long preparation is."""
+    last = 0
+
+    def told(done: int, total: int) -> None:
+        nonlocal last
+        if total > MANY and (done - last >= MANY or done == total):
+            last = done
+            progress(f"indexed {done:,} of {total:,} messages\n")
+
+    return told
 
 
 def shown(memory: Memory, most: int) -> str:

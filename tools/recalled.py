@@ -61,5 +61,6 @@ class Memory:
     """What whoever asked should know of how it was found, a sentence each."""
 
 
-LookUp: TypeAlias = Callable[[Asked], Awaitable[Memory]]
+LookUp: TypeAlias = Callable[[Asked, Callable[[int, int], None]], Awaitable[Memory]]
+"""Takes also what is told how many messages of how many were made ready to be searched."""
 Fetch: TypeAlias = Callable[[str, Scope | None], Awaitable[Found]]

@@ -46,6 +46,9 @@ def _subject(name: str, arguments: Mapping[str, object]) -> str:
         case "read_result":
             wanted = _text(arguments, "pattern") or _text(arguments, "lines")
             return f"{_text(arguments, 'ref_id')}  {wanted}".rstrip()
+        case "recall":
+            wanted = _text(arguments, "search") or _text(arguments, "lines")
+            return f"{_text(arguments, 'ref_id')}  {wanted}".strip() or _sought(arguments)
         case "bash_output" | "bash_kill":
             return _text(arguments, "job") or _text(arguments, "id")
         case _:
@@ -55,6 +58,12 @@ def _subject(name: str, arguments: Mapping[str, object]) -> str:
 def _text(arguments: Mapping[str, object], name: str) -> str:
     value = arguments.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _sought(arguments: Mapping[str, object]) -> str:
+    """What a search is for, or else what it is narrowed to."""
+    filters = (f"{name} {value}" for name, value in arguments.items() if name != "query")
+    return _first_line(_text(arguments, "query")) or ", ".join(filters)
 
 
 def _number(arguments: Mapping[str, object], name: str) -> int | None:

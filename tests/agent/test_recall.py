@@ -1,5 +1,6 @@
 """What sessions said, looked up by words and by reference, in a real database."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from agent.errors import ReferenceFailed
 from agent.indexing import BATCH, MOST_INDEXED
+from agent.keeping import forget
 from agent.recall import REBUILT, SOME
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
 from tools.recalled import Asked, Memory, Scope
@@ -198,3 +200,22 @@ async def test_a_message_that_cannot_be_read_hides_no_other(sessions: Sessions) 
     await sessions.thread.run(sessions.store.query, "update messages set body = '{' where position = 0")
     (one,) = (await sessions.recall().search(Asked("word"))).found
     assert one.excerpt == "second word"
+
+
+async def test_a_damaged_index_keeps_no_session_from_being_deleted(sessions: Sessions) -> None:
+    await sessions.says("a word that stays")
+    await sessions.says("a word that goes", THERE)
+    await sessions.recall().search(Asked("word"))
+    await sessions.thread.run(sessions.store.query, "delete from words_config")
+    await sessions.thread.run(sessions.store.query, "update words_data set block = zeroblob(9)")
+    await forget(sessions.thread, sessions.store, THERE)
+    assert [one.excerpt for one in (await sessions.recall().search(Asked("word"))).found] == ["a word that stays"]
+
+
+async def test_two_searches_at_once_index_everything_once(sessions: Sessions) -> None:
+    for number in range(2 * BATCH):
+        await sessions.says(f"message {number} word")
+    recall = sessions.recall()
+    await asyncio.gather(*(recall.search(Asked("word")) for _ in range(3)))
+    count = await sessions.thread.run(sessions.store.query, "select count(*), count(distinct position) from documents")
+    assert count == [(2 * BATCH, 2 * BATCH)]

@@ -168,6 +168,15 @@ def test_what_another_process_added_first_is_not_added_again(opened: Opened) -> 
     assert opened.texts("never") == []
 
 
+def test_an_index_that_was_emptied_meanwhile_gets_no_gap(opened: Opened) -> None:
+    opened.store.write("a", [MessageRow(at, "user", "{}", 5.0) for at in range(4)])
+    opened.index.add(Progress("a", 2, 0, 0, 0, 0), [doc(0, "one"), doc(1, "two")])
+    opened.index.rebuild()
+    opened.index.add(Progress("a", 4, 0, 0, 0, 0), [doc(2, "three"), doc(3, "four")], 2)
+    assert opened.index.behind() == (Progress("a", 0, 0, 0, 4, 0),)
+    assert opened.texts("three") == []
+
+
 def test_a_deleted_session_leaves_no_word_behind(opened: Opened) -> None:
     opened.add("a", doc(0, "precious secretword"))
     opened.add("b", doc(0, "another word"))

@@ -1,6 +1,7 @@
 """The `recall` tool: what it asks for, and how it shows what is found."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -25,7 +26,7 @@ TEXT = b"".join(b"line %d%s\n" % (number, b" error" if number % 50 == 0 else b""
 async def look_up(workspace: Workspace, memory: Memory, **arguments: Any) -> tuple[str, Asked]:
     asked: list[Asked] = []
 
-    async def answer(wanted: Asked) -> Memory:
+    async def answer(wanted: Asked, told: Callable[[int, int], None]) -> Memory:
         asked.append(wanted)
         return memory
 
@@ -63,6 +64,18 @@ async def test_all_that_may_be_asked_for_is(workspace: Workspace) -> None:
     assert asked.since is not None
     assert before - 3600 <= asked.since <= time.time() - 3600
     assert replace(asked, since=None) == Asked(limit=20)
+
+
+async def test_a_long_preparation_is_told_now_and_then(workspace: Workspace) -> None:
+    async def answer(wanted: Asked, told: Callable[[int, int], None]) -> Memory:
+        for done in range(200, 4401, 200):
+            told(done, 4400)
+        told(100, 100)
+        return Memory(())
+
+    seen: list[str] = []
+    await Recall().run({"query": "x"}, replace(workspace, look_up=answer, progress=seen.append))
+    assert seen == [f"indexed {done:,} of 4,400 messages\n" for done in (2000, 4000, 4400)]
 
 
 async def test_nothing_found_says_what_to_try(workspace: Workspace) -> None:

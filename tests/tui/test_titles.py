@@ -15,6 +15,9 @@ from tui.titles import title_of
         ("grep", {"pattern": "def f", "path": "src"}, "grep  def f  in src"),
         ("read_result", {"ref_id": "r12", "lines": "10-50"}, "read_result  r12  10-50"),
         ("read_result", {"ref_id": "r12"}, "read_result  r12"),
+        ("recall", {"ref_id": "r12", "search": "x"}, "recall  r12  x"),
+        ("recall", {"query": "the retry limit", "tool": "read"}, "recall  the retry limit"),
+        ("recall", {"tool": "read", "since": "1h"}, "recall  tool read, since 1h"),
         ("glob", {"pattern": "**/*.py"}, "glob  **/*.py"),
         (
             "apply_patch",
