@@ -110,59 +110,77 @@ def _feed(pipe: IO[bytes], content: Content, first: int) -> None:
 def main(request_json: str) -> None:
     """The program: bytes in; out a JSON list for each line that is shown, and an empty one if that was all."""
     request = json.loads(request_json)
-    pattern = re.compile(request["pattern"])
-    earlier = deque[tuple[_Piece, str]](maxlen=request["before"])
+    pattern, last = re.compile(request["pattern"]), int(request["last"])
+    search = pattern.search
+    before, after = int(request["before"]), int(request["after"])
+    earlier = deque[tuple[int, int, str]](maxlen=before)
     left, follow = int(request["most"]), 0
-    for piece in _pieces(sys.stdin.buffer, int(request["first"])):
-        if piece.number > request["last"]:
-            break
-        if left <= 0:
-            return
-        text = piece.data.decode("utf-8", "replace")
-        found = next((match for match in pattern.finditer(text) if not piece.again or match.end() > piece.again), None)
-        if found is not None:
-            for other, other_text in earlier:
-                left -= _show(other, other_text, None)
-            left -= _show(piece, text, found)
-            earlier.clear()
-            follow = request["after"]
-        elif follow:
-            left -= _show(piece, text, None)
-            follow -= 1
-        else:
-            earlier.append((piece, text))
+    for block in _blocks(sys.stdin.buffer, int(request["first"])):
+        again, offset = block.again, block.offset
+        for number, text in enumerate(block.lines, block.number):
+            found = search(text)
+            if found is not None and found.end() <= again:
+                found = next((match for match in pattern.finditer(text) if match.end() > again), None)
+            if number > last:
+                print("[]", flush=True)
+                return
+            if found is not None or follow:
+                for shown in earlier if found is not None else ():
+                    left -= _show(*shown, None)
+                left -= _show(number, offset, text, found)
+                follow = follow - 1 if found is None else after
+                if found is not None:
+                    earlier.clear()
+                if left <= 0:
+                    return
+            elif before:
+                earlier.append((number, offset, text))
+            again = offset = 0
     print("[]", flush=True)
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _Block:
     number: int
-    """Of its line."""
+    """Of the first line."""
     offset: int
-    """In bytes, in its line."""
-    data: bytes
-    again: int = 0
-    """Bytes at its beginning that were searched before."""
+    """In bytes, of what there is of the first line."""
+    again: int
+    """Characters of the first line that were searched before."""
+    lines: list[str]
 
 
-def _pieces(stream: IO[bytes], number: int) -> Iterator[_Piece]:
-    """Lines without their ends, long ones in pieces."""
-    offset, shared = 0, b""
-    while data := stream.readline(PIECE):
-        is_ended = data.endswith(b"\n")
-        yield _Piece(number, offset - len(shared), shared + data.rstrip(b"\r\n" if is_ended else b""), len(shared))
-        if is_ended:
-            number, offset, shared = number + 1, 0, b""
+def _blocks(stream: IO[bytes], number: int) -> Iterator[_Block]:
+    """Whole lines without their ends, many at once, and pieces of those that are longer."""
+    held, offset, again = b"", 0, 0
+    while chunk := stream.read(PIECE):
+        data = held + chunk
+        end = data.rfind(b"\n")
+        if end >= 0:
+            lines = _text(data[:end]).split("\n")
+            yield _Block(number, offset, again, lines)
+            number, held, offset, again = number + len(lines), data[end + 1 :], 0, 0
+        elif len(data) >= PIECE:
+            yield _Block(number, offset, again, [_text(data)])
+            held = data[-_SHARED:]
+            offset, again = offset + len(data) - len(held), len(_text(held))
         else:
-            offset, shared = offset + len(data), (shared + data)[-_SHARED:]
+            held = data
+    if len(held) > again or offset:
+        yield _Block(number, offset, again, [_text(held)])
 
 
-def _show(piece: _Piece, text: str, found: re.Match[str] | None) -> int:
+def _text(data: bytes) -> str:
+    text = data.decode("utf-8", "replace")
+    return re.sub("\r+(?=\n|\\Z)", "", text) if "\r" in text else text
+
+
+def _show(number: int, offset: int, text: str, found: re.Match[str] | None) -> int:
     """Characters that this printed."""
     at = -1
-    if len(text) > 4 * _AROUND or piece.offset:
+    if len(text) > 4 * _AROUND or offset:
         start = max(found.start() - _AROUND, 0) if found else 0
-        at = piece.offset + len(text[:start].encode("utf-8", "replace"))
+        at = offset + len(text[:start].encode("utf-8", "replace"))
         text = text[start : start + 2 * _AROUND]
-    print(json.dumps([piece.number, text, found is not None, at]), flush=found is not None)
+    print(json.dumps([number, text, found is not None, at]), flush=found is not None)
     return len(text) + 8

@@ -32,7 +32,7 @@ _LONGEST = 400
 """Characters of a line in a preview."""
 _KEPT = 1 << 14
 """Bytes of each end that are looked at."""
-_NEEDLES = (b"error", b"Error", b"ERROR", b"fail", b"Fail", b"FAIL")
+_NEEDLES = (b"error", b"fail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,8 @@ class Skim:
 def _telling(text: bytes, first: int) -> Iterator[tuple[int, bytes]]:
     """The lines of a text that tell of errors, with their numbers."""
     at, number = 0, first
-    places = {needle: text.find(needle) for needle in _NEEDLES}
+    small = text.lower()
+    places = {needle: small.find(needle) for needle in _NEEDLES}
     while places := {needle: place for needle, place in places.items() if place >= 0}:
         place = min(places.values())
         start, end = text.rfind(b"\n", 0, place) + 1, text.find(b"\n", place)
@@ -179,7 +180,7 @@ def _telling(text: bytes, first: int) -> Iterator[tuple[int, bytes]]:
         number += text.count(b"\n", at, start)
         yield number, text[start:end][: 4 * _LONGEST]
         at = start
-        places = {needle: place if place > end else text.find(needle, end) for needle, place in places.items()}
+        places = {needle: place if place > end else small.find(needle, end) for needle, place in places.items()}
 
 
 def _matches(found: Sequence[tuple[int, bytes]]) -> str:
