@@ -585,7 +585,8 @@ def test_a_window_smaller_than_what_every_request_holds_ends_with_7(user: User) 
 
 def test_a_model_that_goes_on_calling_in_its_final_turn_ends_with_7(user: User) -> None:
     calls = [{"name": "bash", "arguments": {"command": "printf '%.0sa ' $(seq 9000)"}}]
-    on = ("--config", "agent.on_full=final", "--permission-mode", "auto", "--context-window", "16000")
+    whole = ("--config", "agent.result_offload_threshold=100000")
+    on = (*whole, "--config", "agent.on_full=final", "--permission-mode", "auto", "--context-window", "16000")
     run = user.ask(*[{"text": "on and on", "calls": calls}] * 9, flags=on)
     assert ended(run) == (7, "context", "context_limit")
     assert run.result["result"] == "on and on"
