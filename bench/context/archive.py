@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.archive import Archive, finder
+from agent.archive import Archive
 from agent.context.offload import Skim
 from agent.execute import Place
 from agent.ingest import Ingest
@@ -26,6 +26,7 @@ from agent.recorder import Recorder, StoreThread
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tools.base import Log, Result, Workspace
+from tools.kept import Found
 from tools.read_result import ReadResult
 
 MB = 1 << 20
@@ -87,7 +88,11 @@ async def opened(folder: Path) -> tuple[StoreThread, Recorder, Archive]:
 async def read_back(folder: Path, size: int) -> dict[str, float]:
     """Milliseconds of reads by reference at any place of what was taken in."""
     thread, _, archive = await opened(folder)
-    workspace = Workspace(folder, folder, kept=finder(archive))
+
+    async def find(ref: str) -> Found:
+        return await archive.open(await archive.resolve(ref))
+
+    workspace = Workspace(folder, folder, kept=find)
     source, found, tool = random.Random(7), list[float](), list[float]()
     pieces = [lines_of_a_log(seed) for seed in range(10)]
     located = await archive.resolve("r1")
