@@ -52,7 +52,7 @@ TOPICS: Mapping[Topic, tuple[str, ...]] = {
     "context-guard/build-metrics": _COUNTERS,
     "context-guard/enforce": ("reason", "blocked"),
     "context/ingest": ("ref", "tool", "bytes", "lines", "form"),
-    "context/rent": ("action", "rents", "prices", "removed", "behind"),
+    "context/rent": ("action", "cold", "rents", "prices", "removed", "behind", "cost"),
     "context/mask": ("reason", "outputs", "removedTokens", "price"),
     "context/compact": (
         "reason", "strategies", "beforeTokens", "afterTokens", "beforeMessages", "afterMessages", "price",

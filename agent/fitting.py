@@ -68,6 +68,7 @@ async def ask(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env)
                 raise ContextExhausted(f"{error}. {problem}") from error
         else:
             env.watch.answered(reply.usage)
+            say_estimate(conversation, reply, env)
             reply = replace(reply, message=with_own_ids(reply.message, conversation.messages))
             if reply.stop_reason != "overflow":
                 return conversation, reply
@@ -96,6 +97,21 @@ async def recover(
     env.emit(WindowLearned(env.lessons.window.size, attempt, RECOVERIES))
     compacted = await compact_now(conversation, env, "overflow", counted=size)
     return compacted.conversation if compacted.result.strategies else None
+
+
+def say_estimate(conversation: Conversation, reply: Reply, env: Env) -> None:
+    """Writes to the debug log how far the estimate of a request was from what the provider counted."""
+    if not env.debug.on or not reply.usage.prompt:
+        return
+    estimated, counted = budget_of(conversation, env).used, reply.usage.prompt
+    env.debug.say(
+        "context/estimate",
+        model=env.provider.facts.id,
+        estimated=estimated,
+        counted=counted,
+        error=round(estimated / counted - 1, 4),
+        samples=env.meter.estimator.samples,
+    )
 
 
 def too_big(budget: ContextBudget, problem: str, env: Env) -> str:

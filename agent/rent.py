@@ -65,14 +65,16 @@ def price_of(ruling: Ruling) -> Price:
     return Price(ruling.offer.removed, ruling.offer.behind, round(ruling.offer.cost), round(ruling.rent))
 
 
-def evaluation(ruling: Ruling, is_cold: bool) -> dict[str, object]:
-    """The fields of a debug line about a ruling."""
+def evaluation(ruling: Ruling, prices: UnitPrices, is_cold: bool) -> dict[str, object]:
+    """The fields of a debug line about a ruling. Rents as they were before a rewrite gave its own back."""
+    mask = ruling.rent if ruling.act == "mask" else ruling.rents.mask
+    compact = ruling.rent if ruling.act == "compact" else ruling.rents.compact
     return {
-        "act": ruling.act,
+        "action": ruling.act,
         "cold": is_cold,
-        "R": ruling.offer.removed,
-        "S": ruling.offer.behind,
-        "K": round(ruling.offer.cost),
-        "rentMask": round(ruling.rent if ruling.act == "mask" else ruling.rents.mask),
-        "rentCompact": round(ruling.rent if ruling.act == "compact" else ruling.rents.compact),
+        "rents": {"mask": round(mask), "compact": round(compact)},
+        "prices": prices,
+        "removed": ruling.offer.removed,
+        "behind": ruling.offer.behind,
+        "cost": round(ruling.offer.cost),
     }

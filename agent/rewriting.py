@@ -9,6 +9,7 @@ from agent.context.compact import TOOLS
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.select import select_tools
 from agent.context.wishes import compaction_wish
+from agent.debug import Debug
 from agent.env import Env
 from agent.events import Cause
 from agent.measuring import budget_of, room_of, to_request
@@ -26,9 +27,9 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
         return conversation, budget
     facts = env.provider.facts
     is_cold = env.watch.is_cold(facts)
-    ruling = env.rent.rule(conversation, budget, unit_prices(facts.prices), env.compacting, is_cold=is_cold)
-    if env.debug.on:
-        env.debug.say("context/rent", **evaluation(ruling, is_cold))
+    prices = unit_prices(facts.prices)
+    ruling = env.rent.rule(conversation, budget, prices, env.compacting, is_cold=is_cold)
+    env.debug.say("context/rent", **evaluation(ruling, prices, is_cold))
     match ruling.act:
         case "nothing":
             return conversation, budget
@@ -91,7 +92,7 @@ async def compact_now(
         if chosen is None:
             env.rent.rewritten()
         await env.recorder.snapshot(compacted.conversation, User(()))
-        env.debug.say("context/emergency" if cause == "overflow" else "context/compact", **told(compacted, cause))
+        say_rewrite(conversation, compacted, cause, chosen, env.debug)
     return compacted
 
 
@@ -110,11 +111,17 @@ def unchanged(before: Conversation, after: Conversation, strategies: Sequence[st
     return next(places, 0)
 
 
-def told(compacted: Compacted, cause: Cause) -> dict[str, object]:
-    """The fields of a debug line about a compaction."""
+def say_rewrite(before: Conversation, compacted: Compacted, cause: Cause, chosen: Chosen | None, debug: Debug) -> None:
+    """Writes to the debug log what was rewritten."""
     result = compacted.result
     sizes = {"beforeTokens": result.before_tokens, "afterTokens": result.after_tokens}
+    price = chosen.price if chosen else None
     if cause == "overflow":
-        return {"reason": cause, "rung": result.strategies[-1], **sizes}
-    counts = {"beforeMessages": result.before_messages, "afterMessages": result.after_messages}
-    return {"reason": cause, "strategies": result.strategies, **sizes, **counts}
+        debug.say("context/emergency", reason=cause, rung=result.strategies[-1], **sizes)
+    elif result.strategies == ("mask",):
+        outputs = len(compacted.conversation.masked - before.masked)
+        removed = result.before_tokens - result.after_tokens
+        debug.say("context/mask", reason=cause, outputs=outputs, removedTokens=removed, price=price)
+    else:
+        counts = {"beforeMessages": result.before_messages, "afterMessages": result.after_messages}
+        debug.say("context/compact", reason=cause, strategies=result.strategies, price=price, **sizes, **counts)

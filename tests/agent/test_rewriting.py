@@ -1,13 +1,16 @@
 """Rewrites that pay for themselves, in sessions with real files, a real store and a clock that is set."""
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from agent.context.prompt import Instructions
 from agent.context.settings import Caps, Compacting, Patience, RewritePolicy
+from agent.debug import TOPICS, Debug
 from agent.events import CompactionFailed, ContextCompacted, Event, PrefixDrifted, TurnFinished
 from agent.messages import ToolOutput, User
 from agent.permissions import Policy
@@ -41,6 +44,7 @@ class Desk:
     folder: Path
     thread: StoreThread
     now: float = 0.0
+    lines: StringIO = field(default_factory=StringIO)
     events: list[Event] = field(default_factory=list)
 
     async def open(
@@ -56,6 +60,7 @@ class Desk:
             compacting=Compacting(SMALL, policy=policy, patience=patience),
             interactive=False,
             now=lambda: self.now,
+            debug=Debug(echo=self.lines),
         )
         return Session(parts)
 
@@ -156,3 +161,22 @@ async def test_with_another_policy_nothing_is_rewritten_that_fits(desk: Desk, po
 
     assert await desk.say(session, "and now?") == []
     await session.close()
+
+
+async def test_each_line_of_the_debug_log_has_the_fields_of_its_topic(desk: Desk) -> None:
+    session = await desk.open(
+        *reads("abcdefghijkl"), {"text": "two"}, SUMMARY, {"error": "overflow"}, SUMMARY, {"text": "three"}
+    )
+    await desk.say(session)
+    await session.compact()
+    await desk.say(session, "and now?")
+    await session.close()
+
+    lines = [json.loads(line) for line in desk.lines.getvalue().splitlines()]
+
+    assert {line["topic"] for line in lines} >= {
+        "context/rent", "context/mask", "context/compact", "context/emergency", "context/estimate",
+    }  # fmt: skip
+    for line in lines:
+        fields = {name for name in line if name not in ("topic", "at")}
+        assert fields <= set(TOPICS[line["topic"]]), line
