@@ -23,6 +23,7 @@ _KINDS: dict[str, Kind] = {
     "tool_output_cache_grep": "whole",
     "recall": "whole",
     "ask_user": "whole",
+    "tool_search": "whole",
 }
 
 _HEAD = 0.6

@@ -27,6 +27,7 @@ def skimmed(data: bytes, piece: int = 1 << 16) -> Skim:
         ("read_result", 10**9, True),
         ("tool_output_cache", 10**9, True),
         ("tool_output_cache_grep", 10**9, True),
+        ("tool_search", 16_000, True),
         ("recall", 10**9, True),
         ("ask_user", 10**9, True),
     ],
