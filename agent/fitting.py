@@ -47,10 +47,12 @@ async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation,
     return conversation, budget
 
 
-async def ask(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> tuple[Conversation, Reply]:
-    """The model's reply, and the conversation that it answers. A request that the provider finds too large is made
-    smaller and sent again, three times at most, and then goes to the next model; each may come with other tools. Raises
-    `ContextExhausted`."""
+async def ask(
+    conversation: Conversation, budget: ContextBudget, tools: tuple[ToolSpec, ...], env: Env
+) -> tuple[Conversation, ContextBudget, Reply]:
+    """The model's reply, and the conversation that it answers with its budget. A request that the provider finds too
+    large is made smaller and sent again, three times at most, and then goes to the next model; each may come with other
+    tools. Raises `ContextExhausted`."""
     known = env.lessons.window
     for attempt in itertools.count(1):
         prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
@@ -71,17 +73,17 @@ async def ask(conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env)
             say_estimate(conversation, reply, env)
             reply = replace(reply, message=with_own_ids(reply.message, conversation.messages))
             if reply.stop_reason != "overflow":
-                return conversation, reply
+                return conversation, budget, reply
             smaller = await recover(conversation, env, attempt, reply.usage.total or None, None)
             if smaller is None and not reply.message.parts:
                 smaller = await leave_model(conversation, env)
             if smaller is None and not reply.message.parts:
                 raise ContextExhausted(too_big(budget_of(conversation, env), "", env))
             if smaller is None:
-                return conversation, reply
+                return conversation, budget, reply
         conversation, tools = smaller, select_tools(env.tools, env.deferral.held_back)
-        # The meter compares what the provider counts with what was measured last.
-        budget_of(conversation, env)
+        # What the provider counts is compared with what was measured last.
+        budget = budget_of(conversation, env)
     raise AssertionError("the count never ends")
 
 

@@ -35,7 +35,7 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
     conversation, ending = await announce_end(conversation, budget, env)
 
     tools = select_tools(env.tools, env.deferral.held_back)
-    conversation, reply = await ask(conversation, tools, env)
+    conversation, budget, reply = await ask(conversation, budget, tools, env)
     conversation = env.meter.anchored(conversation, reply, budget, env.emit)
     await env.recorder.replied(reply.message)
 
