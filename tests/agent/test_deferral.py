@@ -23,7 +23,7 @@ from agent.events import (
     TurnFinished,
 )
 from agent.messages import Note, Text, Usage, User
-from agent.permissions import Policy
+from agent.permissions import Policy, parse_rule
 from agent.providers.base import ModelFacts, Request
 from agent.providers.scripted import Scripted
 from agent.watch import Watch
@@ -123,9 +123,11 @@ async def test_permission_is_asked_for_the_tool_that_is_meant(home: Home) -> Non
 
 async def test_a_rule_against_a_tool_holds_through_another(home: Home) -> None:
     provider = script({"calls": [call("call_tool", name=HELD, arguments={"title": "May"})]}, {"text": "done"})
-    policy = Policy(str(home.root), "plan")
+    policy = Policy(str(home.root), "auto", deny=(parse_rule("mcp__chat__*"),))
     session = await home.open(provider, tools=TOOLS, policy=policy)
-    assert [found[:2] for found in output_of(await events_of(session))] == [(HELD, "denied")]
+    ((name, status, text),) = output_of(await events_of(session))
+    assert (name, status) == (HELD, "denied")
+    assert text.startswith("denied: deny rule mcp__chat__*")
     await session.close()
 
 
@@ -169,6 +171,19 @@ async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_wh
     assert 0 < len(names) < 60
     assert HELD not in names
     await session.close()
+
+
+async def test_without_the_table_of_uses_a_session_goes_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.compose.tools_for", lambda compacting: TOOLS)
+    model = f"scripted/{desk.script({'calls': [call(HELD, title='May')]}, {'text': 'Done.'})}"
+    flags = {"model": model, "permission_mode": "auto", "context_window": WINDOW}
+    for _ in range(2):
+        session = await desk.sessions(**flags).open()
+        events = await events_of(session)
+        assert events[-1] == TurnFinished("answered", "Done.")
+        assert [found[:2] for found in output_of(events)] == [(HELD, "done")]
+        await session.close()
+        desk.sql("drop table if exists tool_uses")
 
 
 async def test_where_all_tools_fit_all_are_offered_and_nothing_is_said(home: Home) -> None:
