@@ -15,6 +15,8 @@ COMMAND, ERROR, SAID = 80, 120, 80
 """Characters of a command, of an error line and of any other output that its line keeps."""
 STUB = 28
 """Tokens that the line of a masked output usually takes."""
+LEAST_MASKED = 4 * STUB
+"""Tokens above which an output is worth a line. A line may be twice as long as usual, and says less."""
 
 _ERROR = re.compile(
     r"error|fail|exception|traceback|panic|fatal|denied|not found|no such|assert|cannot|abort", re.IGNORECASE
@@ -108,7 +110,7 @@ def old_outputs(
     for found in reversed(outputs):
         size, call = known.of(found.output), found.output.call_id
         passed += size
-        if (passed > protect or call in stale) and size > 2 * STUB and call not in kept:
+        if (passed > protect or call in stale) and size > LEAST_MASKED and call not in kept:
             chosen.append(found)
     return tuple(reversed(chosen))
 
@@ -118,7 +120,7 @@ def next_to_mask(conversation: Conversation) -> str:
     for message in conversation.messages:
         if isinstance(message, User):
             for output in message.outputs:
-                if output.call_id not in conversation.masked and output_size(output) > 2 * STUB:
+                if output.call_id not in conversation.masked and output_size(output) > LEAST_MASKED:
                     return output.call_id
     return ""
 

@@ -46,8 +46,9 @@ class Habits:
     trigger: float = 0.95
     window: int | None = None
     """Tokens, in place of those of the run."""
-    most: int = 51_200
-    """Bytes that are shown of an output; 0: all of them."""
+    offloading: Offloading = Offloading()  # noqa: RUF009  # a frozen value
+    most: int = 0
+    """Bytes after which an output is cut and the rest is lost; 0: none is."""
     reader: float | None = None
     """What a token costs for the model that writes summaries, which reads the conversation uncached; None: the
     session's own model writes them, from its cache."""
@@ -111,9 +112,9 @@ async def open_session(model: PlannedModel, folder: Path, thread: StoreThread, h
         tools=tuple(Produce(name, TOOLS // len(EFFECTS), model.wait, habits.most) for name in EFFECTS),
         workspace=Workspace(folder, folder / "outputs"),
         policy=Policy(str(folder), "auto"),
-        archive=Archive(thread, store, row.id, row.project),
-        offloading=Offloading(threshold=habits.most),  # what is compared are rewrites of whole outputs
         recorder=Recorder(thread, store, row),
+        archive=Archive(thread, store, row.id, row.project),
+        offloading=habits.offloading,
         compacting=habits.compacting,
         summarisers=reader_of(model, habits.reader) if habits.reader is not None else None,
         interactive=False,

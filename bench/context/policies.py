@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from agent.context.budget import ContextBudget
 from agent.context.mask import old_outputs, output_size
+from agent.context.offload import Offloading
 from agent.context.rent import Act, Offer, Rents, Ruling, UnitPrices
 from agent.context.settings import Caps, Compacting
 from agent.messages import Conversation, User
@@ -85,8 +86,12 @@ def pruned_when_the_user_speaks(moment: Moment) -> Act:
     return "mask" if moment.opens_turn and moment.maskable >= 20_000 else "nothing"
 
 
+WHOLE = Offloading(threshold=10**9, file_bytes=10**9)
+"""Outputs stand in the view as they are, as far as a policy does not cut them."""
+
+
 def habits(decide: Decide, **others: object) -> Habits:
-    return Habits(rent=lambda: Pace(decide=decide), **others)  # type: ignore[arg-type]  # by name
+    return Habits(rent=lambda: Pace(decide=decide), offloading=WHOLE, **others)  # type: ignore[arg-type]  # by name
 
 
 POLICIES: dict[str, Habits] = {
