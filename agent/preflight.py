@@ -30,9 +30,9 @@ of a call that is not run."""
 
 def begin_session(conversation: Conversation, env: Env) -> Conversation:
     """Chooses the tools that are offered, and counts what a session goes on with as settled. What a provider counted
-    with other tools does not hold any more."""
+    with another system text or other tools does not hold any more."""
     choose_tools(env)
-    if not env.watch.has_offered(select_tools(env.tools, env.deferral.held_back)):
+    if not env.watch.has_said(env.instructions.text, select_tools(env.tools, env.deferral.held_back)):
         conversation = replace(conversation, anchor=None, anchored=0)
     env.meter.end_turn(conversation)
     env.debug.say("context-guard/init-counters", **env.meter.counters.told())

@@ -15,6 +15,7 @@ from agent.context.prefix import (
     count_parts,
     diff,
     diff_after_rewrite,
+    digest,
     fingerprint,
     is_broken,
     left_in_cache,
@@ -89,10 +90,14 @@ class Watch:
         """The next request may offer other tools, too, if the view was rewritten."""
         self._retooled = True
 
-    def has_offered(self, tools: Sequence[ToolSpec]) -> bool:
-        """Whether the last request of a session that goes on offered these tools, as far as one is remembered."""
+    def has_said(self, system: str, tools: Sequence[ToolSpec]) -> bool:
+        """Whether the last request of a session that goes on had this system text and these tools, as far as one
+        is remembered."""
         earlier = self._remembered()
-        return earlier is None or earlier.tools == self._digests.of_tools(tools)
+        if earlier is None:
+            return True
+        said = digest(system.encode("utf-8", "surrogatepass"))
+        return (earlier.system, earlier.tools) == (said, self._digests.of_tools(tools))
 
     def is_cold(self, facts: ModelFacts) -> bool:
         """Whether the model's provider has nothing of the session in its cache, as far as one can know."""

@@ -165,6 +165,18 @@ async def test_the_list_of_the_model_outlives_its_call(desk: Desk) -> None:
     await again.close()
 
 
+async def test_a_count_with_another_system_text_is_not_taken_over(desk: Desk) -> None:
+    (desk.root / "AGENT.md").write_text("Be kind to everybody who reads this. " * 800)
+    first = await desk.session({"text": "Done.", "usage": {"input": 12_000, "output": 5}}, mode="auto")
+    await say(first, "go")
+    await first.close()
+    (desk.root / "AGENT.md").unlink()
+    again = await desk.session({"text": "Yes.", "usage": {"input": 3_000, "output": 5}}, resume="")
+    assert not [event for event in await say(again, "go on") if isinstance(event, Noticed)]
+    assert again.history.anchor == Usage(3_000, output=5)
+    await again.close()
+
+
 async def test_what_begins_otherwise_after_a_new_start_is_a_rewrite_with_its_reason(desk: Desk) -> None:
     before = await left(desk, {"calls": [READ]})
     same = await desk.session({"text": "Yes."}, resume="")
