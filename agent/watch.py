@@ -58,7 +58,8 @@ class Watch:
         self._debug = debug or Debug()
         self._now = now
         self._digests = Digests()
-        self._length = 0
+        self._length = self._settled = 0
+        """Parts of the last request, and those of them that the next mask leaves as they are."""
         self._sent: Fingerprint | None = None
         self._rewritten = self._retooled = False
         self._kept = 0
@@ -84,7 +85,8 @@ class Watch:
         self.epoch += 1
         self._kept = min(kept, self._kept) if self._rewritten else kept
         self._rewritten = True
-        self._length = 0
+        # What a mask has left as it was is still cached, up to the breakpoint that was set where it begins.
+        self._length = self._settled if kept else 0
 
     def retooled(self) -> None:
         """The next request may offer other tools, too, if the view was rewritten."""
@@ -108,6 +110,7 @@ class Watch:
 
     def plan(self, prompt: Prompt, tools: tuple[ToolSpec, ...], facts: ModelFacts) -> Breakpoints:
         """Where the next request may be cut for the cache."""
+        self._settled = parts_before(prompt.messages, prompt.unsettled) if prompt.unsettled else 0
         return plan_breakpoints(
             prompt.messages,
             self._length,
@@ -115,7 +118,7 @@ class Watch:
             system=prompt.system,
             stable=prompt.stable,
             static_tokens=estimate_text(prompt.system) + estimate_tools(tools),
-            settled=parts_before(prompt.messages, prompt.unsettled) if prompt.unsettled else 0,
+            settled=self._settled,
         )
 
     def sending(self, request: Request, facts: ModelFacts) -> Request:
