@@ -276,16 +276,21 @@ async def _summarisers_of(work: Work, job: Job) -> Sequence[Provider]:
 async def _in_chunks(provider: Provider, plan: CompactionPlan, asked: str, work: Work) -> Draft | None:
     """The summary by a model that has not seen the conversation: it reads it as text, in pieces of at most half its
     window, each together with the summary of those before."""
-    window = provider.window
-    fixed = estimate_text(READER) + estimate_text(asked) + work.settings.caps.retain + work.settings.caps.summary
-    pieces = chunks(transcript(plan), max(min(window.size // 2, window.effective - fixed), 500))
+    window = (work.lessons.window if provider is work.provider else None) or provider.window
+    written = work.settings.caps.retain + work.settings.caps.summary
+    room = window.effective - estimate_text(READER) - estimate_text(asked) - written
+    # In a small window most of the room for an answer is not needed for a summary.
+    spared = max(window.output - 2 * written, 0) if room < window.size // 4 else 0
+    pieces = chunks(transcript(plan), max(min(window.size // 2, room + spared), 500))
     if not 0 < len(pieces) <= MOST_CHUNKS:
         return None
     so_far = ""
     draft: Draft | None = None
     for piece in pieces:
         said = f"{so_far}{piece}\n\n{asked}"
-        request = Request(READER, (User((Text(said),)),), (), window.output, work.request(Conversation()).session)
+        request = Request(
+            READER, (User((Text(said),)),), (), window.output - spared, work.request(Conversation()).session
+        )
         try:
             reading = await _ask(provider, request, work)
         except ProviderError as error:

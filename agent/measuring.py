@@ -44,7 +44,7 @@ def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request
         prompt.system,
         prompt.messages,
         tools,
-        env.provider.window.output,
+        window_of(env).output,
         env.recorder.session,
         env.effort,
         prompt.stable,

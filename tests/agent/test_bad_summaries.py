@@ -118,7 +118,7 @@ async def test_an_interrupt_ends_a_compaction_by_hand_and_changes_nothing(home: 
 
 
 TURNS = [reply for text in "abcdefgh" for reply in (bash(text), {"text": f"printed {text} " * 200})]
-SHORT = [{"when": ASKED, "text": "<summary>much was printed</summary>"}] * 4
+SHORT = [{"when": ASKED, "text": "<summary>much was printed</summary>"}] * 60
 
 
 async def talk(session: Session) -> None:
