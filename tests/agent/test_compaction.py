@@ -281,7 +281,7 @@ async def test_a_message_that_arrives_during_a_background_compaction_survives_it
         {"text": "x" * 4500},
         {"when": ASKED, "text": "<summary>they talked</summary>", "pause": 0.2},
         {"text": "fine"},
-        context_window=9300,
+        context_window=9900,
     )
     session = await home.open(provider, interactive=True)
     await events_of(session, "y" * 9000)
@@ -303,7 +303,7 @@ async def test_a_background_compaction_is_told_once_with_the_next_turn(home: Hom
         {"text": "x" * 4500},
         {"when": ASKED, "text": "<summary>they talked</summary>"},
         {"text": "fine"},
-        context_window=9300,
+        context_window=9900,
     )
     session = await home.open(provider, interactive=True)
     await events_of(session, "y" * 9000)
