@@ -43,6 +43,9 @@ from tools.logfile import LogFile
 
 T = TypeVar("T")
 
+FORMER = "former"
+"""The kind of the facts that tell which id and which project a session had where it was exported."""
+
 SHOWN_DIGITS = 8
 """Of a session's id, in a URI."""
 MOST_CANDIDATES = 5
@@ -153,7 +156,7 @@ class Archive:
 
     async def _session_of(self, wanted: Reference) -> tuple[str, str]:
         """Id and project of the session that is meant."""
-        if wanted.session == CURRENT_SESSION:
+        if wanted.session == CURRENT_SESSION or await self._was(wanted):
             return self._session, self._project
         found = await self._thread.run(self._store.matching, wanted.session)
         rows = [row for row in found if self._is_of(row, wanted.project)]
@@ -170,6 +173,14 @@ class Archive:
             ]
             raise ReferenceFailed(_ambiguous(wanted, candidates))
         return rows[0].id, rows[0].project
+
+    async def _was(self, wanted: Reference) -> bool:
+        """Whether the session was called so where it was exported."""
+        facts = await self._thread.run(self._store.facts, self._session, FORMER)
+        return any(
+            fact.key.startswith(wanted.session) and wanted.project in (CURRENT_PROJECT, Path(fact.body).name, fact.body)
+            for fact in facts
+        )
 
     def _is_of(self, row: SessionRow, project: str) -> bool:
         if project == CURRENT_PROJECT:

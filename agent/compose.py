@@ -22,6 +22,7 @@ from agent.debug import Debug, is_asked_for
 from agent.deferral import Deferral, specs_of
 from agent.env import Limits
 from agent.errors import StoreFailed, UsageError
+from agent.finding import find_session, project_of
 from agent.instructions import git_branch, load_instructions
 from agent.keeping import forget, open_store, recall_of, tidy, with_archive
 from agent.messages import Conversation, Message
@@ -64,7 +65,7 @@ class Sessions:
         """`root` is the working folder. `interactive`: somebody is there to answer. `ephemeral`: nothing is kept."""
         self._config = config
         self._root = root.resolve()
-        self._project = str(config.project).encode("utf-8", "backslashreplace").decode("utf-8")
+        self._project = project_of(config)
         self._environment = environment
         self._interactive = interactive
         self._ephemeral = ephemeral
@@ -211,18 +212,7 @@ class Sessions:
     async def _find(self, prefix: str) -> SessionRow:
         """The one session whose id starts so. An empty prefix is the newest session of the project."""
         thread, store = await self._store()
-        if not prefix:
-            newest = await thread.run(store.recent, self._project, 1)
-            if not newest:
-                raise UsageError("there is no earlier session in this project; start one with a prompt")
-            return newest[0]
-        found = await thread.run(store.matching, prefix)
-        if not found:
-            raise UsageError(f"there is no session `{prefix}`; `ebb sessions list` shows them")
-        if len(found) > 1:
-            ids = ", ".join(f"`{row.id}`" for row in found[:5])
-            raise UsageError(f"`{prefix}` is the beginning of several sessions: {ids}; write more of it")
-        return found[0]
+        return await thread.run(find_session, store, prefix, self._project)
 
     async def recent(self, *, everywhere: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
         """The sessions of this project, or of all, newest first."""

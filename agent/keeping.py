@@ -3,7 +3,8 @@
 import shutil
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from agent.recorder import StoreThread
 from agent.session import Parts
 from store.archive import ArchiveStore
 from store.blobs import Blobs
+from store.errors import StoreError
 from store.search import SearchIndex
 from store.sessions import SessionStore
 from tools.base import ReadLimits
@@ -31,6 +33,20 @@ def open_store(config: Config, *, ephemeral: bool) -> SessionStore:
         return SessionStore(":memory:", blobs=Blobs(Path(tempfile.mkdtemp(prefix="ebb-blobs-"))))
     data = config.folders.data
     return SessionStore(data / "sessions.db", blobs=Blobs(data / "blobs"))
+
+
+@contextmanager
+def opened_store(config: Config) -> Iterator[SessionStore]:
+    """The session database for work that is done at once and in this thread. Raises `StoreFailed`, also for what the
+    work meets."""
+    try:
+        store = open_store(config, ephemeral=False)
+        try:
+            yield store
+        finally:
+            store.close()
+    except StoreError as error:
+        raise StoreFailed(str(error), error.reason) from error
 
 
 def with_archive(parts: Parts, thread: StoreThread, store: SessionStore, project: str, config: Config) -> Parts:

@@ -186,6 +186,31 @@ def output_rows(message: User, position: int, before: int, tools: Mapping[str, s
     return rows
 
 
+def digests_of(message: Message) -> tuple[str, ...]:
+    """The digests of the bytes that a message names."""
+    outputs = message.outputs if isinstance(message, User) else ()
+    kept = [stored for output in outputs for stored in (output.stored, *output.pictures) if stored is not None]
+    return tuple(stored.digest for stored in kept if stored.digest)
+
+
+def whole_files(row: MessageRow) -> dict[tuple[int, str], str]:
+    """The files in which earlier versions kept outputs of a message, by its position and the call."""
+    if '"whole"' not in row.body:
+        return {}
+    message = decode_message(row)
+    outputs = message.outputs if isinstance(message, User) else ()
+    return {(row.position, output.call_id): output.whole for output in outputs if output.whole is not None}
+
+
+def plain_body(row: MessageRow) -> str:
+    """The body of a message that names no files for its outputs."""
+    if not whole_files(row):
+        return row.body
+    body = json.loads(row.body)
+    body["parts"] = [{name: value for name, value in part.items() if name != "whole"} for part in body["parts"]]
+    return _as_json(body)
+
+
 def decoded_size(data: str) -> int:
     """Bytes that stand for base64."""
     return len(data) * 3 // 4 - data.count("=", -2)

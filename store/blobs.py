@@ -83,6 +83,11 @@ class Blobs:
             with suppress(FileNotFoundError):  # was settled before
                 os.replace(unsettled, place)
 
+    def discard(self, digest: str, owner: str) -> None:
+        """Removes what the owner has put and not settled."""
+        with explained(self.folder):
+            self._unsettled(digest, owner).unlink(missing_ok=True)
+
     def open(self, digest: str) -> "BlobReader":
         """Raises `StoreError` ("missing") when there is no such blob."""
         with explained(self.folder):

@@ -359,6 +359,15 @@ class SessionStore:
             ).fetchall()
         return tuple(FactRow(*row) for row in rows)
 
+    def facts(self, session: str, kind: str) -> tuple[FactRow, ...]:
+        """What holds in a session of one kind."""
+        return tuple(
+            FactRow(*row)
+            for row in self.query(
+                "select kind, key, body from situation where session = ? and kind = ? order by key", session, kind
+            )
+        )
+
     def calibration(self, model: str) -> str | None:
         """What was kept for a model, of all sessions."""
         with translated(self.path):

@@ -18,7 +18,7 @@ from agent.providers.registry import facts_for
 from agent.providers.setup import find_window, overrides
 from agent.rows import encode_message
 from agent.session import SessionInfo
-from tui import searching
+from tui import searching, transfers
 from tui.arguments import add_common, first_word, open_sessions, read_settings
 from tui.context import overview_lines
 from tui.sanitise import visible
@@ -31,10 +31,10 @@ def run(name: str, arguments: Sequence[str]) -> int:
 
 def _sessions(arguments: Sequence[str]) -> int:
     first = first_word(arguments)
-    if first is not None and arguments[first] == "search":
-        return searching.search([*arguments[:first], *arguments[first + 1 :]])
+    if first is not None and arguments[first] in _OF_SESSIONS:
+        return _OF_SESSIONS[arguments[first]]([*arguments[:first], *arguments[first + 1 :]])
     parser = argparse.ArgumentParser(prog="ebb sessions", description="The stored sessions.", allow_abbrev=False)
-    parser.add_argument("action", nargs="?", choices=("list", "show", "search", "delete"), default="list")
+    parser.add_argument("action", nargs="?", choices=("list", "show", "delete", *_OF_SESSIONS), default="list")
     parser.add_argument("id", nargs="?", help="the beginning of a session's id, for show and delete")
     parser.add_argument("ref", nargs="?", help="for show: `r12`, `msg-…` or `sum-1`, to see the whole of that")
     parser.add_argument("--all", action="store_true", help="the sessions of all projects")
@@ -192,6 +192,13 @@ def _demo(arguments: Sequence[str]) -> int:
 
     return run_demo(options.keep)
 
+
+_OF_SESSIONS: dict[str, Callable[[Sequence[str]], int]] = {
+    "search": searching.search,
+    "export": transfers.export,
+    "import": transfers.bring_in,
+}
+"""What `ebb sessions` does besides listing, showing and deleting; each has arguments of its own."""
 
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "sessions": _sessions,

@@ -1,0 +1,184 @@
+"""All rows of a session, out of one database and into another. It knows columns and their types, not what rows mean."""
+
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from store.blobs import Blobs
+from store.sessions import SessionRow, SessionStore
+
+Cell: TypeAlias = str | int | float | None
+Row: TypeAlias = Mapping[str, Cell]
+"""A row by the names of its columns, without the session's id."""
+
+Kind: TypeAlias = Literal["text", "integer", "real", "text or null", "real or null"]
+
+MESSAGES = "messages"
+COLUMNS: Mapping[str, Mapping[str, Kind]] = {
+    MESSAGES: {"position": "integer", "role": "text", "body": "text", "created": "real", "ref": "text or null"},
+    "usage": {
+        "model": "text",
+        "purpose": "text",
+        "input": "integer",
+        "cache_read": "integer",
+        "cache_write": "integer",
+        "output": "integer",
+        "cost": "real or null",
+        "created": "real",
+    },
+    "rewrites": {
+        "position": "integer",
+        "requests": "integer",
+        "reason": "text",
+        "strategies": "text",
+        "before": "integer",
+        "after": "integer",
+        "cost": "real or null",
+        "created": "real",
+    },
+    "snapshots": {"position": "integer", "body": "text", "created": "real"},
+    "situation": {"kind": "text", "key": "text", "body": "text"},
+    "outputs": {
+        "number": "integer",
+        "part": "integer",
+        "position": "integer",
+        "call": "text",
+        "tool": "text",
+        "size": "integer",
+        "lines": "integer",
+        "media_type": "text",
+        "digest": "text or null",
+        "created": "real",
+        "accesses": "integer",
+        "accessed": "real or null",
+        "removed": "real or null",
+    },
+    "summaries": {"number": "integer", "position": "integer", "body": "text", "created": "real"},
+    "accesses": {"ref": "text", "count": "integer", "last": "real"},
+}
+"""What is kept of a session. What a search finds is made of it again."""
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    MESSAGES: ("position",),
+    "snapshots": (),
+    "situation": ("kind", "key"),
+    "outputs": ("number", "part"),
+    "summaries": ("number",),
+    "accesses": ("ref",),
+}
+"""The columns that tell the rows of a session apart, where something does."""
+
+PAGE = 200
+"""Messages that are held at once."""
+_LARGEST = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A session as it was at one moment."""
+
+    session: SessionRow
+    tables: Mapping[str, Sequence[Row]]
+    """All but the messages, of which there may be too many to be held."""
+
+
+def is_row_of(table: str, row: object) -> bool:
+    """Whether a value is a row that the table takes."""
+    columns = COLUMNS[table]
+    return (
+        isinstance(row, dict) and row.keys() == columns.keys() and all(_fits(columns[name], row[name]) for name in row)
+    )
+
+
+def _fits(kind: Kind, value: object) -> bool:
+    if value is None:
+        return kind.endswith("null")
+    if isinstance(value, str):
+        return kind.startswith("text") and _is_encodable(value)
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, int):
+        return not kind.startswith("text") and -_LARGEST <= value < _LARGEST
+    return isinstance(value, float) and kind.startswith("real") and math.isfinite(value)
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class TransferStore:
+    """Reads sessions whole and writes them whole. Raises `StoreError`; to be called in the thread of the store."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+
+    def read(self, session: str) -> Rows | None:
+        """None when there is no such session."""
+        with self._store.transaction() as db:  # nothing is written between two tables
+            row = self._store.session(session)
+            if row is None:
+                return None
+            return Rows(row, {table: _read(db, table, session) for table in COLUMNS if table != MESSAGES})
+
+    def messages(self, session: str, count: int) -> Iterator[Row]:
+        """The first messages of a session, a few at a time from the database."""
+        names = ", ".join(COLUMNS[MESSAGES])
+        for start in range(0, count, PAGE):
+            found = self._store.query(
+                f"select {names} from messages where session = ? and position >= ? and position < ? order by position",
+                session,
+                start,
+                min(start + PAGE, count),
+            )
+            for row in found:
+                yield dict(zip(COLUMNS[MESSAGES], row, strict=True))
+
+    def write(self, session: SessionRow, messages: Iterable[Row], tables: Mapping[str, Sequence[Row]]) -> None:
+        """Adds a session that is not there yet, all of it or nothing. What was put for it and an output needs is
+        settled. Errors of `messages` pass through."""
+        with self._store.transaction() as db:
+            db.execute(
+                "insert into sessions (id, project, title, model, mode, created, updated) values (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    session.id,
+                    session.project,
+                    session.title,
+                    session.model,
+                    session.mode,
+                    session.created,
+                    session.updated,
+                ),
+            )
+            _insert(db, MESSAGES, session.id, messages)
+            for table, rows in tables.items():
+                _insert(db, table, session.id, rows)
+            if self._store.blobs is not None:
+                _settle(self._store.blobs, session.id, tables.get("outputs", ()))
+
+
+def _read(db: sqlite3.Connection, table: str, session: str) -> tuple[Row, ...]:
+    names = ", ".join(COLUMNS[table])
+    order = ", ".join(KEYS.get(table, ("id",))) or "session"
+    rows = db.execute(f"select {names} from {table} where session = ? order by {order}", (session,))
+    return tuple(dict(zip(COLUMNS[table], row, strict=True)) for row in rows)
+
+
+def _insert(db: sqlite3.Connection, table: str, session: str, rows: Iterable[Row]) -> None:
+    names = COLUMNS[table]
+    marks = ", ".join("?" * (len(names) + 1))
+    db.executemany(
+        f"insert into {table} (session, {', '.join(names)}) values ({marks})",
+        ((session, *(row[name] for name in names)) for row in rows),
+    )
+
+
+def _settle(blobs: Blobs, session: str, outputs: Sequence[Row]) -> None:
+    for digest in {row["digest"] for row in outputs}:
+        if isinstance(digest, str):
+            blobs.settle(digest, session)

@@ -1,0 +1,397 @@
+"""`ebb sessions export` and `import` as a user runs them: two homes, one file between them."""
+
+import hashlib
+import json
+import sqlite3
+import stat
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.running import command, ebb, environment
+
+Script = list[dict[str, Any]]
+
+TABLES = ("sessions", "messages", "usage", "rewrites", "snapshots", "situation", "outputs", "summaries", "accesses")
+
+
+def calls(*wanted: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    usage = {"input": 10, "cache_read": 20, "cache_write": 30, "output": 40}
+    return {"calls": [{"name": name, "arguments": arguments} for name, arguments in wanted], "usage": usage}
+
+
+WORK: Script = [
+    calls(("bash", {"command": "seq 50000"}), ("bash", {"command": "echo short"})),
+    calls(("bash", {"command": "head -c 100000 /dev/zero | tr '\\0' x; exit 3"})),
+    calls(("read_result", {"ref_id": "r1", "lines": "40000-40001"}), ("todo", {"items": []})),
+    {"text": "Done."},
+]
+
+
+class Place:
+    """A home with a project."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder
+        self.project = folder / "app"
+        self.project.mkdir(parents=True)
+
+    def say(self, script: Script, *more: str) -> str:
+        """The session in which a scripted model said that; its id."""
+        path = self.home / "script.json"
+        path.write_text(json.dumps({"reply": script}))
+        answered = ebb(
+            "-p", "go", "-m", f"scripted/{path}", "-C", str(self.project), "--permission-mode", "auto",
+            "--output-format", "json", *more, home=self.home,
+        )  # fmt: skip
+        assert answered.code == 0, answered.err
+        return str(answered.result["session"])
+
+    def run(self, *arguments: str) -> Any:
+        return ebb("sessions", *arguments, "-C", str(self.project), home=self.home)
+
+    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        db = sqlite3.connect(self.home / "data" / "sessions.db")
+        try:
+            found = db.execute(sql, values).fetchall()
+            db.commit()
+            return found
+        finally:
+            db.close()
+
+    def everything(self, session: str) -> dict[str, list[dict[str, Any]]]:
+        """All rows of a session by table, without the numbers that a database gives them."""
+        db = sqlite3.connect(self.home / "data" / "sessions.db")
+        db.row_factory = sqlite3.Row
+        try:
+            rows = {
+                table: db.execute(
+                    f"select * from {table} where {'id' if table == 'sessions' else 'session'} = ?", (session,)
+                ).fetchall()
+                for table in TABLES
+            }
+        finally:
+            db.close()
+        left_out = {"messages": {"id"}, "usage": {"id"}, "rewrites": {"id"}}
+        return {
+            table: [{key: row[key] for key in row.keys() if key not in left_out.get(table, ())} for row in found]  # noqa: SIM118  # a row is no mapping
+            for table, found in rows.items()
+        }
+
+    def bytes_of(self, session: str, ref: str) -> bytes:
+        """What a reference stands for, as `ebb` prints it."""
+        done = subprocess.run(
+            command("sessions", "show", session, ref, "-C", str(self.project)),
+            env=environment(self.home), capture_output=True, timeout=120, check=True,
+        )  # fmt: skip
+        return done.stdout
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return Place(tmp_path / "here")
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Place:
+    return Place(tmp_path / "there")
+
+
+def exported(place: Place, session: str, file: Path) -> Path:
+    done = place.run("export", session, str(file))
+    assert done.code == 0, done.err
+    return file
+
+
+def test_a_session_comes_back_with_the_same_rows_and_bytes_and_goes_on(
+    here: Place, there: Place, tmp_path: Path
+) -> None:
+    session = here.say(WORK)
+    file = exported(here, session[:6], tmp_path / "s.zip")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    done = there.run("import", str(file))
+    assert (done.code, done.err, done.out) == (0, "", f"imported {session}  go\nGo on with it: ebb -r {session}\n")
+    before, after = here.everything(session), there.everything(session)
+    # What a session was allowed where it was exported is not allowed here.
+    assert (before["sessions"][0].pop("mode"), after["sessions"][0].pop("mode")) == ("auto", "ask")
+    assert after == before
+    again = exported(there, session, tmp_path / "again.zip")
+    with zipfile.ZipFile(file) as one, zipfile.ZipFile(again) as other:
+        assert other.namelist() == one.namelist()
+        for name in set(one.namelist()) - {"manifest.json"}:
+            assert other.read(name) == one.read(name)
+
+    assert [row["number"] for row in before["outputs"]] == [1, 2, 3, 4, 5]
+    for number in range(1, 6):
+        assert there.bytes_of(session, f"r{number}") == here.bytes_of(session, f"r{number}")
+    assert there.bytes_of(session, "r1") == b"".join(b"%d\n" % number for number in range(1, 50_001))
+
+    went_on = there.say([calls(("read_result", {"ref_id": "r3", "limit": 5})), {"text": "Yes."}], "-r", session)
+    assert went_on == session
+    assert there.bytes_of(session, "r6") == b"xxxxx\n(bytes 0-5 of 100,000; continue at offset=5)"
+
+
+def test_a_session_that_is_here_already_stays_as_it_is(here: Place, tmp_path: Path) -> None:
+    session = here.say(WORK)
+    file = exported(here, session, tmp_path / "s.zip")
+    before = here.everything(session)
+    done = here.run("import", str(file))
+    assert (done.code, done.out) == (0, f"{session} is here already: nothing has changed\n")
+    assert here.everything(session) == before
+    assert here.query("select count(*) from sessions") == [(1,)]
+
+
+def test_an_id_that_another_session_has_is_replaced_and_references_still_resolve(
+    here: Place, there: Place, tmp_path: Path
+) -> None:
+    session = here.say(WORK)
+    file = exported(here, session, tmp_path / "s.zip")
+    other = there.say([{"text": "Another one."}])
+    there.query("pragma foreign_keys = off")
+    for table in TABLES:
+        there.query(f"update {table} set {'id' if table == 'sessions' else 'session'} = ? ", session)
+    done = there.run("import", "--json", str(file))
+    assert done.code == 0
+    new = done.result["session"]
+    assert new not in (session, other)
+    assert done.result == {
+        "session": new, "title": "go", "messages": 8, "exported_id": session, "is_new": True,
+    }  # fmt: skip
+    assert there.query("select session, count(*) from messages group by session order by 2") == [(session, 2), (new, 8)]
+    script = [calls(("read_result", {"ref_id": f"ebb://app/{session}/r1", "lines": "7-7"})), {"text": "Yes."}]
+    assert there.say(script, "-r", new) == new
+    assert there.bytes_of(new, "r6") == b"7\t7\n(lines 7-7 of 50,000)"
+
+
+def test_a_file_is_never_replaced_unless_that_is_asked_for(here: Place, tmp_path: Path) -> None:
+    session = here.say([{"text": "Hi."}])
+    file = tmp_path / "precious"
+    file.write_text("precious")
+    done = here.run("export", session, str(file))
+    assert (done.code, done.err) == (
+        2, f"ebb: `{file}` is there already: name another file, or replace it with --force\n",
+    )  # fmt: skip
+    assert file.read_text() == "precious"
+    assert here.run("export", session, str(file), "--force").code == 0
+    assert zipfile.is_zipfile(file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    refused = here.run("export", session, str(tmp_path), "--force")
+    assert (refused.code, refused.err) == (2, f"ebb: `{tmp_path}` is no file: name another one\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "precious"]
+
+
+def test_what_cannot_be_exported_leaves_no_file(here: Place, tmp_path: Path) -> None:
+    done = here.run("export", "abcdef", str(tmp_path / "s.zip"))
+    assert (done.code, done.err) == (2, "ebb: there is no session `abcdef`; `ebb sessions list` shows them\n")
+    assert not (tmp_path / "s.zip").exists()
+    session = here.say([{"text": "Hi."}])
+    done = here.run("export", session, str(tmp_path / "no" / "folder.zip"))
+    assert (done.code, done.err) == (2, f"ebb: cannot write `{tmp_path}/no/folder.zip`: No such file or directory\n")
+
+
+def test_standard_output_takes_the_file_too(here: Place, there: Place, tmp_path: Path) -> None:
+    session = here.say(WORK)
+    piped = subprocess.run(
+        command("sessions", "export", session, "-", "-C", str(here.project)),
+        env=environment(here.home), capture_output=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert piped.stderr == b""
+    file = tmp_path / "piped.zip"
+    file.write_bytes(piped.stdout)
+    assert there.run("import", str(file)).code == 0
+    assert there.bytes_of(session, "r1") == here.bytes_of(session, "r1")
+
+
+def test_bytes_that_are_gone_are_told_and_left_out(here: Place, there: Place, tmp_path: Path) -> None:
+    session = here.say(WORK)
+    ((digest,),) = here.query("select digest from outputs where number = 1")
+    (here.home / "data" / "blobs" / digest[:2] / digest).unlink()
+    done = here.run("export", session, str(tmp_path / "s.zip"))
+    told = "ebb: the bytes of `r1` are not there any more, so the file does without them\n"
+    assert (done.code, done.err) == (0, told)
+    assert there.run("import", str(tmp_path / "s.zip")).code == 0
+    shown = there.run("show", session, "r1")
+    assert (shown.code, shown.out) == (1, "")
+    assert "`r1` was removed on" in shown.err
+    assert there.bytes_of(session, "r3") == here.bytes_of(session, "r3")
+
+
+def test_an_output_that_an_earlier_version_kept_in_a_file_comes_along_and_its_path_does_not(
+    here: Place, there: Place, tmp_path: Path
+) -> None:
+    session = here.say(WORK)
+    log = tmp_path / "old.log"
+    log.write_text("all of it\n" * 3)
+    ((id, body),) = here.query("select id, body from messages where position = 2")
+    message = json.loads(body)
+    message["parts"][1]["whole"] = str(log)
+    here.query("update messages set body = ? where id = ?", json.dumps(message), id)
+    file = exported(here, session, tmp_path / "s.zip")
+    log.unlink()
+    assert there.run("import", str(file)).code == 0
+    assert there.bytes_of(session, "r2") == b"all of it\n" * 3
+    assert str(log) not in str(there.everything(session)["messages"])
+
+
+# Files that are no sessions
+
+
+def remade(source: Path, target: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
+    """The file with other contents."""
+    with zipfile.ZipFile(source) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    change(parts)
+    with zipfile.ZipFile(target, "w") as file:
+        for name, data in parts.items():
+            file.writestr(name, data)
+    return target
+
+
+def manifest_with(**changed: object) -> Callable[[dict[str, bytes]], None]:
+    def change(parts: dict[str, bytes]) -> None:
+        parts["manifest.json"] = json.dumps({**json.loads(parts["manifest.json"]), **changed}).encode()
+
+    return change
+
+
+def session_with(**changed: object) -> Callable[[dict[str, bytes]], None]:
+    def change(parts: dict[str, bytes]) -> None:
+        manifest = json.loads(parts["manifest.json"])
+        manifest["session"].update(changed)
+        parts["manifest.json"] = json.dumps(manifest).encode()
+
+    return change
+
+
+def row_with(table: str, **changed: object) -> Callable[[dict[str, bytes]], None]:
+    """Changes the first row of a table, and the manifest accordingly."""
+
+    def change(parts: dict[str, bytes]) -> None:
+        name = f"rows/{table}.jsonl"
+        first, rest = parts[name].split(b"\n", 1)
+        parts[name] = json.dumps({**json.loads(first), **changed}).encode() + b"\n" + rest
+        manifest = json.loads(parts["manifest.json"])
+        manifest["rows"][table]["sha256"] = hashlib.sha256(parts[name]).hexdigest()
+        parts["manifest.json"] = json.dumps(manifest).encode()
+
+    return change
+
+
+def with_name(name: str) -> Callable[[dict[str, bytes]], None]:
+    def change(parts: dict[str, bytes]) -> None:
+        parts[name] = b"x"
+
+    return change
+
+
+def other_bytes(parts: dict[str, bytes]) -> None:
+    name = next(name for name in parts if name.startswith("blobs/"))
+    parts[name] = parts[name][:-1] + b"?"
+
+
+def more_bytes(parts: dict[str, bytes]) -> None:
+    name = next(name for name in parts if name.startswith("blobs/"))
+    parts[name] += b"?"
+
+
+def without(prefix: str) -> Callable[[dict[str, bytes]], None]:
+    def change(parts: dict[str, bytes]) -> None:
+        del parts[next(name for name in parts if name.startswith(prefix))]
+
+    return change
+
+
+def shorter(parts: dict[str, bytes]) -> None:
+    parts["rows/messages.jsonl"] = parts["rows/messages.jsonl"].rsplit(b"\n", 2)[0] + b"\n"
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("good")
+    place = Place(folder / "here")
+    return exported(place, place.say(WORK), folder / "good.zip")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (manifest_with(version=2), "has version 2 of the format, and this program knows 1: update this program"),
+        (manifest_with(format="holiday pictures"), "is no exported session"),
+        (manifest_with(rows={}), "is damaged and was not imported: its manifest does not tell of `messages`"),
+        (manifest_with(blobs={"../../x": 1}), "its manifest names outputs by what is no digest"),
+        (manifest_with(blobs=7), "its manifest does not say what is in it"),
+        (without("manifest"), "is no exported session: it has no `manifest.json`"),
+        (with_name("../../evil"), "is not imported: it holds `../../evil`, a path that leaves its folder"),
+        (with_name("/etc/evil"), "is not imported: it holds `/etc/evil`, a path that leaves its folder"),
+        (with_name("README"), "it holds files that do not belong to a session"),
+        (session_with(id="../../../x"), "its manifest does not say which session it is"),
+        (session_with(updated="yesterday"), "its manifest does not say when the session was"),
+        (other_bytes, "is not what it was"),
+        (more_bytes, "is longer than its manifest says"),
+        (without("blobs/"), "is damaged and was not imported"),
+        (without("rows/usage"), "is damaged and was not imported"),
+        (shorter, "`messages` is not what its manifest says"),
+        (row_with("messages", body="{}"), "message 0 of the session cannot be read: 'parts'"),
+        (row_with("messages", body=7), "message 0 is none"),
+        (row_with("messages", position=1), "message 0 is none"),
+        (row_with("outputs", digest="f" * 64), "the bytes of `r1` are missing in it"),
+        (row_with("outputs", number=2), "row 2 of `outputs` does not fit the others"),
+        (row_with("outputs", position=999), "row 1 of `outputs` does not fit the others"),
+        (row_with("usage", cost={"a": 1}), "row 1 of `usage` is none"),
+        (row_with("usage", input=1 << 70), "row 1 of `usage` is none"),
+        (row_with("usage", evil="x"), "row 1 of `usage` is none"),
+    ],
+)
+def test_a_file_that_is_not_as_it_should_be_is_refused_whole(
+    good: Path, tmp_path: Path, change: Callable[[dict[str, bytes]], None], why: str
+) -> None:
+    place = Place(tmp_path / "there")
+    file = remade(good, tmp_path / "bad.zip", change)
+    done = place.run("import", str(file))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"ebb: `{file}` ")
+    assert why in done.err
+    assert len(done.err.splitlines()) == 1
+    data = place.home / "data"
+    if (data / "sessions.db").exists():
+        assert place.query("select count(*) from sessions") == [(0,)]
+        assert place.query("select count(*) from messages") == [(0,)]
+    assert [path for path in data.rglob("*") if path.is_file() and "sessions.db" not in path.name] == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.zip", "there"]
+
+
+def test_what_is_no_zip_is_refused(good: Path, tmp_path: Path) -> None:
+    place = Place(tmp_path / "there")
+    whole = good.read_bytes()
+    for data in (b"", b"hello", whole[: len(whole) // 2], whole[: len(whole) // 2] + bytes(100) + whole[-30:]):
+        file = tmp_path / "bad.zip"
+        file.write_bytes(data)
+        done = place.run("import", str(file))
+        assert (done.code, done.out) == (2, "")
+        assert "is no exported session, or only a part of one" in done.err
+    missing = place.run("import", str(tmp_path / "none.zip"))
+    assert (missing.code, missing.err) == (2, f"ebb: cannot read `{tmp_path}/none.zip`: No such file or directory\n")
+    folder = place.run("import", str(tmp_path))
+    assert (folder.code, folder.err) == (2, f"ebb: cannot read `{tmp_path}`: Is a directory\n")
+
+
+def test_bytes_that_flipped_are_noticed(good: Path, tmp_path: Path) -> None:
+    place, whole = Place(tmp_path / "there"), good.read_bytes()
+    parts = {}
+    with zipfile.ZipFile(good) as zipped:
+        for entry in zipped.infolist():
+            if entry.compress_size > 100:  # what stands before the bytes is shorter
+                parts[entry.filename] = entry.header_offset + 50 + len(entry.filename) + entry.compress_size // 2
+    for at in parts.values():
+        data = bytearray(whole)
+        data[at] ^= 0x55
+        file = tmp_path / "bad.zip"
+        file.write_bytes(data)
+        done = place.run("import", str(file))
+        assert (done.code, done.out) == (2, ""), at
+        assert len(done.err.splitlines()) == 1
+    assert place.query("select count(*) from sessions") == [(0,)]
