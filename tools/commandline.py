@@ -27,7 +27,10 @@ _ESCAPE = re.compile(
     r"|c(?P<control>.)|(?P<one>.))",
     re.DOTALL,
 )
-_ESCAPED = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPED = {
+    "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    "\\": "\\", "'": "'", '"': '"', "?": "?",
+}  # fmt: skip
 
 
 class UnreadableError(ValueError):
@@ -298,7 +301,7 @@ def _unescaped(match: re.Match[str]) -> str:
         return chr(code) if code <= 0x10FFFF else ""
     if match["control"]:
         return chr(ord(match["control"]) & 0x1F)
-    return _ESCAPED.get(match["one"], match["one"])
+    return _ESCAPED.get(match["one"], match[0])  # what means nothing keeps its backslash
 
 
 _STARTS = {*_JOINTS, "&", "(", ")", ";;", ";&", ";;&"}

@@ -32,6 +32,7 @@ def words_of(text: str) -> list[list[str]]:
         ("find . \\( -name a -o -name b \\)", [["find", ".", "(", "-name", "a", "-o", "-name", "b", ")"]]),
         ("git show HEAD@{1} stash@{0}", [["git", "show", "HEAD@{1}", "stash@{0}"]]),
         ("echo $'\\x41\\102\\u0043\\n\\e'", [["echo", "ABC\n\x1b"]]),
+        ("echo $'\\show \\? \\\\ \\' \\z'", [["echo", "\\show ? \\ ' \\z"]]),
         ("pri\\\nntf x", [["printf", "x"]]),
     ],
 )
@@ -110,7 +111,11 @@ PIECES = [
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_bash_runs_the_commands_that_were_read_and_no_others(tmp_path: Path, text: str) -> None:
     commands = simple_commands(text)
-    if not commands or "<" in text or any(word.text.startswith("~") for words in commands for word in words):
+    words = [word for words in commands or () for word in words]
+    names_files = any(word.globs and "/dev/null" in word.text for word in words)
+    if text.endswith("\\\n\\"):  # bash forgets a backslash that ends the text where a line was to go on before it
+        return
+    if not commands or "<" in text or names_files or any(word.text.startswith("~") for word in words):
         return
     folder = tmp_path / "empty"
     folder.mkdir(exist_ok=True)
