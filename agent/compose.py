@@ -122,9 +122,6 @@ class Sessions:
         provider = await build_provider(
             self._config, model, self._environment, headless=headless, is_precise=is_precise
         )
-        if self._config.max_cost is not None and provider.facts.prices is None:
-            await provider.close()
-            raise UsageError(f"the prices of `{model}` are not known, so `--max-cost` cannot hold; leave it out")
         return Connected(provider, make_meter(self._config, model, estimator, interactive=self._interactive))
 
     def _new_row(self, model: str) -> SessionRow:

@@ -59,7 +59,17 @@ async def build_provider(
     config: Config, model: str, environment: Mapping[str, str], *, headless: bool, is_precise: bool = False
 ) -> Provider:
     """The model that `PROVIDER/NAME` stands for, ready to be asked. `is_precise`: see `find_window`. Raises
-    `UsageError` and `AuthFailed`."""
+    `UsageError`, also for a model without known prices while the cost is limited, and `AuthFailed`."""
+    provider = await _built(config, model, environment, headless=headless, is_precise=is_precise)
+    if config.max_cost is not None and provider.facts.prices is None:
+        await provider.close()
+        raise UsageError(f"the prices of `{model}` are not known, so `--max-cost` cannot hold; leave it out")
+    return provider
+
+
+async def _built(
+    config: Config, model: str, environment: Mapping[str, str], *, headless: bool, is_precise: bool
+) -> Provider:
     name, model_name = split_name(model)
     if name == "scripted":
         from agent.providers.scripted import Scripted, read_script  # noqa: PLC0415  # deferred: one adapter a run

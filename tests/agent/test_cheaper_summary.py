@@ -6,7 +6,7 @@ import pytest
 
 from agent.config import load_config
 from agent.context.bargain import Job
-from agent.errors import AuthFailed
+from agent.errors import AuthFailed, UsageError
 from agent.events import CompactionFailed, ContextCompacted, Event
 from agent.models import build_summarisers, known_model
 from agent.providers.base import ModelFacts, Prices, Provider
@@ -105,3 +105,15 @@ async def test_only_models_that_the_configuration_names_are_candidates(tmp_path:
     found = await summarisers(Job(120_000, 40_000))
     assert [provider.facts.id for provider in found] == ["openai/small"]
     await summarisers.close()
+
+
+async def test_while_the_cost_is_limited_no_summary_is_written_for_an_unknown_price(tmp_path: Path) -> None:
+    environment = {"EBB_HOME": str(tmp_path), "ANTHROPIC_API_KEY": "k"}
+    settings = ("agent.summary_model=anthropic/nobody-knows-it",)
+    free = load_config(tmp_path, environment, {}, settings)
+    summarisers = build_summarisers(free, environment, lambda: OWN, headless=True)
+    assert [provider.facts.id for provider in await summarisers(Job(1, 1))] == ["anthropic/nobody-knows-it"]
+    await summarisers.close()
+    limited = load_config(tmp_path, environment, {"agent.max_cost": 1.0}, settings)
+    with pytest.raises(UsageError, match="`--max-cost` cannot hold"):
+        await build_summarisers(limited, environment, lambda: OWN, headless=True)(Job(1, 1))
