@@ -253,6 +253,7 @@ class Sessions:
         provider = parts.targets.provider if parts else None
         model = provider.facts.id if provider else row.model if row else ""
         facts, window = (provider.facts, provider.window) if provider else known_model(self._config, model)
+        window = (parts.lessons.window if parts else None) or window
         # A meter of its own: to measure is to count, and the session's own counts are its turn's.
         learned = parts.meter.estimator if parts else decode_estimator(await thread.run(store.calibration, model))
         meter = Meter(learned, parts.meter.ruler if parts else None)

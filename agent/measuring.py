@@ -2,7 +2,7 @@
 
 from agent.context.budget import ContextBudget, Section, Window
 from agent.context.compact import Room, size_of
-from agent.context.prompt import Prompt, build_prompt
+from agent.context.prompt import Instructions, Prompt, build_prompt
 from agent.context.select import ToolSpec, select_tools
 from agent.env import Env
 from agent.messages import Conversation
@@ -12,13 +12,17 @@ from agent.providers.base import Request
 def budget_of(conversation: Conversation, env: Env) -> ContextBudget:
     """The budget of the next request with the tools that are offered now, in the window as far as it is known."""
     prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
-    parts, tools = env.instructions, select_tools(env.tools, env.deferral.held_back)
-    sections: dict[Section, str] = {
-        "instructions": parts.project,
-        "memories": parts.memories,
-        "skills": parts.skills,
+    tools = select_tools(env.tools, env.deferral.held_back)
+    return env.meter.measure(prompt, conversation, tools, window_of(env), sections_of(env.instructions))
+
+
+def sections_of(instructions: Instructions) -> dict[Section, str]:
+    """The parts of the system text that a budget shows by themselves."""
+    return {
+        "instructions": instructions.project,
+        "memories": instructions.memories,
+        "skills": instructions.skills,
     }
-    return env.meter.measure(prompt, conversation, tools, window_of(env), sections)
 
 
 def window_of(env: Env) -> Window:

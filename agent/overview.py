@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from agent.context.budget import Section, Window
+from agent.context.budget import Window
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.select import ToolSpec
+from agent.measuring import sections_of
 from agent.messages import Conversation, Usage
 from agent.meter import Meter
 from agent.recorder import Asked, Rewrite
@@ -84,8 +85,7 @@ def budget_by_component(
 ) -> tuple[Number, ...]:
     """What the next request takes with these tools, each number with its source."""
     prompt = build_prompt(conversation, instructions, images=images)
-    sections: dict[Section, str] = {"instructions": instructions.project}
-    budget = meter.measure(prompt, conversation, tuple(tools), window, sections)
+    budget = meter.measure(prompt, conversation, tuple(tools), window, sections_of(instructions))
     counted = conversation.anchor is not None
     return tuple(
         Number(name, tokens, "counted" if counted and name == "history" else "estimated")

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from agent.archive import Archive
 from agent.bringing import bring_back, kept
-from agent.compaction import CompactResult, Summarisers
+from agent.compaction import CompactResult, Lessons, Summarisers
 from agent.context.notes import Surroundings
 from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
@@ -93,6 +93,8 @@ class Parts:
     compacting: Compacting = Compacting()  # noqa: RUF009  # a frozen value
     summarisers: Summarisers | None = None
     """The models that the user set for summaries."""
+    lessons: Lessons = field(default_factory=Lessons)
+    """What the session has learnt about its model's window."""
     effort: str | None = None
     debug: Debug = field(default_factory=Debug)
     surroundings: Callable[[], Surroundings] = Surroundings
@@ -180,6 +182,7 @@ class Session:
             limits=parts.limits,
             compacting=parts.compacting,
             summarisers=parts.summarisers,
+            lessons=parts.lessons,
             effort=parts.effort,
             debug=parts.debug,
             meter=parts.meter,

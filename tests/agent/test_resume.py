@@ -27,13 +27,13 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.root, self.home = folder / "project", folder / "home"
         self.root.mkdir()
-        self._open: list[Sessions] = []
+        self.opened: list[Sessions] = []
 
     def sessions(self, **flags: object) -> Sessions:
         environment = {"EBB_HOME": str(self.home)}
         told = {f"agent.{name}": value for name, value in flags.items()}
         sessions = Sessions(load_config(self.root, environment, told), self.root, environment, interactive=False)
-        self._open.append(sessions)
+        self.opened.append(sessions)
         return sessions
 
     async def session(self, *steps: dict[str, Any], resume: str | None = None, mode: str | None = None) -> Session:
@@ -52,7 +52,7 @@ class Desk:
         db.close()
 
     async def close(self) -> None:
-        for sessions in self._open:
+        for sessions in self.opened:
             await sessions.close()
 
 
