@@ -21,7 +21,7 @@ from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
 from agent.deferral import Deferral, specs_of
 from agent.env import Limits
-from agent.errors import StoreFailed, UsageError
+from agent.errors import StoreFailed
 from agent.finding import find_session, project_of
 from agent.instructions import git_branch, load_instructions
 from agent.keeping import forget, open_store, recall_of, tidy, with_archive
