@@ -35,7 +35,7 @@ def test_a_built_in_tool_is_not_called_through_another(name: str) -> None:
     ("name", "problem"),
     [
         ("mcp__a__gret", "there is no tool `mcp__a__gret`; did you mean `mcp__a__greet`"),
-        ("Read", "there is no tool `Read`; did you mean `read`?"),
+        ("Read", "there is no tool `Read`; did you mean `read` or `recall`?"),
         ("newInvoice", "there is no tool `newInvoice`; did you mean `mcp__chat__create_invoice` or "),
         ("zebra", "there is no tool `zebra`; the tools are read, write, "),
     ],

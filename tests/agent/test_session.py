@@ -366,7 +366,7 @@ async def test_a_full_window_is_compacted_before_the_request(home: Home) -> None
         {"text": "x" * 12_000},
         {"when": "context window is nearly full", "text": "<summary>they talked about x</summary>"},
         {"text": "fine"},
-        context_window=8600,
+        context_window=9100,
     )
     session = await home.open(provider)
     await events_of(session, "tell me about x")
@@ -419,7 +419,7 @@ async def test_retries_of_a_summary_are_shown(home: Home) -> None:
         {"when": "context window is nearly full", "error": "overloaded"},
         {"when": "context window is nearly full", "text": "<summary>they talked about x</summary>"},
         {"text": "fine"},
-        context_window=8600,
+        context_window=9100,
     )
     session = await home.open(provider)
     await events_of(session, "tell me about x")
@@ -457,7 +457,7 @@ async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home
 
 async def test_with_automatic_compaction_off_a_full_window_ends_the_turn(home: Home) -> None:
     off = replace(SMALL, policy="off")
-    session = await home.open(Scripted.of({"text": "x" * 14_000}, context_window=8600), compacting=off)
+    session = await home.open(Scripted.of({"text": "x" * 14_000}, context_window=9100), compacting=off)
     await events_of(session, "tell me about x")
     failed = (await events_of(session, "and now?"))[-1]
     assert isinstance(failed, TurnFailed)
