@@ -6,7 +6,7 @@ It knows what a reference stands for and what a search found; how that is shown 
 from pathlib import Path
 
 from agent.archive import SHOWN_DIGITS, Archive, Located
-from agent.context.excerpt import excerpt
+from agent.context.excerpt import EXCERPT, excerpt
 from agent.context.refs import MessageRef, OutputRef, Reference, SummaryRef, message_digits
 from agent.context.why import Place
 from agent.debug import Debug
@@ -24,6 +24,9 @@ from tools.kept import Found
 from tools.recalled import SCOPES, Asked, Fetch, LookUp, Memory, Remembered, Scope
 
 REBUILT = "the search index was damaged and was made anew from the messages"
+BEGINNING = 120
+"""Characters that are shown of what no word was looked for in: more of them fit into one answer."""
+
 SOME = "nothing holds all of these words; this holds some of them"
 
 
@@ -113,7 +116,8 @@ class Recall:
 
     async def _remembered(self, match: Match, asked: Asked) -> Remembered:
         document = match.document
-        shown = excerpt(document.text, pieces_of(asked.query))
+        words = pieces_of(asked.query)
+        shown = excerpt(document.text, words, EXCERPT if words else BEGINNING)
         searched = min(document.size, MOST_INDEXED)
         return Remembered(
             str(await self._reference(match)),

@@ -61,6 +61,14 @@ async def test_all_file_views_of_the_last_hour(sessions: Sessions) -> None:
     assert refs(await sessions.recall().search(views)) == ["r3"]
 
 
+async def test_of_a_list_only_the_beginnings_are_shown(sessions: Sessions) -> None:
+    await sessions.says("go")
+    await sessions.runs("read", "word " * 200, path="a.py")
+    (listed,) = (await sessions.recall().search(Asked(tool="read"))).found
+    (found,) = (await sessions.recall().search(Asked("word", tool="read"))).found
+    assert len(listed.excerpt) < 125 < len(found.excerpt)
+
+
 async def test_an_output_is_searched_beyond_what_the_view_shows_of_it(sessions: Sessions) -> None:
     whole = b"start\n" + b"filler line\n" * 3000 + b"the needle is here\n" + b"more\n" * 100_000
     await sessions.says("go")
