@@ -363,11 +363,13 @@ class Session:
     async def close(self) -> None:
         """Ends what runs in the background and gives back what the session holds."""
         self.interrupt()
-        if self._tidying is not None:
-            await self._tidying
-        await self._parts.workspace.jobs.close()
-        if self._on_close is not None:
-            await self._on_close()
+        try:
+            if self._tidying is not None:
+                await self._tidying
+            await self._parts.workspace.jobs.close()
+        finally:
+            if self._on_close is not None:
+                await self._on_close()
 
     def _emit(self, event: Event) -> None:
         if isinstance(event, ReplyFinished):

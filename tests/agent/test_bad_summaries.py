@@ -170,3 +170,29 @@ async def test_what_went_wrong_between_two_turns_is_told_with_the_next(home: Hom
     assert compactions(events)[0] == ("background", ("ledger",))
     assert any(isinstance(m, Assistant) and m.text == "fine" for m in session.history.messages)
     await session.close()
+
+
+class Broken(Scripted):
+    """A model whose adapter has a bug."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        if ASKED in said(request):
+            raise RuntimeError("a bug")
+        async for chunk in super().stream(request):
+            yield chunk
+
+
+async def test_after_a_bug_between_two_turns_a_session_gives_back_all_it_holds(home: Home) -> None:
+    provider = Broken(Scripted.of({"text": "short"}, {"text": "x" * 12_000}, context_window=9600).script)
+    session = await home.open(provider, interactive=True)
+    given_back: list[bool] = []
+
+    async def give_back() -> None:
+        given_back.append(True)
+
+    session._on_close = give_back
+    await events_of(session, "y" * 3000)
+    await events_of(session, "two")
+    with pytest.raises(RuntimeError, match="a bug"):
+        await session.close()
+    assert given_back == [True]
