@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.archive import Archive
-from agent.config import Config
+from agent.config import Config, Folders
 from agent.context.offload import Offloading
 from agent.errors import StoreFailed
 from agent.recall import Recall, fetching, looking_up
@@ -31,16 +31,19 @@ def open_store(config: Config, *, ephemeral: bool) -> SessionStore:
     """The session database with the bytes that are too large for it. An ephemeral one goes with `tidy`."""
     if ephemeral:
         return SessionStore(":memory:", blobs=Blobs(Path(tempfile.mkdtemp(prefix="ebb-blobs-"))))
-    data = config.folders.data
-    return SessionStore(data / "sessions.db", blobs=Blobs(data / "blobs"))
+    return _store_in(config.folders)
+
+
+def _store_in(folders: Folders) -> SessionStore:
+    return SessionStore(folders.data / "sessions.db", blobs=Blobs(folders.data / "blobs"))
 
 
 @contextmanager
-def opened_store(config: Config) -> Iterator[SessionStore]:
+def opened_store(folders: Folders) -> Iterator[SessionStore]:
     """The session database for work that is done at once and in this thread. Raises `StoreFailed`, also for what the
     work meets."""
     try:
-        store = open_store(config, ephemeral=False)
+        store = _store_in(folders)
         try:
             yield store
         finally:

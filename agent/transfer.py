@@ -58,7 +58,7 @@ class Imported:
 def export_session(config: Config, prefix: str, file: IO[bytes] | Path | None, *, force: bool = False) -> Exported:
     """Writes a session to a file, or to a new one named after it in the current folder. A path is only there when all
     of it is, and an existing one is replaced only with `force`. Raises `AgentError`."""
-    with opened_store(config) as store:
+    with opened_store(config.folders) as store:
         row = find_session(store, prefix, project_of(config))
         if file is not None and not isinstance(file, Path):
             return _write(store, row.id, file)
@@ -75,7 +75,7 @@ def import_session(config: Config, path: Path) -> Imported:
     taken that. Raises `AgentError`."""
     bundle = Bundle(path)
     try:
-        with opened_store(config) as store:
+        with opened_store(config.folders) as store:
             return _read(store, bundle, config)
     finally:
         bundle.close()

@@ -21,8 +21,8 @@ from tui.arguments import first_word, make_parser, open_sessions, read_settings,
 if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
     from agent.compose import Sessions
 
-SUBCOMMANDS = ("sessions", "context", "config", "demo")
-RESERVED = ("mcp", "doctor", "acp")
+SUBCOMMANDS = ("sessions", "context", "config", "doctor", "demo")
+RESERVED = ("mcp", "acp")
 """Words that later versions take as subcommands, so that no script comes to rely on them as prompts."""
 
 _STDIN_WAIT = 2.0

@@ -66,7 +66,7 @@ def _entry(line: str) -> str:
 
 
 def _append(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     with open(handle, "a", encoding="utf-8") as stream:
         stream.write(json.dumps(text) + "\n")

@@ -1,4 +1,4 @@
-"""`ebb sessions`, `ebb context`, `ebb config` and `ebb demo`: what they print. They know no screen."""
+"""The subcommands: what each takes and prints, or who knows. They know no screen."""
 
 import argparse
 import asyncio
@@ -18,7 +18,7 @@ from agent.providers.registry import facts_for
 from agent.providers.setup import find_window, overrides
 from agent.rows import encode_message
 from agent.session import SessionInfo
-from tui import searching, transfers
+from tui import checkup, searching, transfers
 from tui.arguments import add_common, first_word, open_sessions, read_settings
 from tui.context import overview_lines
 from tui.sanitise import visible
@@ -204,5 +204,6 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "sessions": _sessions,
     "context": _context,
     "config": _config,
+    "doctor": checkup.doctor,
     "demo": _demo,
 }

@@ -156,11 +156,16 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
         # As Ollama's own programs read OLLAMA_HOST: a bare host means its usual port, not that of HTTP.
         url = f"http://{url}" if re.search(r":\d+$", url) else f"http://{url}:11434"
     host = _host(url, source)
-    key_name = settings.api_key_env or _KEYS.get(name)
+    key_name = key_variable(name, settings)
     key = environment.get(key_name) if key_name else None
     if not key and name != "ollama" and not _is_loopback(host):
         raise AuthFailed(f"there is no key for {name}: set the environment variable {key_name}, then start again")
     return Endpoint(url.rstrip("/"), key or None, settings.timeout)
+
+
+def key_variable(name: str, settings: ProviderConfig) -> str | None:
+    """The environment variable that holds a provider's key; None for those that need none."""
+    return settings.api_key_env or _KEYS.get(name)
 
 
 def _host(url: str, source: str) -> str:

@@ -1,0 +1,120 @@
+"""Whether a session database and the bytes beside it are as they should be. It changes nothing, and knows no text."""
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.blobs import Blobs
+from store.errors import StoreError, translated
+from store.migrations import MIGRATIONS
+from store.sessions import SessionStore
+
+MOST_PROBLEMS = 20
+_STEPS = 50_000
+"""Of SQLite's machine, between two calls of `tick`."""
+_INDEX_TABLES = ("words", "parts", "fts5")
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A database as SQLite finds it."""
+
+    version: int
+    newest: int
+    """The version that this program writes."""
+    size: int
+    """Bytes of the file."""
+    problems: tuple[str, ...]
+    """What is damaged in the tables that cannot be made again."""
+    index_problems: tuple[str, ...]
+    """What is damaged in the search index, which can."""
+
+
+def examine_database(path: Path, tick: Callable[[], None]) -> Examined:
+    """What SQLite says of a database that is there, without bringing it to a newer version. Raises `StoreError` when it
+    cannot be read at all. `tick` is called again and again meanwhile."""
+
+    def ticking() -> int:
+        tick()
+        return 0
+
+    with translated(path):
+        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)
+        try:
+            db.set_progress_handler(ticking, _STEPS)
+            version = int(db.execute("pragma user_version").fetchone()[0])
+            found = [str(row[0]) for row in db.execute(f"pragma integrity_check({MOST_PROBLEMS})")]
+            found += [
+                f"a row of {table} belongs to nothing that is there"
+                for (table,) in db.execute('select distinct "table" from pragma_foreign_key_check')
+            ]
+        finally:
+            db.close()
+    problems = [problem for problem in found if problem != "ok"]
+    of_index = [problem for problem in problems if any(name in problem for name in _INDEX_TABLES)]
+    return Examined(
+        version,
+        len(MIGRATIONS),
+        path.stat().st_size,
+        tuple(problem for problem in problems if problem not in of_index),
+        tuple(of_index),
+    )
+
+
+class ReferenceChecks:
+    """Which outputs can be had. Raises `StoreError`."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+
+    def sessions(self) -> tuple[str, ...]:
+        """The ids of all, the oldest first."""
+        return tuple(str(row[0]) for row in self._store.query("select id from sessions order by created, id"))
+
+    def needed(self) -> frozenset[str]:
+        """The digests of all bytes that outputs need."""
+        return frozenset(
+            str(row[0]) for row in self._store.query("select distinct digest from outputs where digest is not null")
+        )
+
+    def without_message(self, session: str) -> tuple[int, ...]:
+        """The numbers of outputs that should stand in a message that is not there."""
+        rows = self._store.query(
+            "select o.number from outputs o left join messages m on m.session = o.session and m.position = o.position "
+            "where o.session = ? and o.digest is null and o.removed is null and m.id is null order by o.number",
+            session,
+        )
+        return tuple(dict.fromkeys(int(row[0]) for row in rows))
+
+    def gaps(self, session: str) -> bool:
+        """Whether a message is missing between the first and the last."""
+        rows = self._store.query(
+            "select count(*), coalesce(max(position) + 1, 0) from messages where session = ?", session
+        )
+        return bool(rows[0][0] != rows[0][1])
+
+
+def damaged_blobs(blobs: Blobs, digests: frozenset[str], tick: Callable[[int], None]) -> Iterator[str]:
+    """The digests whose bytes are not what they say; `tick` is told how many have been read."""
+    for number, digest in enumerate(sorted(digests)):
+        tick(number)
+        if not _is_whole(blobs, digest):
+            yield digest
+
+
+def _is_whole(blobs: Blobs, digest: str) -> bool:
+    found = hashlib.sha256()
+    try:
+        reader = blobs.open(digest)
+        try:
+            for chunk in reader.chunks():
+                found.update(chunk)
+        finally:
+            reader.close()
+    except StoreError as error:
+        if error.reason not in ("corrupt", "missing"):
+            raise
+        return False
+    return found.hexdigest() == digest

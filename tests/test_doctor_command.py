@@ -1,0 +1,244 @@
+"""`ebb doctor` as a user runs it, on real homes: sound ones, and ones that something has happened to."""
+
+import json
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.running import Run, ebb
+from tui.checkup import Progress
+
+SCRIPT: list[dict[str, Any]] = [
+    {"calls": [{"name": "bash", "arguments": {"command": "seq 50000"}}]},
+    {"calls": [{"name": "bash", "arguments": {"command": "seq 60000"}}]},
+    {"text": "Done."},
+]
+
+
+class House:
+    """A home in which a session was left."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        script = folder / "script.json"
+        script.write_text(json.dumps({"reply": SCRIPT}))
+        self.model = f"scripted/{script}"
+        run = self.run("-p", "go", "--permission-mode", "auto", "--output-format", "json")
+        self.session = str(run.result["session"])
+
+    def run(self, *arguments: str, **env: str) -> Run:
+        return ebb(*arguments, "-m", self.model, "-C", str(self.folder), home=self.folder, env=env)
+
+    def doctor(self, *arguments: str, **env: str) -> dict[str, Any]:
+        """What it found, without what is well; the exit code agrees."""
+        done = self.run("doctor", "--json", *arguments, **env)
+        assert done.err == ""
+        found = done.result
+        assert done.code == (0 if found["well"] else 1)
+        return {
+            f"{one['state']} {one['subject']}": (one["text"], one["advice"])
+            for one in found["findings"]
+            if one["state"] != "well" and one["subject"] != "keys"
+        }
+
+    def change(self, sql: str, *values: object) -> None:
+        db = sqlite3.connect(self.data / "sessions.db")
+        db.execute(sql, values)
+        db.commit()
+        db.close()
+
+    def blob(self, number: int) -> Path:
+        db = sqlite3.connect(self.data / "sessions.db")
+        ((digest,),) = db.execute("select digest from outputs where number = ?", (number,)).fetchall()
+        db.close()
+        return self.data / "blobs" / str(digest)[:2] / str(digest)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+def test_a_sound_home_is_well(house: House) -> None:
+    done = house.run("doctor", OPENAI_API_KEY="sk-secret-1")
+    assert (done.code, done.err) == (0, "")
+    assert "sk-secret" not in done.out
+    lines = [line.split(maxsplit=2)[:2] for line in done.out.splitlines()]
+    assert lines == [
+        ["ok", "configuration"],
+        ["ok", "keys"],
+        ["ok", "model"],
+        ["ok", "folders"],
+        ["ok", "store"],
+        ["ok", "references"],
+        ["ok", "stored"],
+    ]
+    assert "found in OPENAI_API_KEY\n" in done.out
+    assert "all 2 in 1 sessions resolve; `--deep` reads every byte of them\n" in done.out
+    assert house.doctor("--deep") == {}
+
+
+def test_a_home_in_which_nothing_was_said_is_well(tmp_path: Path) -> None:
+    done = ebb("doctor", "-m", "ollama/qwen3", "-C", str(tmp_path), home=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert "there is no session yet" in done.out
+    assert not (tmp_path / "data").exists()
+
+
+def test_without_a_model_or_its_key_something_is_broken(house: House) -> None:
+    done = ebb("doctor", "--json", "-C", str(house.folder), home=house.folder)
+    (broken,) = [one for one in done.result["findings"] if one["state"] == "broken"]
+    assert (done.code, broken["subject"]) == (1, "model")
+    assert broken["text"].startswith("no model is set")
+    keyless = ebb("doctor", "-m", "anthropic/claude-sonnet-5-5", "-C", str(house.folder), home=house.folder)
+    assert keyless.code == 1
+    assert "BAD   model           there is no key for anthropic: set the environment variable ANTHROPIC_API_KEY" in (
+        keyless.out
+    )
+
+
+def test_a_configuration_that_cannot_be_read_is_told_and_the_rest_is_looked_at(house: House) -> None:
+    (house.folder / "config").mkdir()
+    (house.folder / "config" / "config.toml").write_text("[agent\n")
+    done = house.run("doctor")
+    assert (done.code, done.err) == (1, "")
+    assert f"BAD   configuration   cannot read `{house.folder}/config/config.toml`" in done.out
+    assert "ok    references      all 2 in 1 sessions resolve" in done.out
+
+
+def test_bytes_that_are_gone_are_found(house: House) -> None:
+    house.blob(1).unlink()
+    house.blob(2).unlink()
+    assert house.doctor() == {
+        "broken session": (
+            f"{house.session}: the bytes of `r1`, `r2` are gone", "run the calls again if they are needed",
+        )
+    }  # fmt: skip
+
+
+def test_bytes_that_have_changed_are_found_by_reading_them(house: House) -> None:
+    blob = house.blob(2)
+    data = bytearray(blob.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    blob.write_bytes(data)
+    assert house.doctor() == {}
+    assert house.doctor("--deep") == {
+        "broken session": (
+            f"{house.session}: the bytes of `r2` are damaged", "run the calls again if they are needed",
+        )
+    }  # fmt: skip
+
+
+def test_bytes_that_went_by_their_age_are_no_fault(house: House) -> None:
+    house.run("sessions", "--config", "archive.max_bytes=1")
+    assert list((house.data / "blobs").glob("??/*")) == []
+    assert house.doctor("--deep") == {}
+
+
+def test_an_output_in_view_without_its_row_is_found(house: House) -> None:
+    house.change("delete from outputs where number = 2")
+    assert house.doctor() == {
+        "broken session": (f"{house.session}: `r2` in its view stand for nothing", "compact the session to go on"),
+        "note stored outputs": (
+            "1 that no session needs (0.1 MB)", "they go within a day of work, or when a session is deleted",
+        ),
+    }  # fmt: skip
+
+
+def test_a_message_that_is_gone_or_cannot_be_read_is_found(house: House) -> None:
+    house.change("update messages set body = '{' where position = 3")
+    ((text, advice),) = house.doctor().values()
+    assert text.startswith(f"{house.session}: message 3 of the session cannot be read")
+    assert advice == f"`ebb sessions delete {house.session}` removes the session"
+    house.change("delete from messages where position = 3")
+    assert house.doctor() == {
+        "broken session": (f"{house.session}: some of its messages are missing", "restore the database from a backup")
+    }
+
+
+def test_a_snapshot_and_a_summary_that_cannot_be_read_are_found(house: House) -> None:
+    house.change("update snapshots set body = 'x'")
+    house.change("insert into summaries values (?, 1, 0, 'x', 1.0)", house.session)
+    found = house.doctor()
+    assert found["note session"] == (f"{house.session}: its snapshot cannot be read", "it resumes without it")
+    assert found["broken session"][0].startswith(f"{house.session}: summary 1 of the session cannot be read")
+
+
+def test_bytes_that_nobody_needs_are_noted(house: House) -> None:
+    house.change("delete from outputs")
+    house.change("delete from messages")
+    house.change("delete from snapshots")
+    left = house.data / "blobs" / "incoming" / "left.part"
+    left.write_bytes(b"x")
+    os.utime(left, (1.0, 1.0))
+    (house.data / "outputs" / "abcdefabcdef").mkdir(parents=True)
+    done = house.run("doctor")
+    assert (done.code, done.err) == (0, "")
+    notes = [line for line in done.out.splitlines() if line.startswith("note  stored")]
+    assert notes == [
+        "note  stored outputs  2 that no session needs (0.2 MB): they go within a day of work, or when a session is "
+        "deleted",
+        "note  stored outputs  1 that killed programs left unfinished: they go within a day of work",
+        f"note  stored outputs  1 folders in `{house.data}/outputs` belong to no session: remove them if no program is "
+        "running",
+    ]
+
+
+def test_folders_that_others_may_read_are_told_with_what_to_do(house: House) -> None:
+    house.data.chmod(0o755)
+    assert house.doctor() == {
+        "broken folders": (f"others may read `{house.data}` (mode 755)", f"run `chmod 700 {house.data}`")
+    }
+    house.data.chmod(0o700)
+    assert house.doctor() == {}
+
+
+def test_a_database_of_a_newer_version_and_one_that_is_none(house: House) -> None:
+    database = house.data / "sessions.db"
+    house.change("pragma user_version = 999")
+    ((text, advice),) = house.doctor().values()
+    assert text.startswith(f"`{database}` has schema 999, and this version knows ")
+    assert advice == "update this program"
+    database.write_bytes(b"not a database" * 1000)
+    assert house.doctor() == {
+        "broken store": (
+            f"the session database `{database}` is not a session database; move it aside and start again, it is never "
+            "deleted",
+            "",
+        )
+    }  # fmt: skip
+
+
+def test_damage_inside_the_database_is_found(house: House) -> None:
+    database = house.data / "sessions.db"
+    house.change("vacuum")
+    db = sqlite3.connect(database)
+    page = db.execute("select rootpage from sqlite_master where name = 'usage_by_session'").fetchone()[0]
+    size = db.execute("pragma page_size").fetchone()[0]
+    db.execute("pragma journal_mode = delete")
+    db.close()
+    with database.open("r+b") as file:
+        file.seek((page - 1) * size + 8)
+        file.write(b"\xff" * 64)
+    found = house.doctor()
+    assert [name for name in found if name.startswith("broken store")]
+
+
+def test_it_tells_how_far_it_is_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    progress = Progress()
+    progress("sessions", 1, 9)
+    now[0] = 101.5
+    progress("sessions", 1_234, 9_000)
+    progress("sessions", 1_235, 9_000)
+    progress.wipe()
+    assert capsys.readouterr().err == "\r\x1b[Klooking at sessions  1,234 of 9,000\r\x1b[K"
