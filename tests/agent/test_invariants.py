@@ -15,7 +15,7 @@ whole `Session` with real tools. Where an invariant needs no sequence, a plain p
 | 7. mask, last resort, parsing, merging: idempotent | `Anything.what_is_done_twice_is_done_once`, `test_…` |
 | 8. what is restored is what was there | `Anything.a_new_process_finds_what_this_one_has` |
 | 9. no automatic rewrite makes a request larger | `Anything.rewrites_make_the_view_smaller` |
-| 10. what retrieval gives back is never put away again | not applicable: no tool gives stored outputs back yet |
+| 10. what retrieval gives back is never put away again | `test_what_retrieval_gives_back_…` |
 | 11. tools and system text stay the same | `Anything.tools_and_system_text_stay` |
 | 12. what is said during a compaction survives it | `AnySession` in `test_any_session.py` |
 | 13. counters only grow in a turn; reserves are subtracted | `Anything.counters_grow_and_reserves_are_kept_free` |
@@ -47,7 +47,7 @@ from agent.context.estimate import estimate_tools
 from agent.context.ledger import keep_ledger, read_ledger, render_ledger
 from agent.context.mask import mask_outputs, numbered_outputs
 from agent.context.notes import Surroundings
-from agent.context.offload import Offloading
+from agent.context.offload import Offloading, is_brought_back, is_shown_whole
 from agent.context.prefix import Breakpoints, fingerprint
 from agent.context.prompt import Instructions, build_prompt, merge_users
 from agent.context.select import ToolSpec, meant
@@ -519,3 +519,12 @@ def test_equal_conversations_make_equal_prompts(conversation: Conversation) -> N
     prompt = build_prompt(conversation, INSTRUCTIONS)
     assert build_prompt(deepcopy(conversation), INSTRUCTIONS) == prompt
     assert fingerprint("s", SPECS, prompt.messages) == fingerprint("s", SPECS, deepcopy(prompt.messages))
+
+
+RETRIEVAL = ("read_result", "recall", "tool_output_cache", "tool_output_cache_grep")
+
+
+@given(st.sampled_from(RETRIEVAL), st.integers(0, 10**10), st.integers(1, 10**6))
+def test_what_retrieval_gives_back_is_never_put_away_again(tool: str, size: int, threshold: int) -> None:
+    assert is_shown_whole(tool, size, Offloading(threshold, threshold, threshold))
+    assert is_brought_back(tool)
