@@ -14,6 +14,9 @@ from agent.messages import Usage
 from bench.context.workload import TOKENS_PER_BYTE
 
 LOOK_BACK = 20
+FRAME = 12
+"""Tokens around a call or an output."""
+_FRAMED = ('{"role": "assistant", "type": "tool_use"', '{"role": "user", "type": "tool_result"')
 LEAST_CACHED = 1024
 """Tokens that a prefix needs to be cached."""
 
@@ -37,13 +40,21 @@ class Block:
     """A piece of a request: a tool, a block of the system text or of a message."""
 
     text: str
-    """Its JSON without the breakpoint."""
+    """Its JSON without the breakpoint: what a prefix is compared by."""
     marked: bool
     """A breakpoint stands at its end."""
+    said: str | None = None
+    """What the model reads of it, where that is not the JSON."""
 
     @property
     def tokens(self) -> int:
-        return round(len(self.text.encode("utf-8", "surrogatepass")) * TOKENS_PER_BYTE)
+        read = self.text if self.said is None else self.said
+        return round(len(read.encode("utf-8", "surrogatepass")) * TOKENS_PER_BYTE) + (FRAME if self.is_framed else 0)
+
+    @property
+    def is_framed(self) -> bool:
+        """Whether it is a call or an output."""
+        return self.text.startswith(_FRAMED)
 
 
 def blocks_of(body: Mapping[str, Any]) -> tuple[Block, ...]:
@@ -54,7 +65,20 @@ def blocks_of(body: Mapping[str, Any]) -> tuple[Block, ...]:
 
 def _block(value: Mapping[str, Any]) -> Block:
     plain = {key: inner for key, inner in value.items() if key != "cache_control"}
-    return Block(json.dumps(plain, ensure_ascii=False), "cache_control" in value)
+    return Block(json.dumps(plain, ensure_ascii=False), "cache_control" in value, _said(plain))
+
+
+def _said(block: Mapping[str, Any]) -> str | None:
+    """The text of a block. The braces and names around it are the wire's and not the model's."""
+    match block.get("type"):
+        case "text":
+            return str(block["text"])
+        case "tool_use":
+            return f"{block['name']} {json.dumps(block['input'], ensure_ascii=False)}"
+        case "tool_result":
+            return "".join(str(part.get("text", "")) for part in block["content"])
+        case _:
+            return None
 
 
 @dataclass(slots=True)
