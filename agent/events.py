@@ -271,8 +271,8 @@ class PrefixDrifted:
 
 @dataclass(frozen=True, slots=True)
 class PrefixRenewed:
-    """A session that goes on sends another beginning than before the program was started anew, so nothing is read from
-    the provider's cache."""
+    """A session that goes on sends another beginning than before the program was started anew, or before a turn failed,
+    so nothing is read from the provider's cache."""
 
     reasons: tuple[str, ...]
     """`model`, `settings`, `system (AGENT.md)`, `tools` or `messages`."""

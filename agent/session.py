@@ -322,6 +322,7 @@ class Session:
             conversation, _ = await self._parts.recorder.load()
             self._conversation = counted_for(conversation, self.model)
             self._parts.meter.rewritten()
+            self._env.watch.read_again()
             self._is_behind = False
 
     async def compact(self, focus: str | None = None) -> CompactResult:

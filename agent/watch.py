@@ -62,6 +62,7 @@ class Watch:
         """Parts of the last request, and those of them that the next mask leaves as they are."""
         self._sent: Fingerprint | None = None
         self._rewritten = self._retooled = False
+        self._is_read_again = False
         self._kept = 0
         """Messages that the rewrites since the last request have left as they were."""
         self._sections = tuple(sections)
@@ -87,6 +88,12 @@ class Watch:
         self._rewritten = True
         # What a mask has left as it was is still cached, up to the breakpoint that was set where it begins.
         self._length = self._settled if kept else 0
+
+    def read_again(self) -> None:
+        """The view was read from disk again. Where what was written last is not there, the next request may begin
+        otherwise than the last, and that is told."""
+        self._is_read_again = True
+        self._kept = 0
 
     def retooled(self) -> None:
         """The next request may offer other tools, too, if the view was rewritten."""
@@ -132,7 +139,7 @@ class Watch:
             self._emit(PrefixDrifted(where))
             self._debug.say("context/prefix-drift", where=where, model=facts.id)
         self._sent, self._length = sent, count_parts(request.messages)
-        self._rewritten = self._retooled = False
+        self._rewritten = self._retooled = self._is_read_again = False
         self._opens_turn, self._ttl = (
             bool(request.messages) and bool(getattr(request.messages[-1], "text", "")),
             facts.cache_ttl,
@@ -145,7 +152,12 @@ class Watch:
             before = replace(self._sent, tools=sent.tools) if self._retooled else self._sent
             return diff_after_rewrite(before, sent, self._kept)
         if self._sent is not None:
-            return diff(self._sent, sent)
+            where = diff(self._sent, sent)
+            if where is None or not self._is_read_again or not where.startswith("message"):
+                return where
+            self.epoch += 1
+            self._emit(PrefixRenewed(("messages",)))
+            return None
         earlier = self._remembered()
         changed = changes_since(earlier, sent, self._sections) if earlier else ()
         if changed:

@@ -15,7 +15,7 @@ from agent.compose import Sessions
 from agent.config import load_config
 from agent.context.estimate import count_text, estimate_text
 from agent.context.prompt import Instructions, build_prompt
-from agent.events import ContextCompacted, TurnFailed, TurnFinished, WindowLearned
+from agent.events import ContextCompacted, PrefixDrifted, PrefixRenewed, TurnFailed, TurnFinished, WindowLearned
 from agent.recorder import UNREADABLE_SNAPSHOT
 from agent.session import Session
 from tests.agent.context.test_context import is_valid
@@ -256,4 +256,22 @@ async def test_a_database_that_another_program_holds_ends_the_turn_and_loses_not
     assert "is locked by another program" in failed.message
     assert (await say(session, "three"))[-1] == TurnFinished("answered", "Yes.")
     assert_whole(session, place, "one", "three")
+    await session.close()
+
+
+async def test_a_view_that_could_not_be_written_is_read_again_from_all_messages_after_a_failure(place: Desk) -> None:
+    summary = {"when": ASKED, "text": "<summary>they talked</summary>"}
+    replies = [{"text": "z" * 30_000}, {"text": "short"}, {"text": "fine"}, {"error": "auth"}, {"text": "Yes."}]
+    session = await place.session(summary, *replies, mode="auto")
+    await say(session, "one")
+    await say(session, "two")
+    place.sql("drop table snapshots")
+    assert (await session.compact()).strategies == ("summary",)
+    await say(session, "three")
+    assert isinstance((await say(session, "four"))[-1], TurnFailed)
+    events = await say(session, "five")
+    told = [event for event in events if isinstance(event, PrefixDrifted | PrefixRenewed)]
+    assert (told, events[-1]) == ([PrefixRenewed(("messages",))], TurnFinished("answered", "Yes."))
+    assert_whole(session, place, "one", "two", "three", "four", "five")
+    assert not session.history.summary
     await session.close()
