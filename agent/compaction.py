@@ -328,6 +328,8 @@ def _draft(reading: Reading, provider: Provider, work: Work) -> Draft | None:
 
 def compaction_note(result: CompactResult) -> str:
     """What the model is told after a compaction that it asked for."""
+    if result.is_interrupted:
+        return "[compact_context: the user interrupted it; nothing was compacted.]"
     if not result.strategies:
         return "[compact_context: nothing was compacted; there was too little before the newest steps.]"
     return (

@@ -111,6 +111,7 @@ async def _switch(conversation: Conversation, to: Target, budget: ContextBudget,
     )
     env.targets.go_on_with(target, connected.provider)
     env.lessons.forget()
+    await env.recorder.keep_learned(before, env.meter.encoded())
     env.meter.become(connected.meter)
     env.watch.rewritten()
     env.rent.rewritten()

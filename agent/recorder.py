@@ -304,6 +304,11 @@ class Recorder:
                 await self._write(rows)
             self._tell(f"the session's snapshot could not be written, so resuming it will take longer: {error}")
 
+    async def keep_learned(self, model: str, learned: str) -> None:
+        """The next session with the model begins with what is known of its tokens."""
+        with suppress(StoreFailed):  # it will be learned again; no turn fails for it
+            await self._thread.run(self._store.keep_calibration, model, learned)
+
     async def goes_on_with(self, model: str) -> None:
         """The session is one with another model when this returns, whenever the program ends."""
         self._row = replace(self._row, model=model)
@@ -328,8 +333,7 @@ class Recorder:
         if self._is_new:
             return
         if learned is not None:
-            with suppress(StoreFailed):  # it will be learned again; no turn fails for it
-                await self._thread.run(self._store.keep_calibration, model, learned)
+            await self.keep_learned(model, learned)
         await self._write([])
         if (model, mode) != (self._row.model, self._row.mode):
             self._row = replace(self._row, model=model, mode=mode)

@@ -9,7 +9,7 @@ import pytest
 
 from agent.context.prompt import Instructions, build_prompt
 from agent.events import CompactionFailed, TurnFailed, TurnFinished, WindowLearned
-from agent.messages import Assistant, Conversation
+from agent.messages import Assistant, Conversation, Note
 from agent.providers.base import Chunk, Request
 from agent.providers.scripted import Scripted
 from agent.session import Session
@@ -196,3 +196,19 @@ async def test_after_a_bug_between_two_turns_a_session_gives_back_all_it_holds(h
     with pytest.raises(RuntimeError, match="a bug"):
         await session.close()
     assert given_back == [True]
+
+
+async def test_a_compaction_that_the_model_asked_for_and_the_user_interrupted_is_told_so(home: Home) -> None:
+    wish = {"calls": [{"name": "compact_context", "arguments": {}}]}
+    provider = Stuck(Scripted.of(*TALK, wish, {"text": "fine"}).script)
+    provider.asked = asyncio.Event()
+    session = await home.open(provider)
+    await events_of(session, "one")
+    await events_of(session, "two")
+    turn = asyncio.create_task(events_of(session, "three"))
+    await asyncio.wait_for(provider.asked.wait(), 10)
+    session.interrupt()
+    assert (await asyncio.wait_for(turn, 10))[-1] == TurnFinished("interrupted", "")
+    note = Note("[compact_context: the user interrupted it; nothing was compacted.]")
+    assert [note in message.parts for message in session.history.messages[-1:]] == [True]
+    await session.close()

@@ -24,7 +24,7 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
-from agent.meter import Meter
+from agent.meter import Meter, decode_estimator
 from agent.providers.base import ModelFacts, Prices
 from agent.providers.scripted import Script, Scripted, ScriptedReply
 from agent.recorder import Rewrite
@@ -110,6 +110,21 @@ async def test_what_does_not_fit_goes_on_with_the_next_model_that_takes_it(home:
     assert after[-1] == TurnFinished("answered", "ok")
     assert (of(ModelSwitched, after), of(PrefixDrifted, after)) == ([], [])
     assert large.requests[1].messages[: len(large.requests[0].messages)] == large.requests[0].messages
+    await session.close()
+
+
+async def test_what_was_learned_of_a_model_is_kept_when_another_takes_over(home: Home) -> None:
+    small, large = Scripted.of(*fill(), context_window=14_000), Scripted.of({"text": "fine"}, context_window=50_000)
+    large.name = "large"
+    session = await home.open(small, targets=Models(large).after(small), compacting=Compacting(SMALL, on_full="final"))
+    assert [event.after for event in of(ModelSwitched, await events_of(session))] == ["scripted/large"]
+    store = home._store
+    assert store is not None
+    kept = [
+        decode_estimator(await home.thread.run(store.calibration, f"scripted/{name}")).samples
+        for name in ("script", "large")
+    ]
+    assert kept == [len(small.requests), len(large.requests)]
     await session.close()
 
 
