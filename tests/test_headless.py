@@ -537,6 +537,15 @@ def test_what_was_learned_of_a_model_is_there_for_its_next_session(user: User) -
     assert json.loads(body)["samples"] == 2
 
 
+def test_config_shows_what_a_share_of_the_whole_window_became(user: User) -> None:
+    flags = ("--context-window", "100000", "--config", "agent.thresholdRatio=0.5")
+    run = user.run("config", "--json", "-m", "openai-chat/x", *flags)
+    source = "--config agent.thresholdRatio=0.5 (thresholdRatio)"
+    effective = 100_000 - 8192 - 8192
+    assert run.result["agent.compact_trigger"] == {"value": round(50_000 / effective, 4), "source": source}
+    assert user.run("config", "--json", *flags).result["agent.compact_trigger"] == {"value": None, "source": source}
+
+
 def test_config_says_where_the_numbers_of_the_window_come_from(user: User) -> None:
     run = user.run("config", "-m", "openai-chat/x", "--context-window", "50000", "--config", "agent.contextBudget=7")
     assert "agent.context_window = 50000    # command line" in run.out

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from agent.config import Config, field_of
+from agent.context.budget import Window
 from agent.headless import print_json
 from agent.messages import Assistant, Message, User
 from agent.options import OPTIONS
@@ -135,6 +136,10 @@ def _config(arguments: Sequence[str]) -> int:
     for key in config.sources:
         if key not in rows:
             rows[key] = (_provider_value(config, key), config.sources[key], "")
+    if config.threshold_ratio is not None:
+        window = _window(config)
+        share = round(window.compact_trigger, 4) if window else None
+        rows["agent.compact_trigger"] = (share, *rows["agent.compact_trigger"][1:])
     if options.json:
         print(json.dumps({key: {"value": value, "source": source} for key, (value, source, _) in rows.items()}))
         return 0
@@ -158,11 +163,9 @@ def _provider_value(config: Config, key: str) -> object:
 
 def _numbers(config: Config) -> list[str]:
     """The window of the configured model with the source of each number, as far as it is known without asking it."""
-    name, _, model = (config.model or "").partition("/")
-    if name in ("", "scripted") or not model:
+    window = _window(config)
+    if window is None:
         return []
-    facts = facts_for(name, model, overrides(config, config.provider(name), name, model))
-    window = find_window(facts, config)
     values = {
         "context_window": window.size,
         "max_output_tokens": window.output,
@@ -174,6 +177,14 @@ def _numbers(config: Config) -> list[str]:
     triggers = f"compact at {window.compact_trigger * window.effective:,.0f}"
     triggers += f", no request above {window.hard_block * window.effective:,.0f}"
     return [f"{config.model}: {', '.join(lines)}; usable {window.effective:,}; {triggers}", *window.notices]
+
+
+def _window(config: Config) -> Window | None:
+    """The window of the configured model, as far as it is known without asking it."""
+    name, _, model = (config.model or "").partition("/")
+    if name in ("", "scripted") or not model:
+        return None
+    return find_window(facts_for(name, model, overrides(config, config.provider(name), name, model)), config)
 
 
 def _toml(value: object) -> str:
