@@ -138,6 +138,10 @@ class Archive:
             case _:
                 return found
 
+    async def peek(self, located: Located) -> Content:
+        """All of its content, as `open` gives it, without counting as an access."""
+        return await self._content(located)
+
     async def read(self, reference: Reference | str, offset: int = 0, limit: int | None = None) -> bytes:
         """The bytes of a part of what a reference stands for: those that it names itself unless `offset` or `limit`
         say otherwise."""

@@ -3,6 +3,7 @@ masked output again in its place would change what was sent before."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from agent.context.estimate import estimate_text
 from agent.env import Env
@@ -12,6 +13,8 @@ from agent.measuring import budget_of
 from agent.messages import Conversation, Note, User
 from agent.recall import Recall
 from tools.kept import Found
+
+Part = TypeVar("Part")
 
 MOST = 51_200
 """Bytes that are brought back at once."""
@@ -46,11 +49,11 @@ def bring_back(ref: str, recall: Recall) -> Callable[[Conversation, Env], Awaita
     return work
 
 
-def kept(recall: Recall | None) -> Recall:
-    """What may be looked up. Raises `AgentError` when nothing is kept."""
-    if recall is None:
+def kept(part: Part | None) -> Part:
+    """What looks up what is kept. Raises `AgentError` when nothing is."""
+    if part is None:
         raise AgentError("this session keeps nothing that could be looked up")
-    return recall
+    return part
 
 
 def told(found: Found, most: int) -> str:

@@ -15,6 +15,7 @@ from agent.errors import StoreFailed
 from agent.recall import Recall, fetching, looking_up
 from agent.recorder import StoreThread
 from agent.session import Parts
+from agent.shelf import Shelf
 from store.archive import ArchiveStore
 from store.blobs import Blobs
 from store.errors import StoreError
@@ -61,6 +62,7 @@ def with_archive(parts: Parts, thread: StoreThread, store: SessionStore, project
         parts,
         archive=archive,
         recall=recall,
+        shelf=Shelf(thread, store, archive, parts.recorder.session),
         offloading=Offloading(
             config.result_offload_threshold, config.preview_bytes, config.max_message_bytes, config.tool_output_mode
         ),

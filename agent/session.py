@@ -50,6 +50,7 @@ from agent.recall import Recall
 from agent.recorder import Recorder, Spent
 from agent.rent import Rent
 from agent.rewriting import compact_now
+from agent.shelf import Shelf
 from agent.situation import news_for_user, note_for_model, situation_of
 from agent.tail import Tail
 from agent.targets import Targets
@@ -86,6 +87,8 @@ class Parts:
     """What left the view; None where nothing is kept apart."""
     recall: Recall | None = None
     """What may be looked up of everything that was said."""
+    shelf: Shelf | None = None
+    """All of that, to look through."""
     offloading: Offloading = Offloading()  # noqa: RUF009  # a frozen value
     unlisted: Sequence[Tool] = ()
     """Tools that the model is not told of, but that it may call."""
@@ -341,6 +344,11 @@ class Session:
             self._conversation = changed.conversation
             await self._parts.recorder.end_turn(self.model, self.mode)
         return changed
+
+    @property
+    def shelf(self) -> Shelf:
+        """What the session has kept, to look through. Raises `AgentError` where nothing is kept."""
+        return kept(self._parts.shelf)
 
     async def why(self, text: str) -> tuple[Place, ...]:
         """What has become of each place where the text was said. Raises `AgentError`."""

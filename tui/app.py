@@ -23,6 +23,7 @@ from tui.keys import KEYS
 from tui.palette import CALM, palette_of
 from tui.ports import Session, Sessions
 from tui.sanitise import visible_line
+from tui.screens.archive import archive_screen
 from tui.screens.context import ContextScreen
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.screens.help import HelpScreen
@@ -260,6 +261,12 @@ class EbbApp(App[str]):
 
     async def bring(self, ref: str) -> None:
         await self.talk.bring(ref)
+
+    async def show_archive(self) -> None:
+        if self.talk.session is not None:
+            ref = await self.push_screen_wait(await archive_screen(self.talk.session, time()))
+            if ref:
+                self.query_one(Prompt).insert(f"{ref} ")
 
     async def show_context(self) -> None:
         if self.talk.session is not None:

@@ -28,3 +28,15 @@ def age(elapsed: float) -> str:
         if elapsed >= size:
             return f"{int(elapsed // size)} {unit} ago"
     return "now"
+
+
+def size(count: int) -> str:
+    """`950 B`, `12.3 kB`, `1.2 GB`."""
+    if count < 1_000:
+        return f"{count} B"
+    amount = float(count)
+    for unit in ("kB", "MB"):
+        amount /= 1_000
+        if amount < 999.95:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / 1_000:.1f} GB"

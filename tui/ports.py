@@ -8,6 +8,7 @@ from agent.context.why import Place
 from agent.events import Decision, Event
 from agent.messages import Conversation
 from agent.overview import Overview
+from agent.shelf import Page, Shelved
 
 
 class CompactResult(Protocol):
@@ -18,6 +19,18 @@ class CompactResult(Protocol):
     @property
     def told(self) -> tuple[Event, ...]:
         """What there is to show of it."""
+        ...
+
+
+class Shelf(Protocol):
+    """What a session has kept, to look through. Methods raise `AgentError`."""
+
+    async def entries(self, view: Conversation) -> Sequence[Shelved]:
+        """All of it, the newest first. `view`: what the model is shown."""
+        ...
+
+    async def page(self, ref: str, first: int, count: int) -> Page:
+        """Lines of what a reference stands for."""
         ...
 
 
@@ -37,6 +50,11 @@ class Session(Protocol):
     def root(self) -> Path: ...
     @property
     def history(self) -> Conversation: ...
+    @property
+    def shelf(self) -> Shelf:
+        """Raises `AgentError` where nothing is kept."""
+        ...
+
     @property
     def cost(self) -> float | None:
         """US dollars spent so far, or None when the model's prices are not known."""

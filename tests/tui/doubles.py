@@ -1,12 +1,12 @@
 """Sessions that say what a test tells them to."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.context.why import Place
-from agent.errors import AgentError
+from agent.errors import AgentError, ReferenceFailed
 from agent.events import (
     BroughtBack,
     ContextCompacted,
@@ -24,6 +24,7 @@ from agent.events import (
 from agent.messages import Assistant, Conversation, Text, Usage, User
 from agent.overview import Epoch, Number, Overview
 from agent.recorder import Asked, Rewrite
+from agent.shelf import Page, Shelved
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,24 @@ class Info:
 
 
 @dataclass
+class FakeShelf:
+    """Things that were kept, and the lines of each by its reference."""
+
+    kept: tuple[Shelved, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    async def entries(self, view: Conversation) -> tuple[Shelved, ...]:
+        return self.kept
+
+    async def page(self, ref: str, first: int, count: int) -> Page:
+        if ref not in self.texts:
+            raise ReferenceFailed(f"`{ref}` was removed on 2026-11-22 to save space: run the call again")
+        lines = self.texts[ref].splitlines()
+        first = max(1, min(first, len(lines) - count + 1))
+        return Page(tuple(lines[first - 1 : first - 1 + count]), first, len(lines))
+
+
+@dataclass
 class FakeSession:
     """A turn is a list of events. A question among them waits for its answer, `Hold` waits until it is let go."""
 
@@ -53,6 +72,7 @@ class FakeSession:
     root: Path = Path("/home/me/project")
     history: Conversation = field(default_factory=Conversation)
     cost: float | None = 0.0
+    shelf: FakeShelf = field(default_factory=FakeShelf)
     news: tuple[str, ...] = ()
     said: list[str] = field(default_factory=list)
     answers: dict[str, Decision | str] = field(default_factory=dict)

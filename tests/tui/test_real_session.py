@@ -10,6 +10,7 @@ from agent.config import load_config
 from agent.messages import User
 from tests.tui.piloting import Driven
 from tui.app import EbbApp
+from tui.screens.archive import ArchiveScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.question import QuestionScreen
 from tui.transcript import AnswerText, Call, Failure, Notice
@@ -132,3 +133,23 @@ async def test_compacting_by_hand_says_what_it_did_or_why_not(tmp_path: Path) ->
         await t.type("/compact the parser")
         await t.rests()
         assert not isinstance(t.app.talk.view.blocks[-1], AnswerText)
+
+
+async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_prompt(tmp_path: Path) -> None:
+    async with working(tmp_path, calls("bash", command="seq 5000"), {"text": "Counted."}) as t:
+        await t.type("/archive")
+        await t.until(lambda: isinstance(t.app.screen, ArchiveScreen) and t.app.screen.settled)
+        assert str(t.app.screen.query_one("#what").render()) == "nothing was kept"
+        await t.pilot.press("escape")
+        await t.rests()
+        await t.type("count")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.pilot.press("y")
+        await t.shows("Counted.")
+        await t.rests()
+        await t.type("/archive")
+        await t.until(lambda: isinstance(t.app.screen, ArchiveScreen) and t.app.screen.settled)
+        assert str(t.app.screen.query_one("#what").render()).endswith(" of 5,000")
+        await t.pilot.press("enter")
+        await t.rests()
+        assert t.prompt.text == "r1 "

@@ -20,13 +20,16 @@ from agent.events import (
     ToolStarted,
     TurnFinished,
 )
-from agent.messages import Usage
-from tests.tui.doubles import FakeSession, FakeSessions, Hold, Info, measured
+from agent.messages import ToolCall, Usage
+from agent.shelf import Shelved
+from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, Info, measured
 from tui.app import EbbApp
+from tui.screens.archive import ArchiveScreen
 from tui.screens.context import ContextScreen
 from tui.screens.help import HelpScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.sessions import session_picker
+from tui.shelf import rows_of
 from tui.widgets.transcript import Transcript
 
 Compare = Callable[..., bool]
@@ -199,6 +202,36 @@ def test_the_context(snap_compare: Compare, size: tuple[int, int]) -> None:
         await ready(app, lambda: isinstance(app.screen, ContextScreen))(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=open_context)
+
+
+KEPT = (
+    Shelved("r31", "shown", 310, 12, 9_990.0, ToolCall("9", "read", {"path": "calc.py", "offset": 1, "limit": 40})),
+    Shelved("r30", "preview", 48_231, 1_204, 9_700.0, ToolCall("8", "bash", {"command": "pytest -q --durations=5"})),
+    Shelved("r12", "masked", 1_250_000, 31_004, 6_000.0, ToolCall("3", "bash", {"command": "git log --stat"})),
+    Shelved("msg-1a2b3c4d", "summarised", 402, 6, 2_000.0, None, "add a --json flag to the export command", "you"),
+    Shelved("r2", "removed", 3_100_000_000, 91_004_210, -600_000.0, ToolCall("1", "bash", {"command": "cat big.log"})),
+)
+REPORT = "\n".join(
+    ["F.", *(f"tests/test_calc.py:{n}: AssertionError: expected {n} and got {n + 1}" for n in range(1_203))]
+)
+
+
+@SIZES
+def test_the_archive(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession(shelf=FakeShelf(KEPT, {"r31": "1 def add", "r30": REPORT}))]), guard=0.0)
+
+    async def browse(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        screen = ArchiveScreen(app.talk.session.shelf, rows_of(KEPT, 10_000.0)) if app.talk.session else None
+        assert screen is not None
+        app.push_screen(screen)
+        await ready(app, lambda: screen.settled)(pilot)
+        await pilot.press("down")
+        await ready(app, lambda: screen.settled)(pilot)
+        await pilot.press("pagedown")
+        await ready(app, lambda: screen.settled)(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=browse)
 
 
 def test_the_commands_that_a_slash_offers(snap_compare: Compare) -> None:

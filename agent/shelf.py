@@ -1,0 +1,140 @@
+"""What a session has kept, to look through: its outputs, and what was said that left the view. It shows nothing, and
+looking counts as no access."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from agent.archive import Archive
+from agent.context.mask import one_line
+from agent.context.offload import is_preview
+from agent.context.refs import message_digits
+from agent.context.said import message_text
+from agent.context.select import meant
+from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User
+from agent.recorder import StoreThread
+from agent.rows import decode_message
+from store.archive import ArchiveStore
+from store.outputs import OutputRow
+from store.sessions import MessageRow, SessionStore
+from tools.kept import Content
+
+State: TypeAlias = Literal["shown", "preview", "masked", "summarised", "removed"]
+"""How the model sees it: whole, in part, as one line, or not at all; or its bytes are gone."""
+
+MOST = 5_000
+"""Outputs that are listed, the newest."""
+LONGEST_LINE = 1_000
+"""Bytes of a line that a page shows."""
+_SAID = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """One thing that was kept."""
+
+    ref: str
+    state: State
+    size: int
+    lines: int
+    created: float
+    """Unix seconds."""
+    call: ToolCall | None = None
+    """What an output answers."""
+    said: str = ""
+    """How a message begins."""
+    role: str = ""
+    """Whose message it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some lines of a content."""
+
+    lines: tuple[str, ...]
+    first: int
+    """The number of the first of them, counted from 1."""
+    total: int
+    """How many lines there are."""
+
+
+class Shelf:
+    """Of one session. Methods raise `AgentError`."""
+
+    def __init__(self, thread: StoreThread, store: SessionStore, archive: Archive, session: str) -> None:
+        self._thread = thread
+        self._store = store
+        self._archive = archive
+        self._session = session
+
+    async def entries(self, view: Conversation) -> tuple[Shelved, ...]:
+        """All that was kept, the newest first. `view` is what the model is shown, with all that was said so far."""
+        return await self._thread.run(self._entries, view)
+
+    def _entries(self, view: Conversation) -> tuple[Shelved, ...]:
+        rows = [row for row in ArchiveStore(self._store).all(self._session) if row.part == 0]
+        listed = {(row.position, row.call): row for row in rows[-MOST:]}
+        first = rows[-MOST].position - 1 if len(rows) > MOST else 0
+        messages = self._store.messages(self._session, first)
+        start = (messages[-1].position + 1 if messages else 0) - len(view.messages)
+        return tuple(reversed([*_shelved(messages, start, listed, view)]))
+
+    async def page(self, ref: str, first: int, count: int) -> Page:
+        """Lines of what a reference stands for. A first line that is too far on becomes the last that fills a page."""
+        located = await self._archive.resolve(ref)
+        if not located.media_type.startswith("text/"):
+            return Page((f"({located.media_type}, {located.size:,} bytes)",), 1, 1)
+        content = await self._archive.peek(located)
+        try:
+            first = max(1, min(first, content.lines - count + 1))
+            return Page(await self._thread.run(_lines, content, first, count), first, content.lines)
+        finally:
+            content.close()
+
+
+def _shelved(
+    rows: Sequence[MessageRow], start: int, listed: dict[tuple[int, str], OutputRow], view: Conversation
+) -> Iterator[Shelved]:
+    calls: dict[str, ToolCall] = {}
+    for row in rows:
+        message = decode_message(row)
+        if row.position < start:
+            yield from _left(message, row)
+        if isinstance(message, Assistant):
+            calls = {call.id: meant(call) for call in message.calls}
+            continue
+        for output in message.outputs:
+            kept = listed.get((row.position, output.call_id))
+            if kept is not None:
+                state = _state(output, kept, view, has_left=row.position < start)
+                call = calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {})
+                yield Shelved(f"r{kept.number}", state, kept.size, kept.lines, kept.created, call)
+
+
+def _left(message: Message, row: MessageRow) -> Iterator[Shelved]:
+    """A message that left the view, when something was said in it."""
+    if message.text:
+        text = message_text(message)
+        size, lines = len(text.encode("utf-8", "surrogatepass")), text.count("\n") + 1
+        said = one_line(message.text[: 4 * _SAID], _SAID)
+        role = "you" if isinstance(message, User) else "model"
+        yield Shelved(f"msg-{message_digits(message)}", "summarised", size, lines, row.created, None, said, role)
+
+
+def _state(output: ToolOutput, kept: OutputRow, view: Conversation, *, has_left: bool) -> State:
+    if kept.removed is not None:
+        return "removed"
+    if has_left:
+        return "summarised"
+    if output.call_id in view.masked:
+        return "masked"
+    return "preview" if output.stored is not None or is_preview(output.text) else "shown"
+
+
+def _lines(content: Content, first: int, count: int) -> tuple[str, ...]:
+    shown, at = list[str](), content.line_start(first)
+    for _ in range(min(count, content.lines - first + 1)):
+        end = content.line_end(at)
+        shown.append(content.read(at, min(end - at, LONGEST_LINE)).decode("utf-8", "replace"))
+        at = end + 1
+    return tuple(shown)

@@ -1,0 +1,157 @@
+"""The archive browser, driven by its keys."""
+
+from rich.cells import cell_len
+
+from agent.messages import ToolCall
+from agent.shelf import Page, Shelved
+from tests.tui.doubles import FakeSession, FakeShelf
+from tests.tui.piloting import Terminal, terminal
+from tui.screens.archive import ArchiveScreen
+from tui.shelf import Row, line_of, matching, place_of, rows_of
+from tui.widgets.listing import Listing
+
+
+def ran(number: int, command: str, state: str = "preview") -> Shelved:
+    call = ToolCall(f"c{number}", "bash", {"command": command})
+    return Shelved(f"r{number}", state, 1_000 * number, number, 0.0, call)  # type: ignore[arg-type]  # one of its words
+
+
+KEPT = (ran(3, "pytest -q"), ran(2, "git log", "masked"), ran(1, "echo \x1b[31mred", "removed"))
+TEXTS = {"r3": "\n".join(f"line {n} of r3" for n in range(1, 101)), "r2": "\x1b[2Jwiped\u202e"}
+
+
+def shown(t: Terminal) -> str:
+    """What the page of the marked row says."""
+    return str(t.app.screen.query_one("#content").render())
+
+
+def above(t: Terminal) -> str:
+    return str(t.app.screen.query_one("#what").render())
+
+
+async def browsing(t: Terminal) -> ArchiveScreen:
+    await t.type("/archive")
+    await t.until(lambda: isinstance(t.app.screen, ArchiveScreen) and t.app.screen.settled)
+    screen = t.app.screen
+    assert isinstance(screen, ArchiveScreen)
+    return screen
+
+
+async def pressed(t: Terminal, screen: ArchiveScreen, *keys: str) -> None:
+    await t.pilot.press(*keys)
+    await t.until(lambda: screen.settled)
+
+
+async def test_enter_inserts_the_reference_that_is_marked() -> None:
+    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+        screen = await browsing(t)
+        await pressed(t, screen, "down")
+        await t.pilot.press("enter")
+        await t.rests()
+        assert t.prompt.text == "r2 "
+        assert t.app.talk.session is not None
+
+
+async def test_esc_inserts_nothing() -> None:
+    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+        await browsing(t)
+        await t.pilot.press("escape")
+        await t.rests()
+        assert t.prompt.text == ""
+        assert not isinstance(t.app.screen, ArchiveScreen)
+
+
+async def test_typing_filters_and_the_page_follows() -> None:
+    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+        screen = await browsing(t)
+        assert "line 1 of r3" in shown(t)
+        await pressed(t, screen, *"git")
+        await t.until(lambda: "wiped" in shown(t))
+        assert shown(t) == "\u241b[2Jwiped\ufffd"
+        await pressed(t, screen, *"zzz")
+        await t.until(lambda: "nothing is found" in above(t))
+        await t.pilot.press("enter")
+        assert t.app.screen is screen
+
+
+async def test_pages_turn_and_stop_at_both_ends() -> None:
+    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+        screen = await browsing(t)
+        height = screen.query_one("#content").size.height
+        first = above(t)
+        assert first == f"r3  lines 1-{height} of 100"
+        await pressed(t, screen, "pagedown")
+        assert above(t) == f"r3  lines {height + 1}-{2 * height} of 100"
+        await pressed(t, screen, "pageup", "pageup")
+        assert above(t) == first
+        for _ in range(100 // height + 2):
+            await pressed(t, screen, "pagedown")
+        assert above(t) == f"r3  lines {101 - height}-100 of 100"
+
+
+async def test_y_copies_from_the_list_and_letters_go_to_the_filter() -> None:
+    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+        screen = await browsing(t)
+        await pressed(t, screen, "tab")
+        assert screen.query_one(Listing).has_focus
+        await pressed(t, screen, "down", "y")
+        assert t.app.clipboard == "r2"
+        await pressed(t, screen, "p")
+        assert not screen.query_one(Listing).has_focus
+        await pressed(t, screen, "y", "ctrl+y")
+        assert (t.app.clipboard, screen.query_one("#filter").value) == ("r3", "py")  # type: ignore[attr-defined]  # an Input
+
+
+async def test_what_is_gone_says_so() -> None:
+    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+        screen = await browsing(t)
+        await pressed(t, screen, "down", "down")
+        await t.until(lambda: "was removed" in shown(t))
+        assert above(t) == "r1"
+
+
+async def test_a_session_that_kept_nothing() -> None:
+    async with terminal(FakeSession()) as t:
+        await browsing(t)
+        assert above(t) == "nothing was kept"
+        await t.pilot.press("enter", "down", "pagedown", "escape")
+        await t.rests()
+        assert t.prompt.text == ""
+
+
+async def test_of_two_thousand_only_what_is_looked_at_is_painted() -> None:
+    many = tuple(ran(number, f"make target-{number}") for number in range(2_000, 0, -1))
+    async with terminal(FakeSession(shelf=FakeShelf(many, {"r1": "the first"}))) as t:
+        screen = await browsing(t)
+        listing, painted = screen.query_one(Listing), list[int]()
+        paint = listing._paint
+        listing._paint = lambda index, width: painted.append(index) or paint(index, width)  # type: ignore[func-returns-value]  # counts
+        await pressed(t, screen, "down")
+        height = listing.size.height
+        assert set(painted) <= set(range(height))
+        await pressed(t, screen, "up", *["up"] * 3)
+        assert listing.marked == 0
+        listing.move(1_999)
+        await t.until(lambda: "the first" in shown(t))
+        assert listing.scroll_offset.y == 2_000 - height
+
+
+def test_rows_fit_their_width_whatever_they_say() -> None:
+    wide = ran(12, "grep -r 漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 .", "summarised")
+    rows = rows_of((wide, *KEPT), 90.0)
+    assert rows[3] == Row(
+        "r1", "bash  echo \u241b[31mred", "1", "1.0 kB", "1 min", "removed", "r1 bash  echo \u241b[31mred removed"
+    )
+    for width in (70, 100):
+        for row in rows:
+            spans = line_of(row, width, 3)
+            assert sum(cell_len(words) for words, _ in spans) == width
+    assert line_of(rows[1], 70, 3) == (
+        ("r3   ", "accent"),
+        (f"{'bash  pytest -q':<28}", "text"),
+        ("       3   3.0 kB   1 min  ", "dim"),
+        ("preview   ", "dim"),
+    )
+    assert matching(rows, "BASH log") == (rows[2],)
+    assert [row.ref for row in matching(rows, "")] == ["r12", "r3", "r2", "r1"]
+    assert place_of(rows[1], Page((), 1, 0)) == "r3  empty"

@@ -1,0 +1,166 @@
+"""The archive browser: what the session has kept, found by typing, with a look at each. It knows rows and pages, not
+where they come from."""
+
+from collections.abc import Sequence
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from agent.errors import AgentError
+from agent.shelf import Page
+from tui.palette import Palette, palette_of
+from tui.ports import Session, Shelf
+from tui.sanitise import visible, visible_line
+from tui.shelf import Ink, Row, line_of, matching, place_of, rows_of
+from tui.widgets.listing import Listing
+
+KEYS = "Enter inserts  Ctrl-Y copies  PgUp, PgDn read  Tab to list  Esc closes"
+LIST_KEYS = "Enter inserts  y copies  PgUp, PgDn read  letters filter  Esc closes"
+
+
+async def archive_screen(session: Session, now: float) -> "ArchiveScreen":
+    """The browser of what a session has kept. `now` is in Unix seconds. Raises `AgentError`."""
+    shelf = session.shelf
+    return ArchiveScreen(shelf, rows_of(await shelf.entries(session.history), now))
+
+
+class ArchiveScreen(ModalScreen[str]):
+    """Gives the reference to insert; empty when it was only looked at."""
+
+    AUTO_FOCUS = "#filter"
+
+    def __init__(self, shelf: Shelf, rows: Sequence[Row]) -> None:
+        super().__init__()
+        self._shelf = shelf
+        self._rows = tuple(rows)
+        self._found = self._rows
+        self._column = max((len(row.ref) for row in rows), default=0)
+        self._page = Page((), 1, 0)
+        self.settled = False
+        """The page of the marked row is on the screen."""
+
+    def compose(self) -> ComposeResult:
+        palette = palette_of(self.app.theme_variables)
+        with Vertical(id="dialog", classes="high"):
+            yield Static(id="headline")
+            yield Input(placeholder="type to find", id="filter", select_on_focus=False)
+            yield Listing(id="shelf")
+            yield Static(id="what", markup=False)
+            yield Static(id="content", markup=False)
+            yield Static(Text(KEYS, palette.dim), id="answers")
+
+    def on_mount(self) -> None:
+        self._fill("")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._fill(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._take()
+
+    def on_listing_moved(self) -> None:
+        self._read(1)
+
+    def on_descendant_focus(self) -> None:
+        palette = palette_of(self.app.theme_variables)
+        keys = LIST_KEYS if self.query_one(Listing).has_focus else KEYS
+        self.query_one("#answers", Static).update(Text(keys, palette.dim))
+
+    def on_key(self, event: events.Key) -> None:
+        listing = self.query_one(Listing)
+        match event.key:
+            case "escape":
+                self.dismiss("")
+            case "up" | "down":
+                listing.move(-1 if event.key == "up" else 1)
+            case "pageup" | "pagedown":
+                self._turn(-1 if event.key == "pageup" else 1)
+            case "ctrl+y":
+                self._copy()
+            case "enter" if listing.has_focus:
+                self._take()
+            case "y" if listing.has_focus:
+                self._copy()
+            case _ if listing.has_focus and event.character and event.is_printable:
+                box = self.query_one("#filter", Input)
+                box.focus()
+                box.insert_text_at_cursor(event.character)
+            case _:
+                return
+        event.stop()
+        event.prevent_default()
+
+    @property
+    def _marked(self) -> Row | None:
+        index = self.query_one(Listing).marked
+        return self._found[index] if index < len(self._found) else None
+
+    def _fill(self, words: str) -> None:
+        palette = palette_of(self.app.theme_variables)
+        self._found = matching(self._rows, words)
+        found = self._found
+        kept = f"{len(found):,} of {len(self._rows):,}" if words.strip() else f"{len(found):,}"
+        self.query_one("#headline", Static).update(
+            Text.assemble(("Archive  ", palette.strong), (f"{kept} kept", palette.dim))
+        )
+
+        def paint(index: int, width: int) -> Text:
+            return painted(found[index], width, self._column, palette)
+
+        self.query_one(Listing).show(len(found), paint)
+
+    def _take(self) -> None:
+        if self._marked is not None:
+            self.dismiss(self._marked.ref)
+
+    def _copy(self) -> None:
+        if self._marked is not None:
+            self.app.copy_to_clipboard(self._marked.ref)
+            palette = palette_of(self.app.theme_variables)
+            self.query_one("#answers", Static).update(Text(f"copied {self._marked.ref}", palette.dim))
+
+    def _turn(self, direction: int) -> None:
+        height = max(1, self.query_one("#content").size.height)
+        self._read(max(1, self._page.first + direction * height))
+
+    def _read(self, first: int) -> None:
+        self.settled = False
+        self.run_worker(self._show_page(first), group="page", exclusive=True)
+
+    async def _show_page(self, first: int) -> None:
+        """Shows lines of the marked row from one on."""
+        row, palette = self._marked, palette_of(self.app.theme_variables)
+        what, content = self.query_one("#what", Static), self.query_one("#content", Static)
+        if row is None:
+            what.update(Text("nothing was kept" if not self._rows else "nothing is found", palette.dim))
+            content.update("")
+        else:
+            try:
+                self._page = await self._shelf.page(row.ref, first, max(1, content.size.height))
+            except AgentError as error:
+                what.update(Text(row.ref, palette.dim))
+                content.update(Text(visible(str(error)), palette.warn))
+            else:
+                what.update(Text(place_of(row, self._page), palette.dim))
+                text = "\n".join(visible_line(line) for line in self._page.lines)
+                content.update(Text(text, palette.text, no_wrap=True, overflow="ellipsis"))
+        self.settled = True
+
+
+def painted(row: Row, width: int, column: int, palette: Palette) -> Text:
+    inks: dict[Ink, Style] = {
+        "text": palette.text,
+        "dim": palette.dim,
+        "accent": palette.link + Style(underline=False),
+        "warn": palette.warn,
+    }
+    text = Text(no_wrap=True, overflow="ellipsis", end="")
+    for words, ink in line_of(row, width, column):
+        text.append(words, inks[ink])
+    return text

@@ -1,0 +1,82 @@
+"""The rows of the archive browser: one thing that was kept, as a line of text. It knows widths, not colours."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from rich.cells import cell_len, set_cell_size
+
+from agent.shelf import Page, Shelved
+from tui.numbers import age, size, tokens
+from tui.sanitise import visible_line
+from tui.titles import title_of
+
+Ink: TypeAlias = Literal["text", "dim", "accent", "warn"]
+Span: TypeAlias = tuple[str, Ink]
+
+INKS: dict[str, Ink] = {"masked": "accent", "summarised": "accent", "removed": "warn"}
+"""Those of states that have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is shown of one thing."""
+
+    ref: str
+    title: str
+    lines: str
+    size: str
+    age: str
+    state: str
+    searched: str
+    """What a filter looks at, in small letters."""
+
+
+def rows_of(shelved: Sequence[Shelved], now: float) -> tuple[Row, ...]:
+    """`now` is in Unix seconds."""
+    return tuple(_row(one, now) for one in shelved)
+
+
+def _row(one: Shelved, now: float) -> Row:
+    if one.call is not None:
+        title = title_of(one.call.name, one.call.arguments)
+    else:
+        title = visible_line(f"{one.role}: {one.said}")
+    searched = f"{one.ref} {title} {one.state}".lower()
+    return Row(
+        one.ref,
+        title,
+        tokens(one.lines),
+        size(one.size),
+        age(now - one.created).removesuffix(" ago"),
+        one.state,
+        searched,
+    )
+
+
+def matching(rows: Sequence[Row], words: str) -> tuple[Row, ...]:
+    """The rows that hold every word, in the order given."""
+    wanted = words.lower().split()
+    return tuple(row for row in rows if all(word in row.searched for word in wanted))
+
+
+def line_of(row: Row, width: int, ref_width: int) -> tuple[Span, ...]:
+    """The row as wide as the screen is: what was done takes what the columns leave."""
+    before = f"{row.ref:<{ref_width}}  "
+    after = f"  {row.lines:>6} {row.size:>8}  {row.age:>6}  "
+    room = max(8, width - len(before) - len(after) - len("summarised"))
+    title = row.title if cell_len(row.title) <= room else f"{set_cell_size(row.title, room - 1)}…"
+    return (
+        (before, "accent"),
+        (set_cell_size(title, room), "text"),
+        (after, "dim"),
+        (f"{row.state:<10}", INKS.get(row.state, "dim")),
+    )
+
+
+def place_of(row: Row, page: Page) -> str:
+    """Which lines of what are shown."""
+    last = page.first + len(page.lines) - 1
+    if not page.lines:
+        return f"{row.ref}  empty"
+    return f"{row.ref}  lines {page.first:,}-{last:,} of {page.total:,}"

@@ -1,0 +1,63 @@
+"""A long list of lines of which one is marked. It draws what is on the screen and knows not what the lines say."""
+
+from collections.abc import Callable
+
+from rich.text import Text
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.palette import palette_of
+
+
+class Listing(ScrollView, can_focus=True):
+    """Lines that are painted when they are looked at, however many there are."""
+
+    class Moved(Message):
+        """Another line is marked."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.marked = 0
+        self._count = 0
+        self._paint: Callable[[int, int], Text] = lambda index, width: Text()
+
+    def show(self, count: int, paint: Callable[[int, int], Text]) -> None:
+        """Shows so many lines and marks the first; `paint` makes the line of an index for a width."""
+        self._count, self._paint, self.marked = count, paint, 0
+        self.virtual_size = Size(self.scrollable_content_region.width, count)
+        self.scroll_to(y=0, animate=False, force=True, immediate=True)
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def move(self, step: int) -> None:
+        """Marks a line further down or up."""
+        self._mark(self.marked + step)
+
+    def _mark(self, index: int) -> None:
+        index = max(0, min(index, self._count - 1))
+        if index == self.marked or not self._count:
+            return
+        self.marked = index
+        top, height = self.scroll_offset.y, max(1, self.size.height)
+        top = min(index, max(top, index - height + 1))
+        self.scroll_to(y=top, animate=False, force=True, immediate=True)
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def on_resize(self) -> None:
+        self.virtual_size = Size(self.scrollable_content_region.width, self._count)
+
+    def on_click(self, event: events.Click) -> None:
+        self._mark(event.y + self.scroll_offset.y)
+
+    def render_line(self, y: int) -> Strip:
+        index, width = y + self.scroll_offset.y, self.scrollable_content_region.width
+        if index >= self._count:
+            return Strip.blank(width, self.rich_style)
+        strip = Strip(self._paint(index, width).render(self.app.console)).adjust_cell_length(width)
+        if index == self.marked:
+            return strip.apply_style(self.rich_style + palette_of(self.app.theme_variables).selected)
+        return strip.apply_style(self.rich_style)
