@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.config import Config
 from agent.context.notes import Surroundings
@@ -29,7 +30,6 @@ from agent.messages import Conversation, Message
 from agent.meter import Meter, counted_for, decode_estimator
 from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
 from agent.options import MODES, Mode, stricter_mode
-from agent.overview import Overview, budget_by_component, epochs_of, held_back_of, window_numbers
 from agent.permissions import Policy, Rule, parse_rule
 from agent.providers.setup import first_choice
 from agent.recall import Recall
@@ -45,6 +45,9 @@ from store.sessions import SessionRow, SessionStore
 from tools.base import Tool, Workspace
 from tools.catalog import builtin_tools
 from tools.final_report import FinalReport
+
+if TYPE_CHECKING:  # a type only: who looks at the context pays for it
+    from agent.overview import Overview
 
 ID_BYTES = 6
 """Of a session's id, which is twice as many characters."""
@@ -241,9 +244,11 @@ class Sessions:
         rows = await thread.run(store.messages_before, row.id, position, limit)
         return tuple(decode_message(found) for found in rows)
 
-    async def overview(self, prefix: str) -> Overview:
+    async def overview(self, prefix: str) -> "Overview":
         """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's
         newest session. Raises `AgentError`."""
+        from agent import overview  # noqa: PLC0415  # deferred: only who looks at the context pays for it
+
         thread, store = await self._store()
         parts = self._open_parts.get(prefix)
         # A session in which nothing was said yet is open without being stored.
@@ -260,19 +265,19 @@ class Sessions:
         instructions = parts.instructions if parts else self._instructions(self._config.permission_mode)
         tools = specs_of(parts.tools if parts else builtin_tools())
         held_back = parts.deferral.held_back if parts else frozenset[str]()
-        size, reserves = window_numbers(window)
-        return Overview(
+        size, reserves = overview.window_numbers(window)
+        return overview.Overview(
             row.id if row else prefix,
             row.title if row else "",
             facts.id,
-            budget_by_component(
+            overview.budget_by_component(
                 conversation, instructions, select_tools(tools, held_back), window, facts.images, meter
             ),
             size,
             reserves,
             window.effective,
-            epochs_of(await recorder.requests(), await recorder.rewrites()),
-            held_back_of(tools, held_back, meter),
+            overview.epochs_of(await recorder.requests(), await recorder.rewrites()),
+            overview.held_back_of(tools, held_back, meter),
         )
 
     async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> Recall:

@@ -19,7 +19,6 @@ from agent.shelf import Shelf
 from store.archive import ArchiveStore
 from store.blobs import Blobs
 from store.errors import StoreError
-from store.search import SearchIndex
 from store.sessions import SessionStore
 from tools.base import ReadLimits
 from tools.recalled import Scope
@@ -85,6 +84,8 @@ def recall_of(thread: StoreThread, store: SessionStore, session: str, project: s
 
 async def forget(thread: StoreThread, store: SessionStore, session: str) -> None:
     """Deletes a session with all that a search finds of it."""
+    from store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs look nothing up
+
     index = SearchIndex(store)
     try:
         await thread.run(store.delete, session)

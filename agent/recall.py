@@ -3,25 +3,27 @@
 It knows what a reference stands for and what a search found; how that is shown whoever asks decides.
 """
 
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.archive import SHOWN_DIGITS, Archive, Located
 from agent.context.excerpt import EXCERPT, excerpt
 from agent.context.refs import MessageRef, OutputRef, Reference, SummaryRef, message_digits
-from agent.context.why import Place
 from agent.debug import Debug
 from agent.errors import ReferenceFailed, StoreFailed
-from agent.indexing import MOST_INDEXED, Indexer, Told, nobody
 from agent.messages import Conversation
 from agent.recorder import Recorder, StoreThread
 from agent.rows import decode_message
-from agent.whereabouts import Whereabouts
-from store.queries import Wanted, pieces_of
-from store.search import Match, access_key
 from store.sessions import SessionStore
 from tools.base import ToolError
 from tools.kept import Found
 from tools.recalled import SCOPES, Asked, Fetch, LookUp, Memory, Remembered, Scope
+
+if TYPE_CHECKING:  # types only: most runs look nothing up
+    from agent.context.why import Place
+    from agent.indexing import Indexer, Told
+    from store.search import Match
 
 REBUILT = "the search index was damaged and was made anew from the messages"
 BEGINNING = 120
@@ -51,10 +53,19 @@ class Recall:
         self._project = project
         self._scope: Scope = scope
         self._debug = debug or Debug()
-        self._indexer = Indexer(thread, store)
 
-    async def search(self, asked: Asked, told: Told = nobody) -> Memory:
+    @cached_property
+    def _indexer(self) -> "Indexer":
+        from agent.indexing import Indexer  # noqa: PLC0415  # deferred: most runs look nothing up
+
+        return Indexer(self._thread, self._store)
+
+    async def search(self, asked: Asked, told: "Told | None" = None) -> Memory:
         """What holds the words and passes the filters, the best first."""
+        from agent.indexing import nobody  # noqa: PLC0415  # deferred: see `_indexer`
+        from store.queries import Wanted  # noqa: PLC0415  # deferred: see `_indexer`
+
+        told = told or nobody
         scope = self._allowed(asked.scope)
         repairs = self._indexer.repairs
         await self._indexer.catch_up(told)
@@ -91,9 +102,11 @@ class Recall:
         self._debug.say("context/recall", ref=located.uri, scope=allowed, found=1)
         return found
 
-    async def why(self, text: str, view: Conversation | None = None) -> tuple[Place, ...]:
+    async def why(self, text: str, view: Conversation | None = None) -> "tuple[Place, ...]":
         """Every place where the session holds the text, and what has become of it there. `view`: what the model is
         shown; as it was written down when it is None."""
+        from agent.whereabouts import Whereabouts  # noqa: PLC0415  # deferred: see `_indexer`
+
         if view is None:
             row = await self._thread.run(self._store.session, self._session)
             view = await Recorder(self._thread, self._store, row, is_new=False).read() if row else Conversation()
@@ -114,7 +127,10 @@ class Recall:
         row = await self._thread.run(self._store.session, located.session)
         return scope == "project" and row is not None and row.project == self._project
 
-    async def _remembered(self, match: Match, asked: Asked) -> Remembered:
+    async def _remembered(self, match: "Match", asked: Asked) -> Remembered:
+        from agent.indexing import MOST_INDEXED  # noqa: PLC0415  # deferred: see `_indexer`
+        from store.queries import pieces_of  # noqa: PLC0415  # deferred: see `_indexer`
+
         document = match.document
         words = pieces_of(asked.query)
         shown = excerpt(document.text, words, EXCERPT if words else BEGINNING)
@@ -132,7 +148,7 @@ class Recall:
             document.size,
         )
 
-    async def _reference(self, match: Match) -> Reference:
+    async def _reference(self, match: "Match") -> Reference:
         document = match.document
         match document.kind:
             case "output":
@@ -149,7 +165,7 @@ class Recall:
         rows = await self._thread.run(self._store.messages_before, session, position + 1, 1)
         return message_digits(decode_message(rows[0]))
 
-    def _where(self, match: Match) -> str:
+    def _where(self, match: "Match") -> str:
         if match.session == self._session:
             return ""
         if match.project == self._project:
@@ -158,6 +174,8 @@ class Recall:
 
 
 def _key(located: Located) -> str:
+    from store.search import access_key  # noqa: PLC0415  # deferred: see `Recall._indexer`
+
     match located.reference.target:
         case OutputRef(number=number):
             return access_key("output", 0, number)
@@ -182,7 +200,7 @@ def fetching(recall: Recall) -> Fetch:
 def looking_up(recall: Recall) -> LookUp:
     """Searches, for tools."""
 
-    async def look_up(asked: Asked, told: Told) -> Memory:
+    async def look_up(asked: Asked, told: "Told") -> Memory:
         try:
             return await recall.search(asked, told)
         except (ReferenceFailed, StoreFailed) as error:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from agent.archive import Archive
 from agent.bringing import bring_back, kept
@@ -17,7 +17,6 @@ from agent.context.notes import Surroundings
 from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
 from agent.context.settings import Compacting
-from agent.context.why import Place
 from agent.debug import Debug
 from agent.deferral import Deferral, specs_of
 from agent.digest import OutputReader
@@ -57,6 +56,9 @@ from agent.targets import Targets
 from agent.turn import run_turn
 from agent.watch import Watch
 from tools.base import Tool, Workspace
+
+if TYPE_CHECKING:  # a type only: few runs ask where a text is
+    from agent.context.why import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +352,7 @@ class Session:
         """What the session has kept, to look through. Raises `AgentError` where nothing is kept."""
         return kept(self._parts.shelf)
 
-    async def why(self, text: str) -> tuple[Place, ...]:
+    async def why(self, text: str) -> "tuple[Place, ...]":
         """What has become of each place where the text was said. Raises `AgentError`."""
         return await kept(self._parts.recall).why(text, self._conversation)
 

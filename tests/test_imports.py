@@ -22,11 +22,21 @@ HEAVY = (
     "httpx",
     "httpx2",
 )
+SELDOM = (
+    "agent.context.why",
+    "agent.indexing",
+    "agent.overview",
+    "agent.whereabouts",
+    "store.queries",
+    "store.search",
+    "tools.sift",
+)
+"""Parts of our own that a run needs only when something is looked up or looked at."""
 SHOW = "import json, sys; from tui.cli import main; code = main({!r}); print(json.dumps([code, sorted(sys.modules)]))"
 
 
 def loaded(arguments: list[str], home: Path, url: str) -> set[str]:
-    """The heavy packages that a run has imported by its end."""
+    """The heavy packages and the seldom used parts that a run has imported by its end."""
     keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
     urls = {"ANTHROPIC_BASE_URL": url, "OPENAI_BASE_URL": f"{url}/v1", "OLLAMA_HOST": url}
     done = subprocess.run(
@@ -35,7 +45,7 @@ def loaded(arguments: list[str], home: Path, url: str) -> set[str]:
     )  # fmt: skip
     code, modules = json.loads(done.stdout.splitlines()[-1])
     assert code == 0
-    return {name for name in HEAVY if name in modules}
+    return {name for name in (*HEAVY, *SELDOM) if name in modules}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from tools.described import description_beside
 from tools.grep import checked
 from tools.kept import Content, Found
 from tools.schema import object_of
-from tools.sift import SECONDS, sift
 from tools.truncate import LONGEST_LINE, is_mostly_noise, plain
 
 T = TypeVar("T")
@@ -164,6 +163,8 @@ async def matches(
     found: Found, pattern: str, around: tuple[int, int], wanted: tuple[int, int] | None, most: int = MOST
 ) -> Result:
     """The lines that match, and those around them, as many as fit into so many bytes."""
+    from tools.sift import SECONDS, sift  # noqa: PLC0415  # deferred: only a pattern needs it
+
     first, last = wanted or found.lines or (1, 10**18)
     sifted = await sift(found.content, checked(pattern), *around, (first, last), max(most - 2 * NOTES, 1))
     shown, previous = list[str](), 0
