@@ -90,6 +90,7 @@ def test_every_message_of_any_history_is_classified_right(conversation: Conversa
         outputs_before=counts[start],
     )
     texts = [text for message in log for _, text in units(message) if text.strip()]
+    assume(texts)
     text = data.draw(st.sampled_from(texts))
     at = data.draw(st.integers(0, len(text) - 1))
     wanted = data.draw(st.just(text[at : at + data.draw(st.integers(1, 12))]) | st.text(max_size=3))
