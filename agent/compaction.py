@@ -120,10 +120,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The one strategy that a price has chosen, and that price."""
+    """The one strategy that is tried, and the price that has chosen it."""
 
     rung: Rung
-    price: Price
+    price: Price | None = None
 
 
 @dataclass(slots=True)

@@ -150,6 +150,12 @@ class Recorder:
         self._problems: list[str] = []
 
     @property
+    def used_before(self) -> tuple[str, float] | None:
+        """The model that was asked last before the program was started anew, and how many seconds ago that was; None in
+        a new session."""
+        return None if self._is_new else (self._row.model, max(time.time() - self._row.updated, 0.0))
+
+    @property
     def session(self) -> str:
         return self._row.id
 

@@ -12,7 +12,7 @@ from agent.context.wishes import compaction_wish
 from agent.debug import Debug
 from agent.env import Env
 from agent.events import Cause
-from agent.measuring import budget_of, room_of, to_request
+from agent.measuring import budget_of, is_over_trigger, room_of, to_request
 from agent.messages import Conversation, Note, User
 from agent.offering import choose_tools
 from agent.providers.base import Request
@@ -39,6 +39,14 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
             chosen = Chosen("summary", price_of(ruling))
     compacted = await compact_now(conversation, env, "cold" if is_cold else "rent", chosen=chosen)
     return compacted.conversation, budget_of(compacted.conversation, env)
+
+
+async def leave_room(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation at the end of a turn, with old outputs masked where the next request would have to wait for
+    that. No summary is asked for: whether there will be a next request is not known."""
+    if not is_over_trigger(conversation, env):
+        return conversation
+    return (await compact_now(conversation, env, "background", chosen=Chosen("mask"))).conversation
 
 
 async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation:

@@ -48,7 +48,7 @@ from agent.preflight import begin_session
 from agent.recall import Recall
 from agent.recorder import Recorder, Spent
 from agent.rent import Rent
-from agent.rewriting import compact_now
+from agent.rewriting import compact_now, leave_room
 from agent.shelf import Shelf
 from agent.situation import news_for_user, note_for_model, situation_of
 from agent.tail import Tail
@@ -192,7 +192,14 @@ class Session:
             debug=parts.debug,
             meter=parts.meter,
             rent=parts.rent,
-            watch=Watch(self._emit, parts.debug, parts.now, parts.instructions.sections, parts.recorder.mark),
+            watch=Watch(
+                self._emit,
+                parts.debug,
+                parts.now,
+                parts.instructions.sections,
+                parts.recorder.mark,
+                parts.recorder.used_before,
+            ),
             tail=Tail(self._surroundings, self._conversation, parts.note_at),
             deferral=parts.deferral,
         )
@@ -281,6 +288,8 @@ class Session:
             await self._catch_up()
             self._is_behind = True
             self._conversation, end, answer = await run_turn(said, self._conversation, env)
+            if not self._parts.interactive:
+                self._conversation = await leave_room(self._conversation, env)
             self._parts.meter.end_turn(self._conversation)
             await self._parts.recorder.keep_tool_uses(self._parts.deferral.take_uses())
             await self._parts.recorder.end_turn(self.model, self.mode, self._parts.meter.encoded())

@@ -50,8 +50,10 @@ class Watch:
         now: Callable[[], float] = time.monotonic,
         sections: Sequence[Section] = (),
         earlier: Mark | None = None,
+        used: tuple[str, float] | None = None,
     ) -> None:
-        """`sections`: those of the system text; `earlier`: the last request of a session that goes on."""
+        """`sections`: those of the system text; `earlier`: the last request of a session that goes on; `used`: the
+        model that it went to, and how many seconds ago."""
         self.epoch = 0
         """Rewrites so far."""
         self._emit = emit
@@ -69,7 +71,7 @@ class Watch:
         self._earlier = earlier
         self._cached: Cached | None = None
         self._opens_turn = False
-        self._used: tuple[str, float] | None = None
+        self._used = (used[0], now() - used[1]) if used else None
         """Whose cache was used last, and when."""
         self._ttl = 0.0
 

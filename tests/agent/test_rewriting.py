@@ -1,6 +1,7 @@
 """Rewrites that pay for themselves, in sessions with real files, a real store and a clock that is set."""
 
 import json
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from io import StringIO
@@ -48,21 +49,31 @@ class Desk:
     events: list[Event] = field(default_factory=list)
 
     async def open(
-        self, *replies: dict[str, object], policy: RewritePolicy = "rent", patience: Patience = USUAL
+        self,
+        *replies: dict[str, object],
+        policy: RewritePolicy = "rent",
+        patience: Patience = USUAL,
+        window: int = 200_000,
+        ago: float | None = None,
     ) -> Session:
+        """`ago`: seconds since the session was left; None for a new one."""
+        store = await self.thread.open()
+        row = ROW if ago is None else replace(ROW, updated=time.time() - ago)
+        recorder = Recorder(self.thread, store, row, is_new=ago is None)
+        conversation = None if ago is None else (await recorder.load())[0]
         parts = Parts(
-            targets=Targets(Priced.of(*replies)),
+            targets=Targets(Priced.of(*replies, context_window=window)),
             instructions=Instructions("Be brief."),
             tools=builtin_tools(),
             workspace=Workspace(self.folder, self.folder / "outputs"),
             policy=Policy(str(self.folder), "auto"),
-            recorder=Recorder(self.thread, await self.thread.open(), ROW),
+            recorder=recorder,
             compacting=Compacting(SMALL, policy=policy, patience=patience),
             interactive=False,
             now=lambda: self.now,
             debug=Debug(echo=self.lines),
         )
-        return Session(parts)
+        return Session(parts, conversation)
 
     async def say(self, session: Session, text: str = "go") -> list[ContextCompacted]:
         """The rewrites of a turn that ends answered."""
@@ -180,3 +191,28 @@ async def test_each_line_of_the_debug_log_has_the_fields_of_its_topic(desk: Desk
     for line in lines:
         fields = {name for name in line if name not in ("topic", "at")}
         assert fields <= set(TOPICS[line["topic"]]), line
+
+
+async def test_a_session_that_goes_on_at_once_finds_its_cache_warm_and_later_cold(desk: Desk) -> None:
+    session = await desk.open(*reads("abc"), {"text": "done"})
+    await desk.say(session)
+    await session.close()
+    soon = await desk.open({"text": "on"}, ago=60.0)
+    assert await desk.say(soon) == []
+    await soon.close()
+
+    late = await desk.open({"text": "on"}, ago=400.0)
+    (rewrite,) = await desk.say(late)
+
+    assert (rewrite.cause, rewrite.strategies) == ("cold", ("mask",))
+    await late.close()
+
+
+async def test_a_turn_that_leaves_no_room_masks_before_it_ends_and_asks_for_no_summary(desk: Desk) -> None:
+    session = await desk.open(*reads("abc"), {"text": "x" * 9_000}, policy="fixed", window=22_000)
+
+    (rewrite,) = await desk.say(session)
+
+    assert (rewrite.cause, rewrite.strategies) == ("background", ("mask",))
+    assert isinstance(desk.events[-1], TurnFinished)
+    await session.close()
