@@ -29,6 +29,7 @@ SELDOM = (
     "agent.whereabouts",
     "store.queries",
     "store.search",
+    "tools.search",
     "tools.sift",
 )
 """Parts of our own that a run needs only when something is looked up or looked at."""

@@ -9,7 +9,6 @@ from tools.base import Arguments, Effect, Result, ToolError, Workspace
 from tools.described import description_beside
 from tools.paths import display, kind_of, locate, resolve
 from tools.schema import object_of
-from tools.search import LONGEST_SEARCH, list_files
 
 DEFAULT_LIMIT = 100
 
@@ -24,6 +23,8 @@ class Glob:
         return (str(_root(arguments, workspace, _pattern(arguments))),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        from tools import search  # noqa: PLC0415  # deferred: only a search needs it
+
         pattern = _pattern(arguments)
         root = _root(arguments, workspace, pattern)
         if kind_of(root) != "folder":
@@ -35,13 +36,15 @@ class Glob:
                 found.append((-_mtime(root / path), os.fsencode(path)))
             return True
 
-        ending = await list_files(root, workspace.root, take)
+        ending = await search.list_files(root, workspace.root, take)
         limit = number(arguments, "limit", DEFAULT_LIMIT)
         lines = [display(root / os.fsdecode(path), workspace.root) for _, path in sorted(found)[:limit]]
         if len(found) > limit:
             lines.append(f"({limit} of {len(found)} files, the newest: narrow the pattern for others)")
         if ending == "late":
-            lines.append(f"(stopped after {LONGEST_SEARCH:.0f} s, so files may be missing: give a `path` further down)")
+            lines.append(
+                f"(stopped after {search.LONGEST_SEARCH:.0f} s, so files may be missing: give a `path` further down)"
+            )
         return Result("\n".join(lines) or "no files match")
 
 

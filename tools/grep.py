@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from tools import globs
 from tools.arguments import flag, number, text
@@ -13,8 +13,10 @@ from tools.base import Arguments, Effect, Result, ToolError, Workspace
 from tools.described import description_beside
 from tools.paths import display, kind_of, resolve
 from tools.schema import object_of
-from tools.search import LONGEST_SEARCH, Line, Query, search_lines
 from tools.truncate import cut_line, plain
+
+if TYPE_CHECKING:  # a type only: see `Grep.run`
+    from tools.search import Line
 
 Mode: TypeAlias = Literal["content", "files", "count"]
 
@@ -43,19 +45,21 @@ class Grep:
         return (str(resolve(text(arguments, "path", "."), workspace)),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        from tools import search  # noqa: PLC0415  # deferred: only a search needs it
+
         root = resolve(text(arguments, "path", "."), workspace)
         if kind_of(root) == "neither":
             raise ToolError(f"`{display(root, workspace.root)}` is no file or folder: give one as `path`, or none")
         mode = _mode(arguments)
         page = _Page(root, workspace.root, mode, number(arguments, "limit", DEFAULT_LIMITS[mode]), _filter(arguments))
         context = number(arguments, "context", 0) if mode == "content" else 0
-        query = Query(checked(text(arguments, "pattern")), flag(arguments, "ignore_case"), context)
-        ending = await search_lines(root, workspace.root, query, page.take)
+        query = search.Query(checked(text(arguments, "pattern")), flag(arguments, "ignore_case"), context)
+        ending = await search.search_lines(root, workspace.root, query, page.take)
         if ending == "enough":
             page.shown.append(f"(there are more: these are the first {page.count}; narrow `pattern`, `path` or `glob`)")
         if ending == "late":
             page.shown.append(
-                f"(stopped after {LONGEST_SEARCH:.0f} s, so lines may be missing: narrow `path` or `glob`)"
+                f"(stopped after {search.LONGEST_SEARCH:.0f} s, so lines may be missing: narrow `path` or `glob`)"
             )
         return Result("\n".join(page.shown) or "no lines match")
 
@@ -108,7 +112,7 @@ class _Page:
     """Matching lines shown, or files."""
     size: int = 0
 
-    def take(self, lines: Sequence[Line]) -> bool:
+    def take(self, lines: "Sequence[Line]") -> bool:
         """Whether there is room for more files."""
         path = lines[0].path
         if self.wanted is not None and not self.wanted.covers(path):
@@ -124,7 +128,7 @@ class _Page:
         self.count += 1
         return True
 
-    def _take_lines(self, lines: Sequence[Line]) -> bool:
+    def _take_lines(self, lines: "Sequence[Line]") -> bool:
         previous = None
         for line in lines:
             if self.size >= MOST_CHARACTERS or (line.is_match and self.count >= self.limit):
@@ -139,7 +143,7 @@ class _Page:
         return True
 
     @staticmethod
-    def _is_apart(line: Line, previous: Line | None) -> bool:
+    def _is_apart(line: "Line", previous: "Line | None") -> bool:
         return previous is not None and line.number != previous.number + 1
 
     def _show(self, text_: str) -> None:

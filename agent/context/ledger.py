@@ -171,14 +171,14 @@ def _notes(call: ToolCall, before: tuple[str, ...]) -> tuple[str, ...]:
 
 _JOB = re.compile(r"\b(job-\d+) is running")
 _ENDED = re.compile(r"\bjob-\d+: (?:exit code|killed)|there is no job")
-_TEST_COMMAND = re.compile(
+# The long expressions are texts: `re` compiles each when it is first used and keeps it, and few runs keep a ledger.
+_TEST_COMMAND = (
     r"\b(?:pytest|unittest|tox|nox|ctest|rspec|jest|vitest|mocha|phpunit|behave|nextest)\b"
     r"|\b(?:npm|pnpm|yarn|bun|go|cargo|make|mvn|gradle|gradlew|dotnet|mix|swift|deno|bazel|just)\s+(?:run\s+)?(?:test|check)\b"
 )
-_TEST_OUTCOME = re.compile(
-    r"\b\d+ (?:passed|failed|passing|failing|tests?|failures?|errors?)\b|^(?:FAILED|OK|PASS|FAIL|ok|not ok)\b"
-    r"|test result:|Tests:",
-    re.MULTILINE,
+_TEST_OUTCOME = (
+    r"(?m)\b\d+ (?:passed|failed|passing|failing|tests?|failures?|errors?)\b|^(?:FAILED|OK|PASS|FAIL|ok|not ok)\b"
+    r"|test result:|Tests:"
 )
 
 
@@ -189,8 +189,8 @@ def _ran(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
         return _with_job(ledger, job[1], command) if job else ledger
     line = what_happened(call, output)
     ledger = replace(ledger, commands=_with(ledger.commands, line))
-    if _TEST_COMMAND.search(command):
-        lines = [found.strip() for found in output.text.splitlines() if _TEST_OUTCOME.search(found)]
+    if re.search(_TEST_COMMAND, command):
+        lines = [found.strip() for found in output.text.splitlines() if re.search(_TEST_OUTCOME, found)]
         outcome = " | ".join(one_line(found, 160) for found in lines[-3:])
         ending = exit_of(output)
         return replace(ledger, tests=(f"{command} – {ending}" + (f" – {outcome}" if outcome else ""),))
@@ -210,27 +210,25 @@ def _looked_at_job(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger
     return replace(ledger, jobs=tuple(fact for fact in ledger.jobs if not fact.startswith(f"{job}: ")))
 
 
-_DEMAND = re.compile(
-    r"\b(?:must(?:n['’]?t)?|never|always|only|not|don['’]?t|doesn['’]t|shouldn['’]?t|should|shall|can['’]?t|cannot|"
+_DEMAND = (
+    r"(?i)\b(?:must(?:n['’]?t)?|never|always|only|not|don['’]?t|doesn['’]t|shouldn['’]?t|should|shall|can['’]?t|cannot|"
     r"won['’]t|need(?:s|n['’]t)? to|(?:have|has|ought) to|requir\w+|mandatory|forbidden|prohibited|unallowed|"
     r"off[- ]limits|avoid|refrain|without|except|unless|under no circumstances|no matter what|"
     r"at (?:most|least|all times)|no \w+|nothing|stay|make sure|ensure|be (?:sure|careful)|keep|"
     r"leave \S+(?: \S+){0,4} (?:alone|as|untouched|unchanged)|hands off|stick (?:to|with)|instead of|rather than|"
     r"exactly|strictly|(?<!\w )use|insist|important|remember|prefer\w*|limit(?:ed)? to|(?:under|below|up to) \d|"
-    r"backwards? compat\w*)\b",
-    re.IGNORECASE,
+    r"backwards? compat\w*)\b"
 )
-_DEMAND_ELSEWHERE = re.compile(
-    r"\b(?:niemals|nie|immer|nur|muss|müssen|darf|dürfen|nicht|keine[nmrs]?|ohne|sollst|jamais|toujours|uniquement|"
+_DEMAND_ELSEWHERE = (
+    r"(?i)\b(?:niemals|nie|immer|nur|muss|müssen|darf|dürfen|nicht|keine[nmrs]?|ohne|sollst|jamais|toujours|uniquement|"
     r"seulement|ne \w+ pas|n['’]\w+ pas|doit|doivent|sans|nunca|siempre|solo|sólo|solamente|debes?|deben|sin|jamás|"
     r"sempre|deve|devono|никогда|всегда|только|нельзя|должн\w+|без|не)\b"
     r"|不要|不能|不得|不可|必须|必須|务必|禁止|只能|一定|总是|永远|绝不|しないで|するな|必ず|だけ|絶対|常に"
-    r"|하지 마|반드시|절대|항상",
-    re.IGNORECASE,
+    r"|하지 마|반드시|절대|항상"
 )
 """The same in other languages that users write in. A sentence too many costs a line, one too few costs their trust."""
-_FENCE = re.compile(r"^\s*(?:```|~~~).*?^\s*(?:```|~~~)\s*$", re.MULTILINE | re.DOTALL)
-_SENTENCE = re.compile(r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)[\"')\]]*\s+(?=\S)|(?<=[。！？；])|\n+")
+_FENCE = r"(?ms)^\s*(?:```|~~~).*?^\s*(?:```|~~~)\s*$"
+_SENTENCE = r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)[\"')\]]*\s+(?=\S)|(?<=[。！？；])|\n+"
 
 
 def demands_in(text: str) -> tuple[str, ...]:
@@ -238,34 +236,33 @@ def demands_in(text: str) -> tuple[str, ...]:
     return tuple(
         sentence
         for sentence in _sentences(_prose(text))
-        if _DEMAND.search(sentence) or _DEMAND_ELSEWHERE.search(sentence)
+        if re.search(_DEMAND, sentence) or re.search(_DEMAND_ELSEWHERE, sentence)
     )
 
 
 def _prose(text: str) -> str:
-    return _FENCE.sub("\n", text)
+    return re.sub(_FENCE, "\n", text)
 
 
 def _sentences(text: str) -> Iterator[str]:
-    for piece in _SENTENCE.split(text):
+    for piece in re.split(_SENTENCE, text):
         sentence = piece.strip().lstrip("-*• \t").strip()
         if sentence:
             yield sentence
 
 
-_FINDING = re.compile(
-    r"\b(?:because|root cause|the (?:bug|cause|problem|issue|culprit|reason) (?:is|was|lies|comes)|turns out|decided|"
-    r"decision|chose|choose|instead of|rather than|found (?:that|out|the)|discovered|conclu(?:de|sion)|"
+_FINDING = (
+    r"(?i)\b(?:because|root cause|the (?:bug|cause|problem|issue|culprit|reason) (?:is|was|lies|comes)|turns out|"
+    r"decided|decision|chose|choose|instead of|rather than|found (?:that|out|the)|discovered|conclu(?:de|sion)|"
     r"the fix (?:is|was)|fixed by|(?:does not|doesn['’]t|did not|didn['’]t|won['’]t) work|failed because|caused by|"
     r"depends on|listens on|lives in|is defined in|workaround|note that|important|(?:I|we) (?:will|['’]ll) use|"
-    r"going with)\b",
-    re.IGNORECASE,
+    r"going with)\b"
 )
 
 
 def findings_in(text: str) -> tuple[str, ...]:
     """The sentences in which the model says what it found out or decided."""
-    found = [sentence for sentence in _sentences(_prose(text)) if _FINDING.search(sentence)]
+    found = [sentence for sentence in _sentences(_prose(text)) if re.search(_FINDING, sentence)]
     return tuple(one_line(sentence, FINDING) for sentence in found)
 
 

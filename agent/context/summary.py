@@ -101,15 +101,15 @@ class Refused:
 
 Reading: TypeAlias = Draft | Refused
 
-_NOTHING = re.compile(
-    r"^\W*(?:\(?\s*)?(?:n/?a|none|nothing|empty|null|todo|tbd|\.{3}|…"
+# A text: `re` compiles it when the first summary is read, which most runs never ask for.
+_NOTHING = (
+    r"(?is)^\W*(?:\(?\s*)?(?:n/?a|none|nothing|empty|null|todo|tbd|\.{3}|…"
     r"|(?:there (?:is|was) )?no (?:\w+ ){0,3}"
     r"(?:summary|content|conversation|history|messages?|information|context)\b.{0,60}"
     r"|(?:i(?:'m| am) )?(?:sorry|unable|afraid)\b.{0,120}"
     r"|i (?:cannot|can't|can not|could not|couldn't)\b.{0,120}"
     r"|(?:summary|content) (?:is )?(?:not available|unavailable|omitted|goes here)\b.{0,40}"
-    r"|(?:your|the) (?:summary|retained facts?) (?:goes |go )?here.{0,40})\W*$",
-    re.IGNORECASE | re.DOTALL,
+    r"|(?:your|the) (?:summary|retained facts?) (?:goes |go )?here.{0,40})\W*$"
 )
 
 
@@ -125,9 +125,9 @@ def read_reply(text: str, calls: Sequence[ToolCall], stop: StopReason) -> Readin
     if summary is None:
         is_open = "<summary>" in text.lower()
         return Refused("it was cut off" if is_open else "it lacks the `<summary>` element")
-    if not summary or _NOTHING.match(summary):
+    if not summary or re.match(_NOTHING, summary):
         return Refused("it says nothing")
-    return Draft("" if retain is None or _NOTHING.match(retain) else retain, summary)
+    return Draft("" if retain is None or re.match(_NOTHING, retain) else retain, summary)
 
 
 def _element(name: str, text: str) -> str | None:

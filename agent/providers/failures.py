@@ -69,11 +69,12 @@ STATUSES: dict[int, type[ProviderError]] = {
     429: RateLimited,
 }
 
+# The expressions are texts: `re` compiles each when it is first used and keeps it, and most runs meet no error at all.
 _N = r"[\d][\d,]*"
 _SIZE, _LIMIT = rf"(?P<size>{_N})", rf"(?P<limit>{_N})"
 
 OVERFLOWS = tuple(
-    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    f"(?is){pattern}"
     for pattern in (
         # With the numbers, so that they are found first.
         rf"prompt is too long: {_SIZE} tokens > {_LIMIT} maximum",
@@ -110,19 +111,18 @@ OVERFLOWS = tuple(
     )
 )
 
-_URL = re.compile(r"https?://\S+")
-_RATE = re.compile(r"rate.?limit|tokens per (?:min|day|hour)|requests per (?:min|day|hour)|too many requests", re.I)
-_QUOTA = re.compile(
-    r"credit balance|billing|insufficient (?:account )?(?:credits?|balance|funds|quota)|(?:out of|no|more) credits"
-    r"|exceeded your current quota|payment required",
-    re.I,
+_URL = r"https?://\S+"
+_RATE = r"(?i)rate.?limit|tokens per (?:min|day|hour)|requests per (?:min|day|hour)|too many requests"
+_QUOTA = (
+    r"(?i)credit balance|billing|insufficient (?:account )?(?:credits?|balance|funds|quota)|(?:out of|no|more) credits"
+    r"|exceeded your current quota|payment required"
 )
-_SOON = re.compile(r"(?:try again|retry) in (?:(?P<minutes>\d+)m)?(?P<seconds>\d+(?:\.\d+)?)(?P<unit>ms|s)", re.I)
-_OUR_FAULT = re.compile(r"invalid_|unsupported_|bad_request|\w*(?:image|policy)")
+_SOON = r"(?i)(?:try again|retry) in (?:(?P<minutes>\d+)m)?(?P<seconds>\d+(?:\.\d+)?)(?P<unit>ms|s)"
+_OUR_FAULT = r"invalid_|unsupported_|bad_request|\w*(?:image|policy)"
 """Kinds of errors in a stream that another try would not mend."""
-_OVERLOADED = re.compile(r"overloaded|(?:at|over) capacity|temporarily unavailable", re.I)
-_SECRET = re.compile(r"\b(?:(?:sk|pk|rk|xai|gsk)[-_]|AIza)[A-Za-z0-9*_-]*[0-9*][A-Za-z0-9*_-]{5,}")
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
+_OVERLOADED = r"(?i)overloaded|(?:at|over) capacity|temporarily unavailable"
+_SECRET = r"\b(?:(?:sk|pk|rk|xai|gsk)[-_]|AIza)[A-Za-z0-9*_-]*[0-9*][A-Za-z0-9*_-]{5,}"
+_UNSEEN = r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ def _kind(status: int, said: Said) -> type[ProviderError]:
     found = next((KINDS[kind] for kind in said.kinds if kind in KINDS), None)
     if found is QuotaExceeded or status == 402:
         return QuotaExceeded
-    if status in (429, 400, 403) and _QUOTA.search(said.text) and not _SOON.search(said.text):
-        return RateLimited if _RATE.search(said.text) else QuotaExceeded
+    if status in (429, 400, 403) and re.search(_QUOTA, said.text) and not re.search(_SOON, said.text):
+        return RateLimited if re.search(_RATE, said.text) else QuotaExceeded
     if status == 429 or (found is RateLimited and status != 413):
         return RateLimited
     if status == 413 or found is ContextOverflow or (status not in (401, 403) and _says_overflow(said.text)):
@@ -174,20 +174,20 @@ def _kind(status: int, said: Said) -> type[ProviderError]:
         return Overloaded
     if found is not None:
         return found
-    if status == 200 and not any(_OUR_FAULT.match(kind) for kind in said.kinds):
+    if status == 200 and not any(re.match(_OUR_FAULT, kind) for kind in said.kinds):
         # The server took the request and failed at it, which is what 5xx says before a stream.
-        return RateLimited if _RATE.search(said.text) else Overloaded
-    return Overloaded if _OVERLOADED.search(said.text) else BadRequest
+        return RateLimited if re.search(_RATE, said.text) else Overloaded
+    return Overloaded if re.search(_OVERLOADED, said.text) else BadRequest
 
 
 def _says_overflow(text: str) -> bool:
-    return not _RATE.search(text) and any(pattern.search(text) for pattern in OVERFLOWS)
+    return not re.search(_RATE, text) and any(re.search(pattern, text) for pattern in OVERFLOWS)
 
 
 def _overflow(provider: str, said: Said, status: int | None) -> ContextOverflow:
     size, limit = said.size, said.limit
     for pattern in OVERFLOWS:
-        found = pattern.search(said.text)
+        found = re.search(pattern, said.text)
         if found and size is None and limit is None:
             numbers = found.groupdict()
             size, limit = _number(numbers.get("size")), _number(numbers.get("limit"))
@@ -217,7 +217,7 @@ def _sentence(kind: type[ProviderError], provider: str, message: str, status: in
         when = "in the middle of its answer" if status == 200 else f"({status})"
         return f"the server of {provider} failed {when}{detail}{end} Try again in a while."
     if 300 <= status < 400:
-        where = _UNSEEN.sub(" ", headers.get("location", "elsewhere"))[:200]
+        where = re.sub(_UNSEEN, " ", headers.get("location", "elsewhere"))[:200]
         return f"the server of {provider} redirects to `{where}`. Set `base_url` to where the server is."
     return f"{provider} refuses the request ({status}){detail}{end} Change the request or the model's settings."
 
@@ -234,7 +234,7 @@ def retry_after(headers: Mapping[str, str], text: str = "") -> float | None:
         return max(wait.total_seconds(), 0.0)
     except (KeyError, TypeError, ValueError):
         pass  # no date, or none that can be read: perhaps the text says it
-    if soon := _SOON.search(text):
+    if soon := re.search(_SOON, text):
         seconds = float(soon["seconds"]) / (1000 if soon["unit"].lower() == "ms" else 1)
         return int(soon["minutes"] or 0) * 60 + seconds
     return None
@@ -254,7 +254,7 @@ def read_body(body: object, key: str | None = None) -> Said:
     return Said(
         kinds=tuple(str(value).lower() for name in ("code", "type", "status") for value in fields.get(name, ())),
         message=tidy(texts[0] if texts else "", key),
-        text=_URL.sub("", tidy(" | ".join(texts), key, longest=20_000)),
+        text=re.sub(_URL, "", tidy(" | ".join(texts), key, longest=20_000)),
         status=numbers[0] if numbers else None,
         size=next((value for value in fields.get("n_prompt_tokens", ()) if isinstance(value, int)), None),
         limit=next((value for value in fields.get("n_ctx", ()) if isinstance(value, int)), None),
@@ -268,7 +268,7 @@ def tidy(text: str, key: str | None = None, longest: int = LONGEST_MESSAGE) -> s
     """A server's text on one line, without control characters and keys, and not long."""
     if key and len(key) >= SHORTEST_KEY:
         text = text.replace(key, "***")
-    line = " ".join(_UNSEEN.sub(" ", _SECRET.sub("***", text)).split())
+    line = " ".join(re.sub(_UNSEEN, " ", re.sub(_SECRET, "***", text)).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
