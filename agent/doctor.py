@@ -155,16 +155,15 @@ def examine_store(folders: Folders, tell: Tell, *, deep: bool = False) -> Iterat
 def _references(store: SessionStore, tell: Tell, *, deep: bool) -> Iterator[Finding]:
     checks = ReferenceChecks(store)
     kept = frozenset(store.blobs.sizes()) if store.blobs is not None else frozenset[str]()
-    there = kept
+    damaged = frozenset[str]()
     if deep and store.blobs is not None:
         wanted = checks.needed() & kept
-        damaged = damaged_blobs(store.blobs, wanted, lambda done: tell("stored outputs", done, len(wanted)))
-        there = kept - frozenset(damaged)
+        damaged = frozenset(damaged_blobs(store.blobs, wanted, lambda done: tell("stored outputs", done, len(wanted))))
     sessions = checks.sessions()
     counted, broken = 0, 0
     for number, session in enumerate(sessions):
         tell("sessions", number, len(sessions))
-        looked = _Look(store, checks, session, kept, there).findings()
+        looked = _Look(store, checks, session, kept, damaged).findings()
         for finding in looked.findings:
             broken += finding.state == "broken"
             yield finding
@@ -189,15 +188,15 @@ class _Look:
     session: str
     kept: frozenset[str]
     """The digests of the bytes that are there."""
-    there: frozenset[str]
-    """Those of them that are not damaged, as far as is known."""
+    damaged: frozenset[str]
+    """Those of them that are known to be damaged."""
 
     def findings(self) -> _Looked:
         archive = ArchiveStore(self.store)
         rows = archive.all(self.session)
         found = [*self._view(rows)]
         gone = [row for row in rows if row.digest is not None and row.digest not in self.kept]
-        damaged = [row for row in rows if row.digest in self.kept - self.there]
+        damaged = [row for row in rows if row.digest in self.damaged]
         lost = self.checks.without_message(self.session)
         rerun = "run the calls again if they are needed"
         if gone:
