@@ -168,11 +168,11 @@ async def compact(
     rungs = LADDERS[cause] if chosen is None else (chosen.rung,)
     bill = Bill(work.emit)
     work = replace(work, emit=bill.hear)
-    work.emit(CompactionStarted(size_of(conversation)))
+    work.emit(CompactionStarted(round(size_of(conversation) * room.ratio)))
     for rung in () if is_enough else rungs:
         candidate = await _try(rung, after, work, floor, focus)
         if work.interrupt.requested():
-            unchanged = _result(conversation, conversation, (), bill)
+            unchanged = _result(conversation, conversation, (), bill, room)
             return Compacted(conversation, replace(unchanged, is_interrupted=True), floor.problem)
         goal = 1.0 if chosen else goal_of(rung, room)
         if candidate is None or not _helps(rung, after, candidate, room.share(candidate) <= goal):
@@ -182,12 +182,12 @@ async def compact(
         if cause == "asked" or room.share(after) <= goal:
             break
     if ran:
-        items = receipt(conversation, after, ran, floor.deferred)
-        told = _told(_result(conversation, after, ran, bill, floor.deferred), cause, items)
+        items = receipt(conversation, after, ran, floor.deferred, room.ratio)
+        told = _told(_result(conversation, after, ran, bill, room, floor.deferred), cause, items)
         work.emit(replace(told, price=chosen.price if chosen else None, model=writer, cost=bill.cost))
     if floor.problem:
         work.emit(Noticed(floor.problem))
-    return Compacted(after, _result(conversation, after, ran, bill, floor.deferred), floor.problem)
+    return Compacted(after, _result(conversation, after, ran, bill, room, floor.deferred), floor.problem)
 
 
 def _helps(rung: Rung, before: Conversation, after: Conversation, is_enough: bool) -> bool:
@@ -351,7 +351,7 @@ def _told(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -
 
 
 def _result(
-    before: Conversation, after: Conversation, ran: Sequence[str], bill: Bill, deferred: int = 0
+    before: Conversation, after: Conversation, ran: Sequence[str], bill: Bill, room: Room, deferred: int = 0
 ) -> CompactResult:
-    sizes = size_of(before) + deferred, size_of(after)
+    sizes = round(size_of(before) * room.ratio) + deferred, round(size_of(after) * room.ratio)
     return CompactResult(*sizes, len(before.messages), len(after.messages), tuple(ran), told=tuple(bill.told))

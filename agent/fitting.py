@@ -67,7 +67,7 @@ async def ask(
                 problem = too_big(budget_of(conversation, env), "", env)
                 # A provider that finds everything too large has taught nothing: the next turn asks it again.
                 env.lessons.window = known
-                raise ContextExhausted(f"{error}. {problem}") from error
+                raise ContextExhausted(f"{str(error).rstrip('.')}. {problem}") from error
         else:
             env.watch.answered(reply.usage)
             say_estimate(conversation, reply, env)

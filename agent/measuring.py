@@ -39,7 +39,9 @@ def room_of(budget: ContextBudget, conversation: Conversation, counted: int | No
     window = budget.window
     scale = min(max(scale, 1.0), 3.0)
     deferrable = int(budget.tools * spare)
-    return Room(window.effective, system, budget.tools, window.compact_trigger, scale, window.buffer, deferrable)
+    ratio = min(max((budget.used - system - budget.tools) / max(size_of(conversation), 1), 0.25), 3.0)
+    trigger = window.compact_trigger
+    return Room(window.effective, system, budget.tools, trigger, scale, window.buffer, deferrable, ratio)
 
 
 def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request:

@@ -57,6 +57,8 @@ class Room:
     """Tokens beyond `effective` that a request for a summary may take."""
     deferrable: int = 0
     """Tokens of the tool definitions that could be held back yet."""
+    ratio: float = 1.0
+    """Tokens of the conversation that the provider counts for one that is estimated, also when it counts fewer."""
 
     @property
     def fixed(self) -> int:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from agent.context.compact import turn_starts
 from agent.context.estimate import estimate_message, estimate_messages
@@ -14,15 +15,18 @@ HELD_BACK = "they left too little room for the rest; `tool_search` finds them"
 
 
 def receipt(
-    before: Conversation, after: Conversation, strategies: Sequence[str], deferred: int = 0
+    before: Conversation, after: Conversation, strategies: Sequence[str], deferred: int = 0, ratio: float = 1.0
 ) -> tuple[ReceiptItem, ...]:
     """What became of each part of the view: a turn that left it is one item, a step that stays another. `deferred`:
-    tokens of the tool definitions that are held back now."""
+    tokens of the tool definitions that are held back now; `ratio`: those that the provider counts for one that is
+    estimated."""
     cut = len(before.messages) - len(after.messages)
     by_model = bool({"summary", "chunks"} & set(strategies))
-    gone = list(_gone(before.messages[:cut], by_model))
+    gone = _gone(as_shown(before)[:cut], by_model)
     tools = (ReceiptItem("tool definitions", "deferred", deferred, HELD_BACK),) if deferred else ()
-    return (*gone, *_masked(before, after), *tools, *_kept(after))
+    counted = [replace(item, tokens=round(item.tokens * ratio)) for item in (*gone, *_masked(before, after))]
+    kept = [replace(item, tokens=round(item.tokens * ratio)) for item in _kept(after)]
+    return (*counted, *tools, *kept)
 
 
 def _gone(messages: Sequence[Message], by_model: bool) -> Iterator[ReceiptItem]:

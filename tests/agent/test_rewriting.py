@@ -12,10 +12,10 @@ import pytest
 from agent.context.prompt import Instructions
 from agent.context.settings import Caps, Compacting, Patience, RewritePolicy
 from agent.debug import TOPICS, Debug
-from agent.events import CompactionFailed, ContextCompacted, Event, PrefixDrifted, TurnFinished
+from agent.events import CompactionFailed, ContextCompacted, ContextMeasured, Event, PrefixDrifted, TurnFinished
 from agent.messages import ToolOutput, User
 from agent.permissions import Policy
-from agent.providers.base import ModelFacts, Prices
+from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request
 from agent.providers.scripted import Scripted
 from agent.recorder import Recorder, StoreThread
 from agent.session import Parts, Session
@@ -38,6 +38,17 @@ class Priced(Scripted):
         return replace(super().facts, prices=Prices(3.0, 15.0, 0.3, 3.75))
 
 
+class Frugal(Priced):
+    """One that counts half as many tokens as are estimated."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        async for chunk in super().stream(request):
+            if isinstance(chunk, Reply):
+                yield replace(chunk, usage=replace(chunk.usage, input=chunk.usage.input // 2))
+            else:
+                yield chunk
+
+
 @dataclass
 class Desk:
     """A folder with a large file, a store, and a clock."""
@@ -55,6 +66,7 @@ class Desk:
         patience: Patience = USUAL,
         window: int = 200_000,
         ago: float | None = None,
+        model: type[Scripted] = Priced,
     ) -> Session:
         """`ago`: seconds since the session was left; None for a new one."""
         store = await self.thread.open()
@@ -62,7 +74,7 @@ class Desk:
         recorder = Recorder(self.thread, store, row, is_new=ago is None)
         conversation = None if ago is None else (await recorder.load())[0]
         parts = Parts(
-            targets=Targets(Priced.of(*replies, context_window=window)),
+            targets=Targets(model.of(*replies, context_window=window)),
             instructions=Instructions("Be brief."),
             tools=builtin_tools(),
             workspace=Workspace(self.folder, self.folder / "outputs"),
@@ -115,6 +127,21 @@ async def test_old_outputs_are_masked_once_sending_them_has_cost_as_much(desk: D
         assert rewrite.price.removed >= 2_000
         assert rewrite.after_tokens < rewrite.before_tokens
     assert masked_in(session) == list("abcdefghijkl"[: len(masked_in(session))])
+    await session.close()
+
+
+async def test_a_rewrite_is_told_in_the_tokens_that_the_provider_counts(desk: Desk) -> None:
+    session = await desk.open(*reads("abcdefghijkl"), {"text": "done"}, model=Frugal)
+
+    rewrite = (await desk.say(session))[0]
+
+    sizes = [event.used for event in desk.events if isinstance(event, ContextMeasured)]
+    earlier = sum(isinstance(event, ContextMeasured) for event in desk.events[: desk.events.index(rewrite)])
+    saved = rewrite.before_tokens - rewrite.after_tokens
+    assert sizes[earlier - 1] < sizes[earlier] + saved  # a step more than was measured last
+    assert rewrite.before_tokens < sizes[earlier] + saved  # the system text and the tools are no part of it
+    masked = sum(item.tokens for item in rewrite.receipt if item.fate == "masked")
+    assert saved <= masked < saved * 1.2
     await session.close()
 
 

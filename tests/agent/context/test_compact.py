@@ -282,6 +282,15 @@ def test_a_receipt_names_what_was_summarised_masked_and_kept() -> None:
     ]
 
 
+def test_a_receipt_counts_what_was_shown_as_the_provider_counts() -> None:
+    masked = mask_outputs(LONG, 0)
+    after = climb("ledger", masked, CAPS, Floor(CAPS, 1))
+    assert after is not None
+    shown = sum(estimate_message(message) for message in as_shown(masked)[:7])
+    gone = [item.tokens for item in receipt(masked, after, ("ledger",), ratio=0.5) if item.fate == "dropped"]
+    assert sum(gone) in range(shown // 2 - 1, shown // 2 + 2)
+
+
 GONE = "older than the newest steps; its facts are in the ledger"
 
 
