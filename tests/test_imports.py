@@ -29,6 +29,7 @@ SELDOM = (
     "agent.whereabouts",
     "store.queries",
     "store.search",
+    "tools.patch",
     "tools.search",
     "tools.sift",
 )
