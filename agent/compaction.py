@@ -116,11 +116,13 @@ class Work:
     summarisers: Summarisers | None = None
     is_cold: bool = False
     """Nothing of the conversation is in the provider's cache any more."""
+    price_of: Callable[[Sequence[str]], Price | None] = lambda strategies: None
+    """What a rewrite by these strategies costs and saves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The one strategy that is tried, and the price that has chosen it."""
+    """The one strategy that is tried, and the price that has chosen it, if one has."""
 
     rung: Rung
     price: Price | None = None
@@ -184,7 +186,8 @@ async def compact(
     if ran:
         items = receipt(conversation, after, ran, floor.deferred, room.ratio)
         told = _told(_result(conversation, after, ran, bill, room, floor.deferred), cause, items)
-        work.emit(replace(told, price=chosen.price if chosen else None, model=writer, cost=bill.cost))
+        price = (chosen.price if chosen else None) or work.price_of(ran)
+        work.emit(replace(told, price=price, model=writer, cost=bill.cost))
     if floor.problem:
         work.emit(Noticed(floor.problem))
     return Compacted(after, _result(conversation, after, ran, bill, room, floor.deferred), floor.problem)

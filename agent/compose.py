@@ -316,6 +316,13 @@ def tools_for(compacting: Compacting) -> tuple[Tool, ...]:
     return (*builtin_tools(), FinalReport()) if compacting.on_full == "final" else builtin_tools()
 
 
+def usual_protection(config: Config, effective: int) -> int:
+    """The newest outputs that stay whole. As a budget for all outputs it grows with the window."""
+    if config.rewrite_policy == "total_budget":
+        return min(max(effective // 4, 20_000), 60_000)
+    return Caps().protect
+
+
 def compacting_of(config: Config, effective: int) -> Compacting:
     """How a session compacts. In a small window the parts that stay are smaller, too."""
     usual = Caps()
@@ -324,7 +331,7 @@ def compacting_of(config: Config, effective: int) -> Compacting:
         ledger=min(usual.ledger, effective // 5),
         retain=min(config.retain_tokens, effective // 10),
         summary=min(config.summary_tokens, effective // 8),
-        protect=min(config.protect_tokens or usual.protect, effective // 4),
+        protect=min(config.protect_tokens or usual_protection(config, effective), effective // 4),
         newest=config.keep_last_n or usual.newest,
         turns=config.retain_last_turns,
     )

@@ -83,7 +83,7 @@ class Config:
     summary_directives: tuple[str, ...]
     retain_prompt: str | None
     retain_directives: tuple[str, ...]
-    rewrite_policy: Literal["rent", "fixed", "off"]
+    rewrite_policy: Literal["rent", "total_budget", "fixed", "off"]
     rewrite_kappa_mask: float
     rewrite_kappa_compact: float
     recall_scope: Scope

@@ -12,10 +12,10 @@ BreakCause: TypeAlias = Literal["ttl expired", "model switched", "tools changed"
 TurnEnd: TypeAlias = Literal["answered", "interrupted", "step_limit", "cost_limit", "context_limit", "failed"]
 
 
-Cause: TypeAlias = Literal["full", "asked", "background", "overflow", "rent", "cold"]
+Cause: TypeAlias = Literal["full", "asked", "background", "overflow", "rent", "cold", "budget"]
 """Why a view is rewritten: over the trigger before a request or between turns, because somebody asked for it, because
 the provider found the request too large, because it saves more than it costs, or because nothing is cached any more, so
-that it costs next to nothing."""
+that it costs next to nothing; or because outputs together may take only so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class ReceiptItem:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a rewrite that pays for itself was decided by, in tokens. Not an event, but plain data all the same."""
+    """What a rewrite costs and saves, in tokens. Not an event, but plain data all the same."""
 
     removed: int
     """What leaves the view."""
@@ -206,7 +206,7 @@ class ContextCompacted:
     cause: Cause = "asked"
     receipt: tuple[ReceiptItem, ...] = ()
     price: Price | None = None
-    """None where no price decided."""
+    """What a price decided by, or would have."""
     model: str = ""
     """Who wrote the summary; empty when nobody did."""
     cost: float | None = 0.0

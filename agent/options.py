@@ -188,8 +188,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "rewrite.policy",
         "rent",
-        one_of("rent", "fixed", "off"),
-        "when older parts leave the view: as soon as that pays, only near the end of the window, or when you ask",
+        one_of("rent", "total_budget", "fixed", "off"),
+        "when older parts leave the view: as soon as that pays, when all outputs together exceed `protect_tokens`, "
+        "only near the end of the window, or when you ask",
     ),
     Option("rewrite.kappa_mask", 1.0, _factor, "how many times its cost the masking of old outputs must have saved"),
     Option("rewrite.kappa_compact", 8.0, _factor, "how many times its cost a summary must have saved"),

@@ -1,5 +1,6 @@
 """What a session has paid for what could have left its view. When a rewrite pays is decided in `agent.context.rent`."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from agent.context.budget import ContextBudget
@@ -32,19 +33,41 @@ class Rent:
         self.rents = Rents()
         self._sizes.forget()
 
+    def offers(
+        self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: Compacting, *, is_cold: bool
+    ) -> tuple[Offer, Offer]:
+        """The mask and the summary that could be done now."""
+        fixed = budget.used - budget.history - budget.pending - budget.retain - budget.summary
+        mask = mask_offer(conversation, how.caps, budget.used, fixed, prices, is_cold=is_cold, sizes=self._sizes)
+        return mask, compaction_offer(how.caps, budget.used, fixed, prices)
+
     def rule(
         self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: Compacting, *, is_cold: bool
     ) -> Ruling:
         """What to do before the next request, whose rents are then paid."""
-        fixed = budget.used - budget.history - budget.pending - budget.retain - budget.summary
-        mask = mask_offer(conversation, how.caps, budget.used, fixed, prices, is_cold=is_cold, sizes=self._sizes)
+        mask, compaction = self.offers(conversation, budget, prices, how, is_cold=is_cold)
         # Whoever wants a report when the window is full wants no summary before it is.
-        compaction = compaction_offer(how.caps, budget.used, fixed, prices) if how.on_full == "compact" else Offer()
+        compaction = compaction if how.on_full == "compact" else Offer()
         ruling = rent_step(mask, compaction, self.rents, prices, how.patience, is_cold=is_cold)
         self.rents = ruling.rents
         if ruling.act != "nothing":
             self._sizes.forget()
         return ruling
+
+
+def price_by(
+    rent: Rent, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: Compacting, *, is_cold: bool
+) -> Callable[[Sequence[str]], Price]:
+    """What a rewrite that no rent has chosen costs and saves, by the strategies that it took."""
+    mask, compaction = rent.offers(conversation, budget, prices, how, is_cold=is_cold)
+    rents = rent.rents
+
+    def price(strategies: Sequence[str]) -> Price:
+        if set(strategies) <= {"mask", "mask_all"}:
+            return Price(mask.removed, mask.behind, round(mask.cost), round(rents.mask))
+        return Price(compaction.removed, compaction.behind, round(compaction.cost), round(rents.compact))
+
+    return price
 
 
 def unit_prices(prices: Prices | None) -> UnitPrices:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from agent.compaction import Chosen, Compacted, Work, compact, compaction_note
 from agent.context.budget import ContextBudget
 from agent.context.compact import TOOLS
+from agent.context.mask import old_outputs
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.select import select_tools
 from agent.context.wishes import compaction_wish
@@ -16,14 +17,21 @@ from agent.measuring import budget_of, is_over_trigger, room_of, to_request
 from agent.messages import Conversation, Note, User
 from agent.offering import choose_tools
 from agent.providers.base import Request
-from agent.rent import evaluation, price_of, unit_prices
+from agent.rent import evaluation, price_by, price_of, unit_prices
 
 
 async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:
     """The conversation and its budget, rewritten when what it has cost to leave it as it is has reached what that
     costs."""
     budget = budget_of(conversation, env)
-    if env.compacting.policy != "rent" or budget.verdict != "fits":
+    if budget.verdict != "fits":
+        return conversation, budget
+    if env.compacting.policy == "total_budget":
+        if not old_outputs(conversation, env.compacting.caps.protect, env.compacting.caps.newest):
+            return conversation, budget
+        conversation = (await compact_now(conversation, env, "budget", chosen=Chosen("mask"))).conversation
+        return conversation, budget_of(conversation, env)
+    if env.compacting.policy != "rent":
         return conversation, budget
     facts = env.provider.facts
     is_cold = env.watch.is_cold(facts)
@@ -77,6 +85,7 @@ async def compact_now(
 
     budget = budget_of(conversation, env)
     room = room_of(budget, conversation, counted, env.deferral.spare(env.tools, env.meter.size_of_tool))
+    prices, is_cold = unit_prices(env.provider.facts.prices), env.watch.is_cold(env.provider.facts)
     work = Work(
         env.provider,
         request,
@@ -86,7 +95,8 @@ async def compact_now(
         env.emit,
         env.lessons,
         env.summarisers,
-        env.watch.is_cold(env.provider.facts),
+        is_cold,
+        price_by(env.rent, conversation, budget, prices, env.compacting, is_cold=is_cold),
     )
     compacted = await compact(conversation, work, cause, focus, chosen)
     if compacted.result.strategies:
@@ -97,7 +107,7 @@ async def compact_now(
         # Masking keeps what stands before the first output in the cache, the tools among it, unless that is cold.
         if compacted.result.strategies != ("mask",) or cause == "cold":
             choose_tools(env)
-        if chosen is None:
+        if chosen is None or chosen.price is None:
             env.rent.rewritten()
         await env.recorder.snapshot(compacted.conversation, User(()))
         say_rewrite(conversation, compacted, cause, chosen, env.debug)

@@ -23,6 +23,7 @@ WHY = {
     "asked": "asked for",
     "overflow": "too large for the provider",
     "rent": "paid for itself",
+    "budget": "outputs over their budget",
     "cold": "cache had run out",
 }
 """Reasons of rewrites in words for people."""

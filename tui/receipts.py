@@ -30,6 +30,7 @@ REASONS: dict[Cause, str] = {
     "asked": "somebody asked for it",
     "overflow": "the provider found the request too large",
     "rent": "it pays for itself",
+    "budget": "all outputs together exceeded what they may take",
     "cold": "nothing was in the provider's cache any more, so that it cost next to nothing",
 }
 

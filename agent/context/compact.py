@@ -30,6 +30,7 @@ LADDERS: dict[Cause, tuple[Rung, ...]] = {
     "overflow": ("mask_all", "chunks", "ledger", "drop", "last"),
     "rent": ("mask", "summary"),
     "cold": ("mask",),
+    "budget": ("mask",),
 }
 
 WORTH = 0.9

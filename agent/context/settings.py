@@ -22,8 +22,9 @@ class Caps:
     """Newest turns that the tail may hold, as far as they fit."""
 
 
-RewritePolicy: TypeAlias = Literal["rent", "fixed", "off"]
-"""When the view is rewritten unasked: as soon as that pays, only when the window is nearly full, or never."""
+RewritePolicy: TypeAlias = Literal["rent", "total_budget", "fixed", "off"]
+"""When the view is rewritten unasked: as soon as that pays, as soon as its outputs together exceed `protect`, only when
+the window is nearly full, or never."""
 
 
 @dataclass(frozen=True, slots=True)

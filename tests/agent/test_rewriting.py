@@ -243,3 +243,14 @@ async def test_a_turn_that_leaves_no_room_masks_before_it_ends_and_asks_for_no_s
     assert (rewrite.cause, rewrite.strategies) == ("background", ("mask",))
     assert isinstance(desk.events[-1], TurnFinished)
     await session.close()
+
+
+async def test_outputs_may_be_held_to_a_budget_whatever_that_costs(desk: Desk) -> None:
+    session = await desk.open(*reads("abcd"), {"text": "done"}, policy="total_budget")
+
+    rewrites = await desk.say(session)
+
+    assert [(rewrite.cause, rewrite.strategies) for rewrite in rewrites] == [("budget", ("mask",))] * 3
+    assert masked_in(session) == ["a", "b", "c"]
+    assert all(rewrite.price is not None and rewrite.price.removed > 1_000 for rewrite in rewrites)
+    await session.close()
