@@ -15,6 +15,7 @@ from agent.errors import ReferenceFailed, StoreFailed
 from agent.messages import Conversation
 from agent.recorder import Recorder, StoreThread
 from agent.rows import decode_message
+from store.archive import ArchiveStore
 from store.sessions import SessionStore
 from tools.base import ToolError
 from tools.kept import Found
@@ -29,6 +30,8 @@ REBUILT = "the search index was damaged and was made anew from the messages"
 BEGINNING = 120
 """Characters that are shown of what no word was looked for in: more of them fit into one answer."""
 
+MOST_NAMED = 5
+"""Outputs that are named as too long."""
 SOME = "nothing holds all of these words; this holds some of them"
 
 
@@ -86,7 +89,23 @@ class Recall:
         notes = [REBUILT] if self._indexer.repairs > repairs else []
         if any(match.way == "some" for match in matches):
             notes.append(SOME)
+        if not found and asked.query:
+            notes += await self._unsearched()
         return Memory(found, tuple(notes))
+
+    async def _unsearched(self) -> list[str]:
+        """Which outputs of this session are too long to be searched to their ends."""
+        from agent.indexing import MOST_INDEXED  # noqa: PLC0415  # deferred: see `_indexer`
+
+        numbers = await self._thread.run(ArchiveStore(self._store).larger_than, self._session, MOST_INDEXED)
+        if not numbers:
+            return []
+        names = ", ".join(f"r{number}" for number in numbers[:MOST_NAMED])
+        more = f" and {len(numbers) - MOST_NAMED} more" if len(numbers) > MOST_NAMED else ""
+        return [
+            f"only the first {MOST_INDEXED:,} bytes of {names}{more} are searched here; `read_result` with a `pattern` "
+            "searches all of one"
+        ]
 
     async def fetch(self, ref: str, scope: Scope | None = None) -> Found:
         """What a reference stands for, to be read in parts and closed. It is counted."""

@@ -47,6 +47,13 @@ class ArchiveStore:
     def all(self, session: str) -> tuple[OutputRow, ...]:
         return self._rows("where session = ? order by number, part", session)
 
+    def larger_than(self, session: str, size: int) -> tuple[int, ...]:
+        """The numbers of the outputs that have more bytes and are still there, newest first."""
+        rows = self._rows(
+            "where session = ? and part = 0 and size > ? and removed is null order by number desc", session, size
+        )
+        return tuple(row.number for row in rows)
+
     def count_before(self, session: str, position: int) -> int:
         """How many outputs the messages before a position hold."""
         found = self._store.query(

@@ -227,3 +227,12 @@ async def test_two_searches_at_once_index_everything_once(sessions: Sessions) ->
     await asyncio.gather(*(recall.search(Asked("word")) for _ in range(3)))
     count = await sessions.thread.run(sessions.store.query, "select count(*), count(distinct position) from documents")
     assert count == [(2 * BATCH, 2 * BATCH)]
+
+
+async def test_what_was_not_searched_is_named_when_nothing_is_found(sessions: Sessions) -> None:
+    whole = b"filler line\n" * 100_000 + b"the needle is here\n"
+    await sessions.says("go")
+    await sessions.runs("bash", "filler\n[...]", whole=whole, command="make")
+    found = await sessions.recall().search(Asked("needle"))
+    told = "only the first 262,144 bytes of r1 are searched here; `read_result` with a `pattern` searches all of one"
+    assert found == Memory((), (told,))
