@@ -60,6 +60,8 @@ bench: .venv/ready
 	$(BIN)/python -m bench.context.resume
 	$(BIN)/python -m bench.context.play
 	$(BIN)/python -m bench.context.summary
+	$(BIN)/python -m bench.context.archive
+	$(BIN)/python -m bench.context.search
 	$(BIN)/python -m bench.context.estimator
 
 clean:
