@@ -12,7 +12,7 @@ from store.sessions import SessionRow, SessionStore
 from tools.recalled import Scope
 
 HERE, THERE, ELSEWHERE = "aaaa11112222", "bbbb11112222", "cccc11112222"
-PROJECTS = {HERE: "/work/one", THERE: "/work/one", ELSEWHERE: "/work/two"}
+PROJECTS = {HERE: "/code/one", THERE: "/code/one", ELSEWHERE: "/code/two"}
 
 
 class Sessions:
