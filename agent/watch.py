@@ -19,8 +19,8 @@ from agent.context.prefix import (
     fingerprint,
     is_broken,
     left_in_cache,
-    parts_before,
     plan_breakpoints,
+    settled_parts,
 )
 from agent.context.prompt import Prompt, Section
 from agent.context.select import ToolSpec
@@ -119,7 +119,7 @@ class Watch:
 
     def plan(self, prompt: Prompt, tools: tuple[ToolSpec, ...], facts: ModelFacts) -> Breakpoints:
         """Where the next request may be cut for the cache."""
-        self._settled = parts_before(prompt.messages, prompt.unsettled) if prompt.unsettled else 0
+        self._settled = settled_parts(prompt.messages)
         return plan_breakpoints(
             prompt.messages,
             self._length,

@@ -115,14 +115,10 @@ def old_outputs(
     return tuple(reversed(chosen))
 
 
-def next_to_mask(conversation: Conversation) -> str:
-    """The call of the oldest output that is shown and is worth a line; empty when there is none."""
-    for message in conversation.messages:
-        if isinstance(message, User):
-            for output in message.outputs:
-                if output.call_id not in conversation.masked and output_size(output) > LEAST_MASKED:
-                    return output.call_id
-    return ""
+def is_worth_a_line(output: ToolOutput) -> bool:
+    """Whether an output, as it is shown, takes enough to be masked. The line of one that is masked does not."""
+    # Sixty characters are no more than 100 tokens, and most outputs are as short as that.
+    return (len(output.text) > 60 or bool(output.images)) and output_size(output) > LEAST_MASKED
 
 
 def _last_outputs(messages: tuple[Message, ...]) -> tuple[ToolOutput, ...]:

@@ -13,6 +13,7 @@ from itertools import accumulate, chain, repeat
 from typing import TypeAlias
 
 from agent.context.estimate import estimate_message
+from agent.context.mask import is_worth_a_line
 from agent.context.select import ToolSpec
 from agent.events import BreakCause
 from agent.messages import AssistantPart, Image, Message, ToolOutput, Usage, User, UserPart
@@ -66,13 +67,13 @@ def plan_breakpoints(
     return Breakpoints(ends, tuple(sorted(parts)))
 
 
-def parts_before(messages: Sequence[Message], call_id: str) -> int:
-    """How many parts are sent before the output of a call; none when it is not there."""
+def settled_parts(messages: Sequence[Message]) -> int:
+    """How many parts are sent before the first output that masking would change; none when there is no such output."""
     count = 0
     for message in messages:
         if isinstance(message, User):
             for index, output in enumerate(message.outputs):
-                if output.call_id == call_id:
+                if is_worth_a_line(output):
                     return count + index
         count += len(message.parts)
     return 0

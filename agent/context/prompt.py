@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from agent.context.mask import as_shown, next_to_mask
+from agent.context.mask import as_shown
 from agent.context.summary import shown_summary
 from agent.messages import Conversation, Image, Message, Text, ToolOutput, User, UserPart
 
@@ -82,8 +82,6 @@ class Prompt:
     messages: tuple[Message, ...]
     stable: int = 0
     """Characters of `system` that other sessions of the project begin with, too."""
-    unsettled: str = ""
-    """The call of the first output that masking would change."""
 
 
 def build_prompt(conversation: Conversation, instructions: Instructions, *, images: bool = True) -> Prompt:
@@ -93,7 +91,7 @@ def build_prompt(conversation: Conversation, instructions: Instructions, *, imag
     if not images:
         messages = tuple(_without_images(message) for message in messages)
     system, ends = instructions.builder.build()
-    return Prompt(system, merge_users(messages), ends[-1] if ends else 0, next_to_mask(conversation))
+    return Prompt(system, merge_users(messages), ends[-1] if ends else 0)
 
 
 def _without_images(message: Message) -> Message:
