@@ -23,20 +23,21 @@ from agent.debug import Debug, is_asked_for
 from agent.deferral import Deferral, specs_of
 from agent.env import Limits
 from agent.errors import StoreFailed
-from agent.finding import find_session, project_of
+from agent.finding import SessionInfo, find_session, info_of, project_of
 from agent.instructions import git_branch, load_instructions
 from agent.keeping import forget, open_store, recall_of, tidy, with_archive
 from agent.messages import Conversation, Message
 from agent.meter import Meter, counted_for, decode_estimator
 from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
 from agent.options import MODES, Mode, stricter_mode
+from agent.parts import Parts
 from agent.permissions import Policy, Rule, parse_rule
 from agent.providers.setup import first_choice
 from agent.recall import Recall
 from agent.recorder import Recorder, StoreThread
 from agent.resume import restore
 from agent.rows import decode_message
-from agent.session import Parts, Session, SessionInfo
+from agent.session import Session
 from agent.targets import Connected, Targets
 from store.archive import ArchiveStore
 from store.errors import StoreError
@@ -218,11 +219,11 @@ class Sessions:
         """The sessions of this project, or of all, newest first."""
         thread, store = await self._store()
         rows = await thread.run(store.recent, None if everywhere else self._project, limit)
-        return tuple(_info(row) for row in rows)
+        return tuple(info_of(row) for row in rows)
 
     async def find(self, prefix: str) -> SessionInfo:
         """The one session whose id starts so. Raises `UsageError`."""
-        return _info(await self._find(prefix))
+        return info_of(await self._find(prefix))
 
     async def knows(self, word: str) -> bool:
         """Whether a word is meant as a session's id: it is as long as one, or some session's id starts so."""
@@ -298,7 +299,7 @@ class Sessions:
             shutil.rmtree(self._outputs(row.id), ignore_errors=True)
         finally:
             lock.release()
-        return _info(row)
+        return info_of(row)
 
     def models(self) -> tuple[str, ...]:
         """Names to offer."""
@@ -359,7 +360,3 @@ def deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
     ]
     real = [(tool, path, os.path.realpath(path)) for tool, path in paths]
     return (*rules, *(Rule(tool, resolved) for tool, path, resolved in real if resolved != path))
-
-
-def _info(row: SessionRow) -> SessionInfo:
-    return SessionInfo(row.id, row.title, row.model, row.updated, row.messages, row.project)

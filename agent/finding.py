@@ -1,8 +1,27 @@
 """Which session is meant by the beginning of its id. It asks the store and opens nothing."""
 
+from dataclasses import dataclass
+
 from agent.config import Config
 from agent.errors import UsageError
 from store.sessions import SessionRow, SessionStore
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session as a list shows it."""
+
+    id: str
+    title: str
+    model: str
+    updated_at: float
+    """Unix seconds."""
+    messages: int
+    project: str
+
+
+def info_of(row: SessionRow) -> SessionInfo:
+    return SessionInfo(row.id, row.title, row.model, row.updated, row.messages, row.project)
 
 
 def project_of(config: Config) -> str:

@@ -12,9 +12,9 @@ from agent.archive import Archive
 from agent.config import Config, Folders
 from agent.context.offload import Offloading
 from agent.errors import StoreFailed
+from agent.parts import Parts
 from agent.recall import Recall, fetching, looking_up
 from agent.recorder import StoreThread
-from agent.session import Parts
 from agent.shelf import Shelf
 from store.archive import ArchiveStore
 from store.blobs import Blobs

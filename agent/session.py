@@ -3,22 +3,16 @@ back in; what happens is decided elsewhere."""
 
 import asyncio
 import itertools
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from agent.archive import Archive
 from agent.bringing import bring_back, kept
-from agent.compaction import CompactResult, Lessons, Summarisers
+from agent.compaction import CompactResult
 from agent.context.notes import Surroundings
-from agent.context.offload import Offloading
-from agent.context.prompt import Instructions
-from agent.context.settings import Compacting
-from agent.debug import Debug
-from agent.deferral import Deferral, specs_of
+from agent.deferral import specs_of
 from agent.digest import OutputReader
 from agent.env import Env, Limits
 from agent.errors import AgentError, StoreFailed
@@ -42,81 +36,20 @@ from agent.ingest import Ingest
 from agent.interrupt import Interrupt
 from agent.measuring import is_over_trigger
 from agent.messages import Conversation, Image, Note, Text, User
-from agent.meter import Meter, counted_for
-from agent.permissions import Policy
+from agent.meter import counted_for
+from agent.parts import Parts
 from agent.preflight import begin_session
-from agent.recall import Recall
-from agent.recorder import Recorder, Spent
-from agent.rent import Rent
+from agent.recorder import Spent
 from agent.rewriting import compact_now, leave_room
 from agent.shelf import Shelf
 from agent.situation import news_for_user, note_for_model, situation_of
 from agent.tail import Tail
-from agent.targets import Targets
 from agent.turn import run_turn
 from agent.watch import Watch
-from tools.base import Tool, Workspace
+from tools.base import Tool
 
 if TYPE_CHECKING:  # a type only: few runs ask where a text is
     from agent.context.why import Place
-
-
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
-    """A session as a list shows it."""
-
-    id: str
-    title: str
-    model: str
-    updated_at: float
-    """Unix seconds."""
-    messages: int
-    project: str
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a session is made of."""
-
-    targets: Targets
-    """The session's model, and those that follow it when a conversation does not fit."""
-    instructions: Instructions
-    tools: Sequence[Tool]
-    workspace: Workspace
-    policy: Policy
-    recorder: Recorder
-    archive: Archive | None = None
-    """What left the view; None where nothing is kept apart."""
-    recall: Recall | None = None
-    """What may be looked up of everything that was said."""
-    shelf: Shelf | None = None
-    """All of that, to look through."""
-    offloading: Offloading = Offloading()  # noqa: RUF009  # a frozen value
-    unlisted: Sequence[Tool] = ()
-    """Tools that the model is not told of, but that it may call."""
-    limits: Limits = Limits()  # noqa: RUF009  # a frozen value
-    compacting: Compacting = Compacting()  # noqa: RUF009  # a frozen value
-    summarisers: Summarisers | None = None
-    """The models that the user set for summaries."""
-    lessons: Lessons = field(default_factory=Lessons)
-    """What the session has learnt about its model's window."""
-    effort: str | None = None
-    debug: Debug = field(default_factory=Debug)
-    surroundings: Callable[[], Surroundings] = Surroundings
-    """What the model is told besides the conversation when it changes; at the start its system text says it."""
-    note_at: float = 0.80
-    """Share of the usable window at which the model is told how full it is."""
-    interactive: bool = True
-    """Whether somebody is there to answer questions."""
-    meter: Meter = field(default_factory=Meter)
-    rent: Rent = field(default_factory=Rent)
-    """What decides when a view is rewritten that would still fit."""
-    deferral: Deferral = field(default_factory=Deferral)
-    """Which of the tools are held back."""
-    now: Callable[[], float] = time.monotonic
-    """Seconds on the clock by which caches grow cold."""
-    notices: tuple[str, ...] = ()
-    """What the user should know before the first turn."""
 
 
 class HasConversation(Protocol):

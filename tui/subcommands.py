@@ -11,6 +11,7 @@ from dataclasses import asdict
 
 from agent.config import Config, field_of
 from agent.context.budget import Window
+from agent.finding import SessionInfo
 from agent.headless import print_json
 from agent.messages import Assistant, Message, User
 from agent.options import OPTIONS
@@ -18,7 +19,6 @@ from agent.overview import Overview
 from agent.providers.registry import facts_for
 from agent.providers.setup import find_window, overrides
 from agent.rows import encode_message
-from agent.session import SessionInfo
 from tui import checkup, searching, transfers
 from tui.arguments import add_common, first_word, open_sessions, read_settings
 from tui.context import overview_lines

@@ -18,10 +18,11 @@ from agent.context.prompt import Instructions
 from agent.context.settings import Compacting
 from agent.events import ContextCompacted, TurnFailed
 from agent.messages import Usage
+from agent.parts import Parts
 from agent.permissions import Policy
 from agent.recorder import Recorder, StoreThread
 from agent.rent import Rent
-from agent.session import Parts, Session
+from agent.session import Session
 from agent.targets import Targets
 from bench.context.billing import common_prefix
 from bench.context.model import EFFECTS, Billed, PlannedModel, Produce, reader_of

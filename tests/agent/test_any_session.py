@@ -20,11 +20,12 @@ from agent.errors import AgentError
 from agent.events import Event, PrefixDrifted, TurnFailed, TurnFinished
 from agent.interrupt import Interrupt
 from agent.messages import Assistant, Message, Reasoning, Text, ToolCall, User
+from agent.parts import Parts
 from agent.permissions import Policy
 from agent.providers.base import ModelFacts, Request
 from agent.recorder import Recorder, StoreThread
 from agent.rows import decode_message
-from agent.session import Parts, Session
+from agent.session import Session
 from agent.targets import Targets
 from store.sessions import SessionRow, SessionStore
 from tests.agent.context.test_context import is_valid

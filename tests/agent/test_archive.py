@@ -16,12 +16,13 @@ from agent.context.refs import message_digits
 from agent.errors import ReferenceFailed
 from agent.events import Event, Noticed, ReplyFinished, ToolFinished, TurnFinished
 from agent.messages import Assistant, Conversation, Image, Summary, Text, ToolCall, ToolOutput, User
+from agent.parts import Parts
 from agent.permissions import Policy
 from agent.providers.scripted import Scripted
 from agent.recall import Recall, fetching
 from agent.recorder import Recorder, StoreThread
 from agent.rows import decode_message
-from agent.session import Parts, Session
+from agent.session import Session
 from agent.targets import Targets
 from store.archive import ArchiveStore
 from store.blobs import Blobs

@@ -33,12 +33,13 @@ from agent.events import (
 )
 from agent.interrupt import Interrupt
 from agent.messages import Assistant, Conversation, Image, Note, Text, ToolCall, ToolOutput, User
+from agent.parts import Parts
 from agent.permissions import Policy
 from agent.providers.base import Provider, Request
 from agent.providers.scripted import Script, Scripted, ScriptedReply
 from agent.recorder import Recorder, StoreThread
 from agent.rows import decode_snapshot, encode_snapshot
-from agent.session import Parts, Session
+from agent.session import Session
 from agent.summarisers import Summarisers
 from agent.targets import Targets
 from store.blobs import Blobs

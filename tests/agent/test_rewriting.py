@@ -14,11 +14,12 @@ from agent.context.settings import Caps, Compacting, Patience, RewritePolicy
 from agent.debug import TOPICS, Debug
 from agent.events import CompactionFailed, ContextCompacted, ContextMeasured, Event, PrefixDrifted, TurnFinished
 from agent.messages import ToolOutput, User
+from agent.parts import Parts
 from agent.permissions import Policy
 from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request
 from agent.providers.scripted import Scripted
 from agent.recorder import Recorder, StoreThread
-from agent.session import Parts, Session
+from agent.session import Session
 from agent.targets import Targets
 from store.sessions import SessionRow, SessionStore
 from tools.base import Workspace

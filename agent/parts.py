@@ -1,0 +1,68 @@
+"""What a session is made of, put together by the composition root."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from agent.archive import Archive
+from agent.compaction import Lessons, Summarisers
+from agent.context.notes import Surroundings
+from agent.context.offload import Offloading
+from agent.context.prompt import Instructions
+from agent.context.settings import Compacting
+from agent.debug import Debug
+from agent.deferral import Deferral
+from agent.env import Limits
+from agent.meter import Meter
+from agent.permissions import Policy
+from agent.recall import Recall
+from agent.recorder import Recorder
+from agent.rent import Rent
+from agent.shelf import Shelf
+from agent.targets import Targets
+from tools.base import Tool, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a session is made of."""
+
+    targets: Targets
+    """The session's model, and those that follow it when a conversation does not fit."""
+    instructions: Instructions
+    tools: Sequence[Tool]
+    workspace: Workspace
+    policy: Policy
+    recorder: Recorder
+    archive: Archive | None = None
+    """What left the view; None where nothing is kept apart."""
+    recall: Recall | None = None
+    """What may be looked up of everything that was said."""
+    shelf: Shelf | None = None
+    """All of that, to look through."""
+    offloading: Offloading = Offloading()  # noqa: RUF009  # a frozen value
+    unlisted: Sequence[Tool] = ()
+    """Tools that the model is not told of, but that it may call."""
+    limits: Limits = Limits()  # noqa: RUF009  # a frozen value
+    compacting: Compacting = Compacting()  # noqa: RUF009  # a frozen value
+    summarisers: Summarisers | None = None
+    """The models that the user set for summaries."""
+    lessons: Lessons = field(default_factory=Lessons)
+    """What the session has learnt about its model's window."""
+    effort: str | None = None
+    debug: Debug = field(default_factory=Debug)
+    surroundings: Callable[[], Surroundings] = Surroundings
+    """What the model is told besides the conversation when it changes; at the start its system text says it."""
+    note_at: float = 0.80
+    """Share of the usable window at which the model is told how full it is."""
+    interactive: bool = True
+    """Whether somebody is there to answer questions."""
+    meter: Meter = field(default_factory=Meter)
+    rent: Rent = field(default_factory=Rent)
+    """What decides when a view is rewritten that would still fit."""
+    deferral: Deferral = field(default_factory=Deferral)
+    """Which of the tools are held back."""
+    now: Callable[[], float] = time.monotonic
+    """Seconds on the clock by which caches grow cold."""
+    notices: tuple[str, ...] = ()
+    """What the user should know before the first turn."""
