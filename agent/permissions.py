@@ -2,6 +2,7 @@
 
 A rule is `TOOL` or `TOOL(PREFIX)`. TOOL may hold `*`. For a tool that works on files, PREFIX is a file or folder,
 relative to the working folder. For shell, it is the beginning of a command, in whole words: `bash(git status)`.
+`mcp__SERVER` stands for all tools of a server; what their calls are about is not known, so such rules have no PREFIX.
 Deny rules come first, then what always asks, then allow rules, then the mode. A rule that allows covers only what can
 be read in the call; one that denies, all that may be meant by it.
 """
@@ -24,6 +25,7 @@ from tools.commandline import Word, hides_a_command, readings, simple_commands
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
+_SERVED = re.compile(r"(mcp__.+?)__.")
 _WRITERS = ("write", "edit", "apply_patch")
 _RUNS_LATER = {
     ".git", ".gitmodules", ".gitconfig", ".ebb", ".vscode", ".idea", ".devcontainer", ".husky", ".envrc", ".direnv",
@@ -101,7 +103,7 @@ def decide(asked: Asked, policy: Policy) -> Ruling:
             return Ruling("deny", f"deny rule {rule}")
     if asked.effect == "run" and policy.no_shell:
         return Ruling("deny", policy.no_shell)
-    if policy.mode == "plan" and asked.effect in ("write", "run"):
+    if policy.mode == "plan" and asked.effect in ("write", "run", "serve"):
         return Ruling("deny", "plan mode changes nothing")
     unclear = next((rule for rule in policy.deny if _may_deny(rule, asked, policy.root)), None)
     if unclear is not None:
@@ -124,6 +126,8 @@ def _by_mode(asked: Asked, policy: Policy) -> Ruling:
         return Ruling("allow", "auto mode")
     if asked.effect == "run":
         return Ruling("ask", f"{policy.mode} mode asks before a command runs", offers)
+    if asked.effect == "serve":
+        return Ruling("ask", f"{policy.mode} mode asks before a server does something", offers)
     outside = next((path for path in asked.subjects if not _is_within(path, (policy.root,))), None)
     if asked.effect == "read":
         if all(_is_within(path, (policy.root, *policy.readable)) for path in asked.subjects):
@@ -137,7 +141,13 @@ def _by_mode(asked: Asked, policy: Policy) -> Ruling:
 
 
 def _names(rule: Rule, asked: Asked) -> bool:
-    return fnmatchcase(asked.tool, rule.tool)
+    return fnmatchcase(asked.tool, rule.tool) or rule.tool == server_of(asked.tool)
+
+
+def server_of(tool: str) -> str:
+    """`mcp__SERVER` of a tool that a server brought; an empty text of any other."""
+    match = _SERVED.match(tool)
+    return match[1] if match else ""
 
 
 def _denies(rule: Rule, asked: Asked, root: str) -> bool:
@@ -165,6 +175,8 @@ def _may_deny(rule: Rule, asked: Asked, root: str) -> bool:
         return False
     if asked.effect == "run":
         return _names(rule, asked) and any(map(hides_a_command, asked.subjects))
+    if asked.effect == "serve":
+        return _names(rule, asked)
     return _hides_content(rule, asked) and any(_is_same_or_within(_place(rule, root), path) for path in asked.subjects)
 
 
@@ -264,6 +276,8 @@ def _offers(asked: Asked, root: str) -> tuple[str, ...]:
             and all(_covers(parse_rule(offers[0]), words) for words in commands)
         )
         return offers if single and _stays(commands, root) else ()
+    if asked.effect == "serve":
+        return tuple(filter(None, (asked.tool, server_of(asked.tool))))
     if _any_runs_later(asked, root):
         places = tuple(dict.fromkeys(asked.subjects))
     else:

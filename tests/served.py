@@ -22,7 +22,7 @@ class Served:
     description: str
     schema: Mapping[str, object] = field(default_factory=lambda: object_of({"title": {"type": "string"}}, ("title",)))
     kind: Literal["skill", "mcp"] = "mcp"
-    effect: Effect = "run"
+    effect: Effect = "serve"
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()

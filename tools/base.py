@@ -10,8 +10,9 @@ from tools.kept import Found
 from tools.recalled import Asked, Fetch, LookUp, Memory, Scope
 from tools.seen import SeenFiles
 
-Effect: TypeAlias = Literal["none", "read", "write", "run"]
-"""The most a tool can do: nothing outside the session, read files, change files, or run programs."""
+Effect: TypeAlias = Literal["none", "read", "write", "run", "serve"]
+"""The most a tool can do: nothing outside the session, read files, change files, run programs, or whatever the server
+does that brought it."""
 
 Arguments: TypeAlias = Mapping[str, object]
 

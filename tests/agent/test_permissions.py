@@ -1,5 +1,7 @@
 """The permission policy, which is pure: calls in, rulings out."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +26,10 @@ def read(path: str) -> Asked:
     return Asked("read", "read", (path,))
 
 
+def served(tool: str) -> Asked:
+    return Asked(tool, "serve", ())
+
+
 def policy(mode: Mode = "ask", allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()) -> Policy:
     return Policy(ROOT, mode, tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)), ("/data/outputs",))
 
@@ -31,10 +37,10 @@ def policy(mode: Mode = "ask", allow: tuple[str, ...] = (), deny: tuple[str, ...
 @pytest.mark.parametrize(
     ("mode", "verdicts"),
     [
-        ("ask", ["allow", "ask", "allow", "ask", "ask", "ask", "allow"]),
-        ("accept-edits", ["allow", "ask", "allow", "allow", "ask", "ask", "allow"]),
-        ("plan", ["allow", "ask", "allow", "deny", "deny", "deny", "allow"]),
-        ("auto", ["allow", "allow", "allow", "allow", "allow", "allow", "allow"]),
+        ("ask", ["allow", "ask", "allow", "ask", "ask", "ask", "ask", "allow"]),
+        ("accept-edits", ["allow", "ask", "allow", "allow", "ask", "ask", "ask", "allow"]),
+        ("plan", ["allow", "ask", "allow", "deny", "deny", "deny", "deny", "allow"]),
+        ("auto", ["allow", "allow", "allow", "allow", "allow", "allow", "allow", "allow"]),
     ],
 )
 def test_each_mode_decides_as_its_name_says(mode: Mode, verdicts: list[str]) -> None:
@@ -45,6 +51,7 @@ def test_each_mode_decides_as_its_name_says(mode: Mode, verdicts: list[str]) -> 
         edit(f"{ROOT}/a.py"),
         edit("/etc/passwd"),
         shell("ls"),
+        served("mcp__forge__list_issues"),
         Asked("todo", "none", ()),
     ]
     assert [decide(call, policy(mode)).verdict for call in calls] == verdicts
@@ -327,3 +334,47 @@ def test_no_text_around_an_allowed_command_smuggles_in_another(noise: str, mode:
 @given(st.text(max_size=40))
 def test_any_command_has_a_ruling(command: str) -> None:
     assert decide(shell(command), policy(allow=("bash(ls)",), deny=("bash(rm)",))).verdict in ("ask", "deny", "allow")
+
+
+@pytest.mark.parametrize(
+    ("rule", "covered"),
+    [
+        ("mcp__forge", [True, True, False, False]),
+        ("mcp__forge__*", [True, True, False, False]),
+        ("mcp__forge__list_issues", [True, False, False, False]),
+        ("mcp__forge__list_*", [True, False, False, False]),
+        ("mcp__*", [True, True, True, False]),
+        ("mcp__forge(list_issues)", [False, False, False, False]),
+    ],
+)
+def test_a_rule_for_a_server_covers_its_tools_and_no_other(rule: str, covered: list[bool]) -> None:
+    calls = [
+        *(served("mcp__forge__list_issues"), served("mcp__forge__delete__issue"), served("mcp__forge2__list_issues")),
+        shell("ls"),
+    ]
+    assert [decide(call, policy(allow=(rule,))).verdict == "allow" for call in calls] == covered
+    if "(" not in rule:
+        assert [decide(call, policy("auto", deny=(rule,))).verdict == "deny" for call in calls] == covered
+
+
+def test_what_a_server_is_asked_for_is_not_known_so_a_narrower_prohibition_asks() -> None:
+    ruling = decide(served("mcp__files__write"), policy("auto", deny=("mcp__files__write(secrets)",)))
+    assert (ruling.verdict, ruling.rule) == (
+        "ask",
+        "whether deny rule mcp__files__write(secrets) forbids this cannot be told from the call",
+    )
+
+
+def test_a_question_about_a_servers_tool_offers_the_tool_and_the_server() -> None:
+    ruling = decide(served("mcp__forge__list_issues"), policy())
+    assert (ruling.rule, ruling.offers) == (
+        "ask mode asks before a server does something",
+        ("mcp__forge__list_issues", "mcp__forge"),
+    )
+    for offer in ruling.offers:
+        assert decide(served("mcp__forge__list_issues"), policy(allow=(offer,))).verdict == "allow"
+
+
+def test_a_server_is_no_shell() -> None:
+    strict = replace(policy("auto"), no_shell="there is no sandbox")
+    assert decide(served("mcp__forge__list_issues"), strict).verdict == "allow"
