@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agent.context.estimate import estimate_text
 from agent.env import Env
 from agent.errors import AgentError
 from agent.events import BroughtBack
@@ -32,7 +31,8 @@ def bring_back(ref: str, recall: Recall) -> Callable[[Conversation, Env], Awaita
     Raises `AgentError`."""
 
     async def work(conversation: Conversation, env: Env) -> Brought:
-        room = budget_of(conversation, env).remaining // 2
+        before = budget_of(conversation, env)
+        room = before.remaining // 2
         if room <= 0:
             raise AgentError("the window is full: `/compact` makes room first")
         found = await recall.fetch(ref)
@@ -42,9 +42,12 @@ def bring_back(ref: str, recall: Recall) -> Callable[[Conversation, Env], Awaita
             found.content.close()
         message = User((Note(text),))
         await env.recorder.said(message)
-        event = BroughtBack(found.ref, estimate_text(text), is_whole=not text.endswith("…]"))
+        after = conversation.plus(message)
+        budget = budget_of(after, env)
+        is_whole = not text.endswith("…]")
+        event = BroughtBack(found.ref, budget.used - before.used, is_whole, budget.used, budget.window.size)
         env.emit(event)
-        return Brought(conversation.plus(message), event)
+        return Brought(after, event)
 
     return work
 

@@ -70,8 +70,6 @@ class CompactResult:
     `mask_all`, `drop`, `last`. Empty when there was nothing to gain."""
     is_interrupted: bool = False
     """The user was faster: the conversation is as it was."""
-    told: tuple[Event, ...] = ()
-    """What a front end that did not listen may show: the receipt, and what failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,23 +128,17 @@ class Chosen:
 
 @dataclass(slots=True)
 class Bill:
-    """Listens to a compaction: what its summaries cost, who wrote the last one, and what there is to show of it."""
+    """Listens to a compaction: what its summaries cost, and who wrote the last one."""
 
     emit: Callable[[Event], None]
     cost: float | None = 0.0
     """US dollars; None when the price of any request is not known."""
     model: str = ""
-    told: list[Event] = field(default_factory=list)
 
     def hear(self, event: Event) -> None:
-        match event:
-            case ReplyFinished(model=model, cost=cost):
-                self.model = model
-                self.cost = None if cost is None or self.cost is None else self.cost + cost
-            case CompactionFailed() | ContextCompacted() | Noticed():
-                self.told.append(event)
-            case _:
-                pass
+        if isinstance(event, ReplyFinished):
+            self.model = event.model
+            self.cost = None if event.cost is None or self.cost is None else self.cost + event.cost
         self.emit(event)
 
 
@@ -170,11 +162,11 @@ async def compact(
     rungs = LADDERS[cause] if chosen is None else (chosen.rung,)
     bill = Bill(work.emit)
     work = replace(work, emit=bill.hear)
-    work.emit(CompactionStarted(round(size_of(conversation) * room.ratio)))
+    work.emit(CompactionStarted(_result(conversation, conversation, ran, room, floor.deferred).before_tokens))
     for rung in () if is_enough else rungs:
         candidate = await _try(rung, after, work, floor, focus)
         if work.interrupt.requested():
-            unchanged = _result(conversation, conversation, (), bill, room)
+            unchanged = _result(conversation, conversation, (), room)
             return Compacted(conversation, replace(unchanged, is_interrupted=True), floor.problem)
         goal = 1.0 if chosen else goal_of(rung, room)
         if candidate is None or not _helps(rung, after, candidate, room.share(candidate) <= goal):
@@ -185,12 +177,12 @@ async def compact(
             break
     if ran:
         items = receipt(conversation, after, ran, floor.deferred, room.ratio)
-        told = _told(_result(conversation, after, ran, bill, room, floor.deferred), cause, items)
+        told = _told(_result(conversation, after, ran, room, floor.deferred), cause, items)
         price = (chosen.price if chosen else None) or work.price_of(ran)
         work.emit(replace(told, price=price, model=writer, cost=bill.cost))
     if floor.problem:
         work.emit(Noticed(floor.problem))
-    return Compacted(after, _result(conversation, after, ran, bill, room, floor.deferred), floor.problem)
+    return Compacted(after, _result(conversation, after, ran, room, floor.deferred), floor.problem)
 
 
 def _helps(rung: Rung, before: Conversation, after: Conversation, is_enough: bool) -> bool:
@@ -354,7 +346,7 @@ def _told(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -
 
 
 def _result(
-    before: Conversation, after: Conversation, ran: Sequence[str], bill: Bill, room: Room, deferred: int = 0
+    before: Conversation, after: Conversation, ran: Sequence[str], room: Room, deferred: int = 0
 ) -> CompactResult:
     sizes = round(size_of(before) * room.ratio) + deferred, round(size_of(after) * room.ratio)
-    return CompactResult(*sizes, len(before.messages), len(after.messages), tuple(ran), told=tuple(bill.told))
+    return CompactResult(*sizes, len(before.messages), len(after.messages), tuple(ran))

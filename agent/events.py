@@ -220,6 +220,10 @@ class BroughtBack:
     ref: str
     tokens: int
     is_whole: bool = True
+    used: int = 0
+    """Tokens that the next request is estimated to take with it."""
+    window: int = 0
+    """The model's window in tokens."""
 
 
 @dataclass(frozen=True, slots=True)

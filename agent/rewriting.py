@@ -1,7 +1,8 @@
 """Rewrites of what the model is shown, with all that has to be told of one. What to rewrite is decided in
 `agent.context`."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from agent.compaction import Chosen, Compacted, Work, compact, compaction_note
 from agent.context.budget import ContextBudget
@@ -12,7 +13,7 @@ from agent.context.select import select_tools
 from agent.context.wishes import compaction_wish
 from agent.debug import Debug
 from agent.env import Env
-from agent.events import Cause
+from agent.events import Cause, Event
 from agent.measuring import budget_of, is_over_trigger, room_of, to_request
 from agent.messages import Conversation, Note, User
 from agent.offering import choose_tools
@@ -68,6 +69,25 @@ async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation
     return compacted.conversation.plus(told)
 
 
+def unheard(event: Event) -> None:
+    """What nobody listens to."""
+
+
+def compact_by_hand(
+    focus: str | None, hear: Callable[[Event], None]
+) -> Callable[[Conversation, Env], Awaitable[Compacted]]:
+    """Compacts because the user asked for it. `hear` is told what happens meanwhile, which is no part of a turn."""
+
+    async def work(conversation: Conversation, env: Env) -> Compacted:
+        def emit(event: Event) -> None:
+            env.emit(event)
+            hear(event)
+
+        return await compact_now(conversation, replace(env, emit=emit), "asked", focus)
+
+    return work
+
+
 async def compact_now(
     conversation: Conversation,
     env: Env,
@@ -76,7 +96,7 @@ async def compact_now(
     counted: int | None = None,
     chosen: Chosen | None = None,
 ) -> Compacted:
-    """Compacts the conversation and keeps the result; what `/compact` does, too. `counted`: what the provider counted
+    """Compacts the conversation and keeps the result. `counted`: what the provider counted
     in the request that was too large. `chosen`: the one strategy that is tried."""
 
     def request(asked: Conversation) -> Request:

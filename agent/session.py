@@ -40,7 +40,7 @@ from agent.meter import counted_for
 from agent.parts import Parts
 from agent.preflight import begin_session
 from agent.recorder import Spent
-from agent.rewriting import compact_now, leave_room
+from agent.rewriting import compact_by_hand, compact_now, leave_room, unheard
 from agent.shelf import Shelf
 from agent.situation import news_for_user, note_for_model, situation_of
 from agent.tail import Tail
@@ -272,9 +272,9 @@ class Session:
             self._env.watch.read_again()
             self._is_behind = False
 
-    async def compact(self, focus: str | None = None) -> CompactResult:
+    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> CompactResult:
         """Summarises the older part of the conversation now. Raises `AgentError`."""
-        return (await self.change(lambda before, env: compact_now(before, env, "asked", focus))).result
+        return (await self.change(compact_by_hand(focus, hear))).result
 
     async def change(self, work: Callable[[Conversation, Env], Awaitable[Changed]]) -> Changed:
         """What the work makes of the conversation, which goes on from there; a turn that is sent meanwhile begins

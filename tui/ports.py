@@ -1,6 +1,6 @@
 """What the terminal asks of a session and of whoever opens sessions. It knows nobody who keeps these promises."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -16,10 +16,6 @@ class CompactResult(Protocol):
     def strategies(self) -> tuple[str, ...]: ...
     @property
     def is_interrupted(self) -> bool: ...
-    @property
-    def told(self) -> tuple[Event, ...]:
-        """What there is to show of it."""
-        ...
 
 
 class Shelf(Protocol):
@@ -72,7 +68,10 @@ class Session(Protocol):
     def send(self, text: str) -> AsyncIterator[Event]: ...
     def answer(self, question: str, answer: Decision | str, /) -> None: ...
     def interrupt(self) -> None: ...
-    async def compact(self, focus: str | None = None) -> CompactResult: ...
+    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = ...) -> CompactResult:
+        """`hear` is told what happens meanwhile."""
+        ...
+
     async def why(self, text: str) -> Sequence[Place]:
         """What has become of each place where the text was said. Raises `AgentError`."""
         ...

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from agent.errors import AgentError
-from agent.events import CompactionStarted, Decision, Event, Noticed, TurnFailed
+from agent.events import Decision, Event, Noticed, TurnFailed
 from tui.places import why_lines
 from tui.ports import Session, Sessions
 from tui.resumed import view_of
@@ -74,14 +74,11 @@ class Talk:
         if self.session is None:
             return
         with self._occupied("compacting"):
-            self.advance(CompactionStarted(self.view.used))
             try:
-                result = await self.session.compact(focus or None)
+                result = await self.session.compact(focus or None, self.advance)
             except AgentError as error:
                 self.fail(error)
                 return
-            for event in result.told:
-                self.advance(event)
             if not result.strategies:
                 self._show(compaction_over(self.view))
             if result.is_interrupted:

@@ -189,9 +189,8 @@ def advance(view: View, event: Event) -> View:
             return view  # a session that goes on is read afresh anyway, in most cases; `/context` lists it
         case CacheBroken():
             return view  # nothing to be done about it; `CONTEXT_DEBUG` tells
-        case BroughtBack(ref=ref, tokens=tokens, is_whole=is_whole):
-            part = "" if is_whole else ", its beginning only"
-            return _settle_texts(view).plus(Notice(f"the model sees `{ref}` again ({tokens:,} tokens{part})"))
+        case BroughtBack():
+            return _brought_back(view, event)
         case CompactionFailed():
             return _compaction_failed(view, event)
         case WindowLearned(size=size):
@@ -326,6 +325,12 @@ def _compacted(view: View, event: ContextCompacted) -> View:
     view = _without_running(view)
     used = max(view.used - (event.before_tokens - event.after_tokens), 0)  # what the event counts leaves out the tools
     return replace(_settle_texts(view).plus(receipt), used=used, activity="thinking")
+
+
+def _brought_back(view: View, event: BroughtBack) -> View:
+    part = "" if event.is_whole else ", its beginning only"
+    note = Notice(f"the model sees `{event.ref}` again ({event.tokens:,} tokens{part})")
+    return replace(_settle_texts(view).plus(note), used=event.used, window=event.window)
 
 
 def _running(view: View) -> Compacting | None:

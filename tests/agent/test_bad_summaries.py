@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.context.prompt import Instructions, build_prompt
-from agent.events import CompactionFailed, TurnFailed, TurnFinished, WindowLearned
+from agent.events import CompactionFailed, CompactionStarted, Event, TurnFailed, TurnFinished, WindowLearned
 from agent.messages import Assistant, Conversation, Note
 from agent.providers.base import Chunk, Request
 from agent.providers.scripted import Scripted
@@ -32,12 +32,13 @@ async def after_compacting(home: Home, reply: dict[str, Any]) -> tuple[Conversat
     session = await home.open(Scripted.of(*TALK, *[{**reply, "when": ASKED}] * 4))
     await events_of(session, "never touch x.py")
     await events_of(session, "two")
-    result = await session.compact()
+    told: list[Event] = []
+    result = await session.compact(None, told.append)
     await session.close()
     again = await home.open(Scripted.of({"text": "ok"}), resume=True)
     assert again.history == session.history
     await again.close()
-    return session.history, result.strategies, [e.reason for e in result.told if isinstance(e, CompactionFailed)]
+    return session.history, result.strategies, [e.reason for e in told if isinstance(e, CompactionFailed)]
 
 
 @pytest.mark.parametrize(
@@ -107,11 +108,13 @@ async def test_an_interrupt_ends_a_compaction_by_hand_and_changes_nothing(home: 
     await events_of(session, "one")
     await events_of(session, "two")
     before = session.history
-    compaction = asyncio.create_task(session.compact())
+    told: list[Event] = []
+    compaction = asyncio.create_task(session.compact(None, told.append))
     await asyncio.wait_for(provider.asked.wait(), 10)
     session.interrupt()
     result = await asyncio.wait_for(compaction, 10)
-    assert (result.is_interrupted, result.strategies, result.told) == (True, (), ())
+    assert (result.is_interrupted, result.strategies) == (True, ())
+    assert told == [CompactionStarted(result.before_tokens)]
     assert session.history == before
     assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "fine")
     await session.close()

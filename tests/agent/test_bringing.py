@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from agent.config import load_config
 from agent.context.why import Place
 from agent.errors import AgentError
 from agent.events import PrefixDrifted, TurnFinished
+from agent.measuring import budget_of
 from agent.messages import Note, User
 from agent.session import Session
 from tools.kept import Found, InMemory
@@ -67,6 +69,9 @@ async def test_what_is_brought_back_stands_at_the_end_and_stays_there(home: Home
     shown = "".join(f"{number}\trow {number}\n" for number in range(1, 400)).rstrip()
     note = User((Note(BRINGS + shown),))
     assert session.history.messages == (*before, note)
+    budget = budget_of(session.history, session._env)
+    assert (event.used, event.window) == (budget.used, budget.window.size)
+    assert 0 < event.tokens == event.used - budget_of(replace(session.history, messages=before), session._env).used
     assert not [event for event in await turn(session, "go on") if isinstance(event, PrefixDrifted)]
     id, history = session.id, session.history
     await session.close()

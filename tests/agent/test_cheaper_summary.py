@@ -7,7 +7,7 @@ import pytest
 from agent.config import load_config
 from agent.context.bargain import Job
 from agent.errors import AuthFailed, UsageError
-from agent.events import CompactionFailed, ContextCompacted, Event
+from agent.events import CompactionFailed, ContextCompacted, Event, Noticed
 from agent.models import build_summarisers, known_model
 from agent.providers.base import ModelFacts, Prices, Provider
 from agent.providers.scripted import Script, Scripted, ScriptedReply
@@ -31,10 +31,13 @@ async def compacted(home: Home, summarisers: CheaperSummarisers) -> tuple[Script
     session = await home.open(provider, summarisers=summarisers)
     await events_of(session, "one")
     await events_of(session, "two")
-    result = await session.compact()
+    told: list[Event] = []
+    result = await session.compact(None, told.append)
     assert result.strategies == ("summary",)
     await session.close()
-    return provider, list(result.told), session.history.summary.summary
+    shown: list[Event] = []
+    shown += (event for event in told if isinstance(event, CompactionFailed | ContextCompacted | Noticed))
+    return provider, shown, session.history.summary.summary
 
 
 @pytest.fixture

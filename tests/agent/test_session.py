@@ -16,6 +16,7 @@ from agent.events import (
     CacheBroken,
     CallDenied,
     CompactionFailed,
+    CompactionStarted,
     ContextCompacted,
     ContextMeasured,
     Decision,
@@ -473,8 +474,11 @@ async def test_compacting_by_hand_returns_what_it_did(home: Home) -> None:
     session = await home.open(provider)
     await events_of(session, "one")
     await events_of(session, "two")
-    result = await session.compact("the parser")
+    told: list[Event] = []
+    result = await session.compact("the parser", told.append)
     assert result.strategies == ("summary",)
+    assert [event.used for event in told if isinstance(event, CompactionStarted)] == [result.before_tokens]
+    assert [event.before_tokens for event in told if isinstance(event, ContextCompacted)] == [result.before_tokens]
     assert (result.before_messages, result.after_messages) == (4, 2)
     assert result.after_tokens < result.before_tokens
     assert (await session.compact()).strategies in ((), ("ledger",))

@@ -9,6 +9,7 @@ from agent.context.why import Place
 from agent.errors import AgentError, ReferenceFailed
 from agent.events import (
     BroughtBack,
+    CompactionStarted,
     ContextCompacted,
     ContextMeasured,
     Decision,
@@ -24,6 +25,7 @@ from agent.events import (
 from agent.messages import Assistant, Conversation, Text, Usage, User
 from agent.overview import Epoch, Number, Overview
 from agent.recorder import Asked, Rewrite
+from agent.rewriting import unheard
 from agent.shelf import Page, Shelved
 
 
@@ -31,7 +33,6 @@ from agent.shelf import Page, Shelved
 class Compacted:
     strategies: tuple[str, ...] = ("summary",)
     is_interrupted: bool = False
-    told: tuple[Event, ...] = (ContextCompacted(90_000, 9_000, 120, 8, ("summary",)),)
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,10 @@ class FakeSession:
         self.interrupted += 1
         self._stop.set()
 
-    async def compact(self, focus: str | None = None) -> Compacted:
+    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> Compacted:
         self.said.append(f"compact {focus}")
+        hear(CompactionStarted(90_000))
+        hear(ContextCompacted(90_000, 9_000, 120, 8, ("summary",)))
         return Compacted()
 
     async def why(self, text: str) -> tuple[Place, ...]:
@@ -137,7 +140,7 @@ class FakeSession:
 
     async def bring(self, ref: str) -> BroughtBack:
         self.said.append(f"bring {ref}")
-        return BroughtBack(ref, 1200)
+        return BroughtBack(ref, 1200, used=25_300, window=200_000)
 
     async def close(self) -> None:
         self.closed = True

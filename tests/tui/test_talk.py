@@ -1,12 +1,14 @@
 """The session that the terminal shows, without a terminal."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent.context.why import Place
 from agent.errors import AgentError
-from agent.events import BroughtBack
+from agent.events import BroughtBack, CompactionStarted, Event
+from agent.rewriting import unheard
 from tests.tui.doubles import Compacted, FakeSession, FakeSessions
-from tui.receipts import Compaction
+from tui.receipts import Compacting, Compaction
 from tui.talk import Talk
 from tui.transcript import Failure, Notice
 
@@ -15,8 +17,9 @@ from tui.transcript import Failure, Notice
 class Short(FakeSession):
     """A session with nothing to compact."""
 
-    async def compact(self, focus: str | None = None) -> Compacted:
-        return Compacted((), told=())
+    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> Compacted:
+        hear(CompactionStarted(90_000))
+        return Compacted(())
 
 
 async def shown_after_compacting(session: FakeSession) -> list[type]:
@@ -30,6 +33,25 @@ async def test_a_compaction_by_hand_leaves_its_receipt() -> None:
     assert await shown_after_compacting(FakeSession()) == [Compaction]
 
 
+async def test_a_compaction_by_hand_counts_what_is_there_once() -> None:
+    seen: list[tuple[str, int]] = []
+
+    def look() -> None:
+        for block in talk.view.blocks:
+            match block:
+                case Compacting(tokens=tokens):
+                    seen.append(("running", tokens))
+                case Compaction(before_tokens=tokens):
+                    seen.append(("done", tokens))
+                case _:
+                    pass
+
+    talk = Talk(FakeSessions(), look)
+    await talk.open()
+    await talk.compact("")
+    assert dict(seen) == {"running": 90_000, "done": 90_000}
+
+
 async def test_where_nothing_can_be_compacted_it_says_so() -> None:
     assert await shown_after_compacting(Short()) == [Notice]
 
@@ -37,8 +59,9 @@ async def test_where_nothing_can_be_compacted_it_says_so() -> None:
 async def test_an_interrupted_compaction_says_that_nothing_has_changed() -> None:
     @dataclass
     class Stopped(FakeSession):
-        async def compact(self, focus: str | None = None) -> Compacted:
-            return Compacted((), is_interrupted=True, told=())
+        async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> Compacted:
+            hear(CompactionStarted(90_000))
+            return Compacted((), is_interrupted=True)
 
     talk = Talk(FakeSessions([Stopped()]), lambda: None)
     await talk.open()
@@ -81,7 +104,9 @@ async def test_what_is_brought_back_is_told() -> None:
     await talk.bring("")
     await talk.bring("r12")
     assert session.said == ["bring r12"]
-    assert talk.view.blocks[-1] == Notice("the model sees `r12` again (1,200 tokens)")
+    note = Notice("the model sees `r12` again (1,200 tokens)")
+    assert talk.view.blocks[-1] == note
+    assert (talk.view.used, talk.view.window) == (25_300, 200_000)
 
 
 async def test_what_cannot_be_brought_back_is_told_in_a_sentence() -> None:
