@@ -40,6 +40,7 @@ from store.outputs import OutputRow
 from store.sessions import SessionRow, SessionStore
 from tools.kept import Content, Found, InMemory
 from tools.logfile import LogFile
+from tools.pictures import PICTURE_TYPES
 
 T = TypeVar("T")
 
@@ -196,12 +197,13 @@ class Archive:
         if not parts:
             count = await self._thread.run(self._rows.count_before, session, 2**62)
             raise ReferenceFailed(f"there is no `{known.target}`: the session has {count} outputs so far")
-        is_picture = len(parts) > 1 and parts[0].digest is None and known.location is None
-        part = 1 if is_picture else 0
+        part = 1 if known.location is None and _is_a_picture(parts) else 0
         if isinstance(known.location, Tool):
             part = known.location.number
         if part >= len(parts):
-            raise ReferenceFailed(f"`{known.target}` has {len(parts) - 1} pictures: leave `:{known.location}` out")
+            raise ReferenceFailed(
+                f"`{known.target}` has {len(parts) - 1} pictures and files: leave `:{known.location}` out"
+            )
         row = parts[part]
         return Located(known, session, row.position, row.size, row.lines, row.media_type, row.tool, row.created, row)
 
@@ -290,9 +292,12 @@ class Archive:
         return decode_message(rows[0])
 
     def _short(self, located: Located) -> str:
+        """Which of its parts is meant belongs to its name, a place in its text does not."""
+        location = located.reference.location
+        whole = replace(located.reference, location=location if isinstance(location, Tool) else None)
         if located.session == self._session:
-            return str(located.reference.target)
-        return str(replace(located.reference, session=located.session[:SHOWN_DIGITS], location=None))
+            return str(Reference(whole.target, whole.location))
+        return str(replace(whole, session=located.session[:SHOWN_DIGITS]))
 
 
 def _parsed(text: str) -> Reference:
@@ -300,6 +305,11 @@ def _parsed(text: str) -> Reference:
         return parse_reference(text)
     except BadReference as error:
         raise ReferenceFailed(str(error)) from error
+
+
+def _is_a_picture(parts: Sequence[OutputRow]) -> bool:
+    """Whether an output is a picture above all: its text stands in the message and is one line."""
+    return len(parts) > 1 and parts[0].digest is None and parts[0].lines <= 1 and parts[1].media_type in PICTURE_TYPES
 
 
 def _ambiguous(wanted: Reference, candidates: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from agent.archive import Archive
+from agent.context.attached import lines_for, sorted_out
 from agent.context.offload import (
     Offloading,
     Skim,
@@ -50,13 +51,19 @@ class Ingest:
     async def shown(self, call: ToolCall, place: Place, status: OutputStatus, raw: Result) -> ToolOutput:
         """The output as the model is shown it, with what was kept. Whatever is to see an output as it came, sees `raw`
         here, once, before any of it leaves the view."""
+        raw = sorted_out(raw)
         images = tuple(Image(p.media_type, base64.b64encode(p.data).decode("ascii")) for p in raw.pictures)
-        output = ToolOutput(call.id, raw.text, status, images)
+        files, lines = await self._files(call, place, raw)
+        if len(lines) > self.settings.preview and raw.log is None and raw.uncut is None:
+            raw, lines = replace(raw, text=_joined(raw.text, lines)), ""
+        output = ToolOutput(call.id, raw.text, status, images, files=files)
         try:
-            output = await self._form(call, place, raw, output)
+            output = await self._form(call, place, raw, lines, output)
         except StoreFailed as error:
             self.emit(Noticed(f"the output of `{call.name}` could not be kept, so it is shown in part: {error}"))
             output = self._without_archive(call, raw, output)
+        if lines:
+            output = replace(output, text=_joined(output.text, lines))
         self._say(call, place, output)
         return output
 
@@ -77,7 +84,22 @@ class Ingest:
         stored = await self._keep(iter([base64.b64decode(image.data)]), Skim())
         return replace(stored, lines=0, media_type=image.media_type)
 
-    async def _form(self, call: ToolCall, place: Place, raw: Result, output: ToolOutput) -> ToolOutput:
+    async def _files(self, call: ToolCall, place: Place, raw: Result) -> tuple[tuple[Stored, ...], str]:
+        """What came with the output, kept, and the lines that stand for it. All of it is kept or nothing."""
+        if not raw.files:
+            return (), ""
+        try:
+            kept = [await self._keep(iter([file.data]), Skim()) for file in raw.files]
+        except StoreFailed as error:
+            self.emit(Noticed(f"what came with the output of `{call.name}` could not be kept: {error}"))
+            return (), lines_for(raw.files, [None] * len(raw.files))
+        first = len(raw.pictures) + 1
+        refs = [f"r{place.number}:tool-{number}" for number in range(first, first + len(kept))]
+        stored = (replace(one, lines=0, media_type=file.media_type) for one, file in zip(kept, raw.files, strict=True))
+        return tuple(stored), lines_for(raw.files, refs)
+
+    async def _form(self, call: ToolCall, place: Place, raw: Result, lines: str, output: ToolOutput) -> ToolOutput:
+        """`lines` stand behind the text, and are kept with it where the text is no copy of bytes."""
         ref = f"r{place.number}"
         if raw.log is not None:
             return await self._log_form(call, place, raw.log, output)
@@ -88,7 +110,8 @@ class Ingest:
         if is_shown_whole(call.name, len(data), self.settings):
             return output
         skim = Skim()
-        stored = await self._keep(_pieces(data), skim)
+        ending = _encoded(_joined(raw.text, lines))[len(data) :] if lines else b""
+        stored = await self._keep(_pieces(data), skim, ending)
         text = await self._part(call, place, skim, stored)
         return output if len(text) >= len(raw.text) else replace(output, text=text, stored=stored)
 
@@ -123,7 +146,8 @@ class Ingest:
         finally:
             content.close()
 
-    async def _keep(self, chunks: Iterator[bytes], skim: Skim) -> Stored:
+    async def _keep(self, chunks: Iterator[bytes], skim: Skim, ending: bytes = b"") -> Stored:
+        """`ending` is kept, too, but no part of what is skimmed."""
         if self.archive is None:
             raise StoreFailed("this session keeps nothing apart", "missing")
 
@@ -131,6 +155,8 @@ class Ingest:
             for chunk in chunks:
                 skim.take(chunk)
                 yield chunk
+            if ending:
+                yield ending
 
         return await self.archive.put(seen())
 

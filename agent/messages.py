@@ -80,6 +80,8 @@ class ToolOutput:
     """The output as it came, when `text` is not all of it."""
     pictures: tuple[Stored, ...] = ()
     """Those that were left out of `images`."""
+    files: tuple[Stored, ...] = ()
+    """Documents and other media that came with it; `text` names each in a line."""
 
 
 @dataclass(frozen=True, slots=True)

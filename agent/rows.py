@@ -86,6 +86,7 @@ def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
         stored = fields.get("stored")
         fields["stored"] = Stored(**stored) if stored else None
         fields["pictures"] = tuple(Stored(**picture) for picture in fields.get("pictures", ()))
+        fields["files"] = tuple(Stored(**file) for file in fields.get("files", ()))
     if kind in (Text, Note, Reasoning, ToolOutput):
         fields.setdefault("text", "")
     return kind(**fields)
@@ -171,8 +172,8 @@ def _decode_summary(body: object) -> Summary:
 
 
 def output_rows(message: User, position: int, before: int, tools: Mapping[str, str]) -> list[OutputRow]:
-    """A row for each output of a message and one for each of its pictures. `before`: outputs that the session had;
-    `tools`: what each call called."""
+    """A row for each output of a message, one for each of its pictures and then one for each of its files. `before`:
+    outputs that the session had; `tools`: what each call called."""
     rows = []
     for number, output in enumerate(message.outputs, before + 1):
         tool = tools.get(output.call_id, "")
@@ -180,8 +181,8 @@ def output_rows(message: User, position: int, before: int, tools: Mapping[str, s
         digest = kept.digest or None
         rows.append(OutputRow(number, 0, position, output.call_id, tool, kept.size, kept.lines, "text/plain", digest))
         shown = [(decoded_size(image.data), image.media_type, "") for image in output.images]
-        left_out = [(picture.size, picture.media_type, picture.digest) for picture in output.pictures]
-        for part, (size, media_type, where) in enumerate([*shown, *left_out], 1):
+        kept_apart = [(one.size, one.media_type, one.digest) for one in (*output.pictures, *output.files)]
+        for part, (size, media_type, where) in enumerate([*shown, *kept_apart], 1):
             rows.append(OutputRow(number, part, position, output.call_id, tool, size, 0, media_type, where or None))
     return rows
 
@@ -189,7 +190,12 @@ def output_rows(message: User, position: int, before: int, tools: Mapping[str, s
 def digests_of(message: Message) -> tuple[str, ...]:
     """The digests of the bytes that a message names."""
     outputs = message.outputs if isinstance(message, User) else ()
-    kept = [stored for output in outputs for stored in (output.stored, *output.pictures) if stored is not None]
+    kept = [
+        stored
+        for output in outputs
+        for stored in (output.stored, *output.pictures, *output.files)
+        if stored is not None
+    ]
     return tuple(stored.digest for stored in kept if stored.digest)
 
 

@@ -28,6 +28,15 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Attached:
+    """A document, or a medium that is no picture for a model."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     """What a program printed, in a file."""
 
@@ -50,6 +59,8 @@ class Result:
     uncut: str | None = None
     """The text with nothing left out of its lines, when `text` has some of them cut."""
     pictures: tuple[Picture, ...] = ()
+    files: tuple[Attached, ...] = ()
+    """What came beside the text and the pictures. Documents that can be read are shown like text."""
     changed: tuple[Path, ...] = ()
     """Files that the call created, changed or deleted."""
     failed: bool = False

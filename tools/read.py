@@ -9,14 +9,12 @@ from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError
 from tools.described import description_beside
 from tools.files import read_bytes, undivided
 from tools.paths import display, resolve
+from tools.pictures import LARGEST_PICTURE, picture_type
 from tools.schema import object_of
 from tools.textfile import binary_kind, decode, showable
 from tools.truncate import numbered, printable
 
 MOST_LINES = 2000
-LARGEST_PICTURE = 5 * 1024 * 1024
-
-_PICTURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
 class Read:
@@ -92,12 +90,6 @@ def page_of(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> Pa
             del shown[-1]
             break
     return Page("\n".join(shown), offset + len(shown) - 1)
-
-
-def picture_type(raw: bytes) -> str | None:
-    if raw.startswith(b"RIFF") and raw[8:12] == b"WEBP":
-        return "image/webp"
-    return next((media_type for magic, media_type in _PICTURES if raw.startswith(magic)), None)
 
 
 def _similar(path: Path) -> str:

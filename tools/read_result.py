@@ -10,6 +10,7 @@ from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace
 from tools.described import description_beside
 from tools.grep import checked
 from tools.kept import Content, Found
+from tools.pictures import LARGEST_PICTURE, PICTURE_TYPES
 from tools.schema import object_of
 from tools.truncate import LONGEST_LINE, is_mostly_noise, plain
 
@@ -24,7 +25,6 @@ MOST_AROUND = 50
 """Lines."""
 HEX = 1024
 """Bytes that are shown at once when they are no text."""
-LARGEST_PICTURE = 5 * 1024 * 1024
 
 
 class ReadResult:
@@ -56,8 +56,10 @@ class ReadResult:
             if "pattern" in arguments:
                 around = lines_around(arguments)
                 return await matches(found, text(arguments, "pattern"), around, wanted)
-            if found.media_type.startswith("image/"):
-                return await unhurried(lambda: _picture(found))
+            if found.media_type in PICTURE_TYPES:
+                return await unhurried(lambda: picture_of(found))
+            if not (wanted or found.media_type.startswith("text/") or "offset" in arguments or "limit" in arguments):
+                return await unhurried(lambda: medium_of(found))
             if wanted or (found.lines and "offset" not in arguments and "limit" not in arguments):
                 first, last = wanted or found.lines or (1, 1)
                 return await unhurried(lambda: numbered_lines(found, first, last))
@@ -181,9 +183,17 @@ async def matches(
     return Result("\n".join(shown) or "no lines match")
 
 
-def _picture(found: Found) -> Result:
+def picture_of(found: Found) -> Result:
     content = found.content
     told = f"picture, {found.media_type}, {content.size:,} bytes"
     if content.size > LARGEST_PICTURE:
         raise ToolError(f"`{found.ref}` is a {told}, more than 5 MB: scale the file down and read that")
     return Result(told, pictures=(Picture(found.media_type, content.read(0, content.size)),))
+
+
+def medium_of(found: Found) -> Result:
+    """What can be said of bytes that are neither text nor a picture: how they begin, and how a person gets them."""
+    told = f"{found.media_type}, {found.content.size:,} bytes, no text"
+    saved = f"the user saves it with `ebb sessions show ID {found.ref} > FILE`"
+    start = found.span[0] if found.span else 0
+    return Result(f"{told}; {saved}\n{_bytes(found, start, HEX).text}")

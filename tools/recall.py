@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import get_args
 
 from tools.arguments import number, text
-from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace
+from tools.base import Arguments, Effect, Result, ToolError, Workspace
 from tools.described import description_beside
-from tools.kept import Found
-from tools.read_result import LARGEST_PICTURE, MOST, lines_of, matches, numbered_lines, unhurried
+from tools.pictures import PICTURE_TYPES
+from tools.read_result import MOST, lines_of, matches, medium_of, numbered_lines, picture_of, unhurried
 from tools.recalled import KINDS, SCOPES, Asked, Kind, Memory, Remembered, Scope
 from tools.schema import object_of
 from tools.truncate import plain
@@ -63,8 +63,10 @@ class Recall:
         try:
             if "search" in arguments:
                 return await matches(found, _pattern(text(arguments, "search")), (2, 2), wanted, most)
-            if found.media_type.startswith("image/"):
-                return await unhurried(lambda: _picture(found))
+            if found.media_type in PICTURE_TYPES:
+                return await unhurried(lambda: picture_of(found))
+            if not (wanted or found.lines or found.media_type.startswith("text/")):
+                return await unhurried(lambda: medium_of(found))
             first, last = wanted or found.lines or (1, 10**18)
             return await unhurried(lambda: numbered_lines(found, first, last, most))
         finally:
@@ -153,11 +155,3 @@ def _pattern(search: str) -> str:
     except (re.error, OverflowError, RecursionError):
         return re.escape(search)
     return search
-
-
-def _picture(found: Found) -> Result:
-    content = found.content
-    if content.size > LARGEST_PICTURE:
-        raise ToolError(f"`{found.ref}` is a picture of {content.size:,} bytes, more than 5 MB")
-    told = f"picture, {found.media_type}, {content.size:,} bytes"
-    return Result(told, pictures=(Picture(found.media_type, content.read(0, content.size)),))

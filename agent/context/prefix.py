@@ -139,7 +139,7 @@ class Digests:
         return known[1]
 
 
-_KEPT = ("whole", "stored", "pictures")
+_KEPT = ("whole", "stored", "pictures", "files")
 """Fields that say where something is kept. They are never sent."""
 
 

@@ -12,8 +12,8 @@ from agent.messages import Message, Text, ToolCall, ToolOutput, User
 CURRENT_SESSION, CURRENT_PROJECT = "current", "_"
 
 FORMS = (
-    "write `r12`, `msg-1a2b3c4d`, `sum-2` or `ebb://PROJECT/SESSION/r12`, each with `:L50-100` for lines or "
-    "`:B0-4096` for bytes behind it"
+    "write `r12`, `msg-1a2b3c4d`, `sum-2` or `ebb://PROJECT/SESSION/r12`, each with `:L50-100` for lines, "
+    "`:B0-4096` for bytes or `:tool-2` for the second picture or file of an output behind it"
 )
 
 _SCHEME = re.compile(r"(?:ebb|nexora)://", re.IGNORECASE)
@@ -87,7 +87,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One of the calls, or of the outputs, of a message."""
+    """One of the calls, or of the outputs, of a message; or one of the pictures and files that came with an output."""
 
     number: int
 

@@ -5,79 +5,19 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from agent.archive import Archive
-from agent.context.offload import Offloading
-from agent.context.prompt import Instructions
 from agent.context.refs import message_digits
 from agent.errors import ReferenceFailed
-from agent.events import Event, Noticed, ReplyFinished, ToolFinished, TurnFinished
+from agent.events import Noticed, ReplyFinished, ToolFinished, TurnFinished
 from agent.messages import Assistant, Conversation, Image, Summary, Text, ToolCall, ToolOutput, User
-from agent.parts import Parts
-from agent.permissions import Policy
 from agent.providers.scripted import Scripted
-from agent.recall import Recall, fetching
-from agent.recorder import Recorder, StoreThread
 from agent.rows import decode_message
-from agent.session import Session
-from agent.targets import Targets
 from store.archive import ArchiveStore
-from store.blobs import Blobs
 from store.errors import StoreError
-from store.sessions import SessionRow, SessionStore
-from tools.base import ToolError, Workspace
-from tools.catalog import builtin_tools
-from tools.kept import Found
-from tools.tool_output_cache import unlisted_tools
-
-ID, OTHER = "aa11bb22cc33", "aa11ffeeddcc"
-
-
-class Home:
-    """One database with its files, and a project."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root = folder / "app"
-        self.root.mkdir()
-        self.outputs = folder / "outputs"
-        self.blobs = Blobs(folder / "blobs")
-        self.thread = StoreThread(lambda: SessionStore(folder / "sessions.db", blobs=self.blobs))
-
-    async def open(self) -> "Home":
-        self.store = await self.thread.open()
-        return self
-
-    def recorder(self, session: str = ID, project: str = "/home/me/app", *, is_new: bool = True) -> Recorder:
-        row = SessionRow(session, project, "", "scripted/script", "ask", 1.0, 1.0)
-        return Recorder(self.thread, self.store, row, is_new=is_new)
-
-    def archive(self, session: str = ID, project: str = "/home/me/app") -> Archive:
-        return Archive(self.thread, self.store, session, project)
-
-    async def found(self, ref: str) -> Found:
-        """What a reference stands for, as tools find it."""
-        recall = Recall(self.thread, self.store, self.archive(), ID, "/home/me/app", "all")
-        return await fetching(recall)(ref, None)
-
-    async def session(self, provider: Scripted, *, is_new: bool = True, **offloading: Any) -> Session:
-        recorder, archive = self.recorder(is_new=is_new), self.archive()
-        conversation, spent = (None, None) if is_new else await recorder.load()
-        parts = Parts(
-            targets=Targets(provider),
-            instructions=Instructions("Be brief."),
-            tools=builtin_tools(),
-            workspace=Workspace(self.root, self.outputs, kept=self.found),
-            policy=Policy(str(self.root), "auto"),
-            recorder=recorder,
-            interactive=False,
-            archive=archive,
-            offloading=Offloading(**offloading),
-            unlisted=unlisted_tools(),
-        )
-        return Session(parts, conversation, spent)
+from tests.agent.archived import ID, OTHER, Home, bash, calls, events_of, outputs_of, said
+from tools.base import ToolError
 
 
 @pytest.fixture
@@ -85,29 +25,6 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
     opened = await Home(tmp_path).open()
     yield opened
     await opened.thread.close()
-
-
-def calls(*wanted: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    return {"calls": [{"name": name, "arguments": arguments} for name, arguments in wanted]}
-
-
-def bash(command: str) -> tuple[str, dict[str, Any]]:
-    return "bash", {"command": command}
-
-
-async def events_of(session: Session, text: str = "go") -> list[Event]:
-    return [event async for event in session.send(text)]
-
-
-def outputs_of(session: Session) -> list[ToolOutput]:
-    return [output for message in session.history.messages if isinstance(message, User) for output in message.outputs]
-
-
-async def said(home: Home, *messages: User | Assistant, session: str = ID, project: str = "/home/me/app") -> Recorder:
-    recorder = home.recorder(session, project)
-    for message in messages:
-        await (recorder.said(message) if isinstance(message, User) else recorder.replied(message))
-    return recorder
 
 
 async def test_a_long_output_is_shown_in_part_and_read_back_by_its_reference(home: Home) -> None:
@@ -337,7 +254,7 @@ async def test_what_cannot_be_found_says_what_there_is(home: Home) -> None:
         "ebb://lib/aa11/r1": "there is no session `aa11` in project `lib`",
         "ebb://app/aa11/r1": "`ebb://app/aa11/r1` stands for several: `ebb://app/",
         f"msg-{twice}": f"`ebb://app/{ID}/msg-{twice}` stands for several: `msg-{twice}",
-        "r1:tool-1": "`r1` has 0 pictures: leave `:tool-1` out",
+        "r1:tool-1": "`r1` has 0 pictures and files: leave `:tool-1` out",
         "r1:match-1": "no search found so many lines",
     }
     for ref, said_of in cases.items():

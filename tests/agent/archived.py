@@ -1,0 +1,95 @@
+"""Sessions that keep what leaves their view, in a real database with real files."""
+
+from pathlib import Path
+from typing import Any
+
+from agent.archive import Archive
+from agent.context.offload import Offloading
+from agent.context.prompt import Instructions
+from agent.events import Event
+from agent.messages import Assistant, ToolOutput, User
+from agent.parts import Parts
+from agent.permissions import Policy
+from agent.providers.scripted import Scripted
+from agent.recall import Recall, fetching
+from agent.recorder import Recorder, StoreThread
+from agent.session import Session
+from agent.targets import Targets
+from store.blobs import Blobs
+from store.sessions import SessionRow, SessionStore
+from tools.base import Tool, Workspace
+from tools.catalog import builtin_tools
+from tools.kept import Found
+from tools.tool_output_cache import unlisted_tools
+
+ID, OTHER = "aa11bb22cc33", "aa11ffeeddcc"
+
+
+class Home:
+    """One database with its files, and a project."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "app"
+        self.root.mkdir()
+        self.outputs = folder / "outputs"
+        self.blobs = Blobs(folder / "blobs")
+        self.thread = StoreThread(lambda: SessionStore(folder / "sessions.db", blobs=self.blobs))
+
+    async def open(self) -> "Home":
+        self.store = await self.thread.open()
+        return self
+
+    def recorder(self, session: str = ID, project: str = "/home/me/app", *, is_new: bool = True) -> Recorder:
+        row = SessionRow(session, project, "", "scripted/script", "ask", 1.0, 1.0)
+        return Recorder(self.thread, self.store, row, is_new=is_new)
+
+    def archive(self, session: str = ID, project: str = "/home/me/app") -> Archive:
+        return Archive(self.thread, self.store, session, project)
+
+    async def found(self, ref: str) -> Found:
+        """What a reference stands for, as tools find it."""
+        recall = Recall(self.thread, self.store, self.archive(), ID, "/home/me/app", "all")
+        return await fetching(recall)(ref, None)
+
+    async def session(
+        self, provider: Scripted, *extra: Tool, is_new: bool = True, keeps: bool = True, **offloading: Any
+    ) -> Session:
+        """A session with the built-in tools and some more. `keeps`: whether it keeps what leaves the view."""
+        recorder, archive = self.recorder(is_new=is_new), self.archive()
+        conversation, spent = (None, None) if is_new else await recorder.load()
+        parts = Parts(
+            targets=Targets(provider),
+            instructions=Instructions("Be brief."),
+            tools=(*builtin_tools(), *extra),
+            workspace=Workspace(self.root, self.outputs, kept=self.found, fetch=lambda ref, scope: self.found(ref)),
+            policy=Policy(str(self.root), "auto"),
+            recorder=recorder,
+            interactive=False,
+            archive=archive if keeps else None,
+            offloading=Offloading(**offloading),
+            unlisted=unlisted_tools(),
+        )
+        return Session(parts, conversation, spent)
+
+
+def calls(*wanted: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    return {"calls": [{"name": name, "arguments": arguments} for name, arguments in wanted]}
+
+
+def bash(command: str) -> tuple[str, dict[str, Any]]:
+    return "bash", {"command": command}
+
+
+async def events_of(session: Session, text: str = "go") -> list[Event]:
+    return [event async for event in session.send(text)]
+
+
+def outputs_of(session: Session) -> list[ToolOutput]:
+    return [output for message in session.history.messages if isinstance(message, User) for output in message.outputs]
+
+
+async def said(home: Home, *messages: User | Assistant, session: str = ID, project: str = "/home/me/app") -> Recorder:
+    recorder = home.recorder(session, project)
+    for message in messages:
+        await (recorder.said(message) if isinstance(message, User) else recorder.replied(message))
+    return recorder
