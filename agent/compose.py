@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from agent.config import Config
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
-from agent.context.select import select_tools
 from agent.context.settings import Caps, Compacting, Patience
 from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
@@ -264,21 +263,21 @@ class Sessions:
         learned = parts.meter.estimator if parts else decode_estimator(await thread.run(store.calibration, model))
         meter = Meter(learned, parts.meter.ruler if parts else None)
         instructions = parts.instructions if parts else self._instructions(self._config.permission_mode)
-        tools = specs_of(parts.tools if parts else builtin_tools())
-        held_back = parts.deferral.held_back if parts else frozenset[str]()
+        tools = (*specs_of(parts.tools), *parts.served.specs) if parts else specs_of(builtin_tools())
+        deferral = parts.deferral if parts else Deferral()
         size, reserves = overview.window_numbers(window)
         return overview.Overview(
             row.id if row else prefix,
             row.title if row else "",
             facts.id,
             overview.budget_by_component(
-                conversation, instructions, select_tools(tools, held_back), window, facts.images, meter
+                conversation, instructions, deferral.offered(tools), window, facts.images, meter
             ),
             size,
             reserves,
             window.effective,
             overview.epochs_of(await recorder.requests(), await recorder.rewrites()),
-            overview.held_back_of(tools, held_back, meter),
+            overview.held_back_of(tools, deferral.held_back, meter),
         )
 
     async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> Recall:

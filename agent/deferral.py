@@ -13,17 +13,27 @@ class Deferral:
     """Chooses anew when it is told to, which is at the start of a session and when its view is rewritten."""
 
     def __init__(
-        self, share: float = 0.10, used: Mapping[str, float] | None = None, now: Callable[[], float] = time.time
+        self,
+        share: float = 0.10,
+        used: Mapping[str, float] | None = None,
+        now: Callable[[], float] = time.time,
+        *,
+        finders: bool = False,
     ) -> None:
         """`share`: of the usable window, what all definitions together may take. `used`: when each tool was used last,
-        in Unix seconds."""
+        in Unix seconds. `finders`: more tools may come later, so those that find tools are offered from the start."""
         self.held_back: frozenset[str] = frozenset()
         """The names of the tools that are not offered."""
         self._share = share
+        self._finders = finders
         self._used = dict(used or {})
         self._now = now
         self._unkept: dict[str, float] = {}
         self._deferrable: frozenset[str] = frozenset()
+
+    def offered(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+        """Those of the tools that are not held back."""
+        return select_tools(specs, self.held_back, finders=self._finders)
 
     def choose(
         self, specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int], emit: Callable[[Event], None]
@@ -32,7 +42,7 @@ class Deferral:
         offered, and the user is told."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
         try:
-            self.held_back = tools_to_hold_back(specs, int(self._share * effective), size, self._used)
+            self.held_back = self._chosen(specs, int(self._share * effective), size)
         except (TypeError, ValueError, RecursionError) as error:
             self.held_back = frozenset()
             emit(Noticed(f"which tools to hold back could not be decided, so all of them are offered: {error}"))
@@ -40,12 +50,15 @@ class Deferral:
     def spare(self, specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> float:
         """The share of the definitions offered now that could be held back yet."""
         try:
-            least = tools_to_hold_back(specs, 0, size, self._used)
-            now = sum(map(size, select_tools(specs, self.held_back)))
-            then = sum(map(size, select_tools(specs, least)))
+            least = self._chosen(specs, 0, size)
+            now = sum(map(size, self.offered(specs)))
+            then = sum(map(size, select_tools(specs, least, finders=self._finders)))
         except (TypeError, ValueError, RecursionError):
             return 0.0  # told when the choice was made
         return max(now - then, 0) / max(now, 1)
+
+    def _chosen(self, specs: Sequence[ToolSpec], most: int, size: Callable[[ToolSpec], int]) -> frozenset[str]:
+        return tools_to_hold_back(specs, most, size, self._used, finders=self._finders)
 
     def hold_back_all(self) -> None:
         """From now on every tool that may be held back is, as far as that saves anything."""

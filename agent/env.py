@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from agent.compaction import Lessons, Summarisers
 from agent.context.prompt import Instructions
@@ -16,6 +17,7 @@ from agent.meter import Meter
 from agent.providers.base import Provider
 from agent.recorder import Recorder
 from agent.rent import Rent
+from agent.served import Served
 from agent.tail import Tail
 from agent.targets import Targets
 from agent.watch import Watch
@@ -29,6 +31,15 @@ class Limits:
     """US dollars that may be spent before the next request is refused."""
 
 
+class Servers(Protocol):
+    """What brings tools into a session."""
+
+    async def settle(self, *, first: bool) -> None:
+        """At the start of a turn: asks the user what has to be asked, and tells what has to be told. `first`: no
+        request was sent yet, so it waits a while for servers that start."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Env:
     """What a step works with."""
@@ -36,7 +47,8 @@ class Env:
     targets: Targets
     """The model that is asked, and those that may follow it."""
     instructions: Instructions
-    tools: tuple[ToolSpec, ...]
+    own_tools: tuple[ToolSpec, ...]
+    """Those that the session has whatever servers do."""
     hands: Hands
     recorder: Recorder
     interrupt: Interrupt
@@ -58,7 +70,20 @@ class Env:
     tail: Tail = field(default_factory=Tail)
     deferral: Deferral = field(default_factory=Deferral)
     """Which of the tools are held back."""
+    served: Served = field(default_factory=Served)
+    """The tools of servers."""
+    servers: Servers | None = None
 
     @property
     def provider(self) -> Provider:
         return self.targets.provider
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """All that the model's list holds or that is held back from it. They stay the same until `choose_tools`."""
+        return (*self.own_tools, *self.served.specs)
+
+    @property
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The model's list."""
+        return self.deferral.offered(self.tools)

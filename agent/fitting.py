@@ -7,7 +7,7 @@ from dataclasses import replace
 from agent.context.budget import ContextBudget, after_overflow
 from agent.context.ids import with_own_ids
 from agent.context.prompt import build_prompt
-from agent.context.select import ToolSpec, select_tools
+from agent.context.select import ToolSpec
 from agent.env import Env
 from agent.errors import ContextExhausted, ContextOverflow
 from agent.events import ContextMeasured, WindowLearned
@@ -81,7 +81,7 @@ async def ask(
                 raise ContextExhausted(too_big(budget_of(conversation, env), "", env))
             if smaller is None:
                 return conversation, budget, reply
-        conversation, tools = smaller, select_tools(env.tools, env.deferral.held_back)
+        conversation, tools = smaller, env.offered
         # What the provider counts is compared with what was measured last.
         budget = budget_of(conversation, env)
     raise AssertionError("the count never ends")

@@ -3,7 +3,7 @@
 from agent.context.budget import ContextBudget, Section, Window
 from agent.context.compact import Room, size_of
 from agent.context.prompt import Instructions, Prompt, build_prompt
-from agent.context.select import ToolSpec, select_tools
+from agent.context.select import ToolSpec
 from agent.env import Env
 from agent.messages import Conversation
 from agent.providers.base import Request
@@ -12,8 +12,7 @@ from agent.providers.base import Request
 def budget_of(conversation: Conversation, env: Env) -> ContextBudget:
     """The budget of the next request with the tools that are offered now, in the window as far as it is known."""
     prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
-    tools = select_tools(env.tools, env.deferral.held_back)
-    return env.meter.measure(prompt, conversation, tools, window_of(env), sections_of(env.instructions))
+    return env.meter.measure(prompt, conversation, env.offered, window_of(env), sections_of(env.instructions))
 
 
 def sections_of(instructions: Instructions) -> dict[Section, str]:

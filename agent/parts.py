@@ -12,12 +12,13 @@ from agent.context.prompt import Instructions
 from agent.context.settings import Compacting
 from agent.debug import Debug
 from agent.deferral import Deferral
-from agent.env import Limits
+from agent.env import Limits, Servers
 from agent.meter import Meter
 from agent.permissions import Policy
 from agent.recall import Recall
 from agent.recorder import Recorder
 from agent.rent import Rent
+from agent.served import Served
 from agent.shelf import Shelf
 from agent.targets import Targets
 from tools.base import Tool, Workspace
@@ -62,6 +63,9 @@ class Parts:
     """What decides when a view is rewritten that would still fit."""
     deferral: Deferral = field(default_factory=Deferral)
     """Which of the tools are held back."""
+    served: Served = field(default_factory=Served)
+    """The tools that servers bring besides."""
+    servers: Servers | None = None
     now: Callable[[], float] = time.monotonic
     """Seconds on the clock by which caches grow cold."""
     notices: tuple[str, ...] = ()

@@ -9,7 +9,6 @@ from agent.context.budget import ContextBudget
 from agent.context.final import FINAL, FULL, was_told_to_report
 from agent.context.guard import Preflight, Target, tool_preflight, turn_preflight
 from agent.context.mask import outputs_so_far
-from agent.context.select import select_tools
 from agent.env import Env
 from agent.errors import ProviderError, UsageError
 from agent.events import FinalTurn, ModelSwitched, Noticed
@@ -32,7 +31,7 @@ def begin_session(conversation: Conversation, env: Env) -> Conversation:
     """Chooses the tools that are offered, and counts what a session goes on with as settled. What a provider counted
     with another system text or other tools does not hold any more."""
     choose_tools(env)
-    if not env.watch.has_said(env.instructions.text, select_tools(env.tools, env.deferral.held_back)):
+    if not env.watch.has_said(env.instructions.text, env.offered):
         conversation = replace(conversation, anchor=None, anchored=0)
     env.meter.end_turn(conversation)
     env.debug.say("context-guard/init-counters", **env.meter.counters.told())
@@ -184,7 +183,7 @@ def say_preflight(found: Preflight, budget: ContextBudget, env: Env) -> None:
     if not env.debug.on:
         return
     facts = env.provider.facts
-    scale = env.meter.schema_scale(select_tools(env.tools, env.deferral.held_back))
+    scale = env.meter.schema_scale(env.offered)
     if scale is not None:
         env.debug.say("context-guard/schema-estimate", scale=scale, **env.meter.counters.told())
     env.debug.say("context-guard/evaluate", **env.meter.counters.evaluation())

@@ -9,7 +9,6 @@ from agent.context.budget import ContextBudget
 from agent.context.compact import TOOLS
 from agent.context.mask import old_outputs
 from agent.context.prompt import Instructions, build_prompt
-from agent.context.select import select_tools
 from agent.context.wishes import compaction_wish
 from agent.debug import Debug
 from agent.env import Env
@@ -101,7 +100,7 @@ async def compact_now(
 
     def request(asked: Conversation) -> Request:
         prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)
-        return to_request(prompt, select_tools(env.tools, env.deferral.held_back), env)
+        return to_request(prompt, env.offered, env)
 
     budget = budget_of(conversation, env)
     room = room_of(budget, conversation, counted, env.deferral.spare(env.tools, env.meter.size_of_tool))

@@ -3,6 +3,7 @@ back in; what happens is decided elsewhere."""
 
 import asyncio
 import itertools
+from collections import ChainMap
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -105,13 +106,14 @@ class Session:
         workspace = replace(parts.workspace, held_back=self._held_back)
         workspace = replace(workspace, ask=self._ask_user) if parts.interactive else workspace
         gate = Gate(parts.policy, self._ask if parts.interactive else None)
-        tools = {tool.name: tool for tool in (*parts.tools, *parts.unlisted)}
+        own = {tool.name: tool for tool in (*parts.tools, *parts.unlisted)}
+        tools = ChainMap(own, parts.served.callable)
         reader = OutputReader(lambda: parts.targets.provider, self.id, self._interrupt, self._emit, parts.summarisers)
         keeper = Ingest(parts.archive, parts.offloading, self._emit, reader, parts.debug)
         return Env(
             targets=parts.targets,
             instructions=parts.instructions,
-            tools=specs_of(parts.tools),
+            own_tools=specs_of(parts.tools),
             hands=Hands(tools, workspace, gate, self._interrupt, self._emit, keeper),
             recorder=parts.recorder,
             interrupt=self._interrupt,
@@ -135,6 +137,8 @@ class Session:
             ),
             tail=Tail(self._surroundings, self._conversation, parts.note_at),
             deferral=parts.deferral,
+            served=parts.served,
+            servers=parts.servers,
         )
 
     @property
@@ -349,10 +353,13 @@ class Session:
         return said
 
     def _surroundings(self) -> Surroundings:
-        return replace(self._parts.surroundings(), mode=self.mode, deferred=len(self._parts.deferral.held_back))
+        held_back, served = len(self._parts.deferral.held_back), self._parts.served.news()
+        return replace(self._parts.surroundings(), mode=self.mode, deferred=held_back, served=served)
 
     def _held_back(self) -> tuple[Tool, ...]:
-        return tuple(tool for tool in self._parts.tools if tool.name in self._parts.deferral.held_back)
+        held_back = self._parts.deferral.held_back
+        own = (tool for tool in self._parts.tools if tool.name in held_back)
+        return (*own, *self._parts.served.findable(held_back))
 
     async def _wait_for(self, question: PermissionAsked | QuestionAsked) -> Decision | str:
         waiting: asyncio.Future[Decision | str] = asyncio.get_running_loop().create_future()

@@ -18,11 +18,11 @@ class Tail:
         conversation: Conversation | None = None,
         note_at: float = 0.80,
     ) -> None:
-        """At first the model knows what its system text says, which are the surroundings now except for the tools that
-        are held back, and what the notes in the conversation say."""
+        """At first the model knows what its system text says, which are the surroundings now except for tools, and what
+        the notes in the conversation say."""
         self._surroundings = surroundings
         self._note_at = note_at
-        self._start = replace(surroundings(), deferred=0)
+        self._start = replace(surroundings(), deferred=0, served="")
         self._told = told_in(conversation or Conversation(), self._start)
 
     def add_to(self, message: User, situation: Situation, used: float, epoch: int) -> User:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.context.final import FULL, LAST, answer_in, not_run, report_in
-from agent.context.select import select_tools
 from agent.env import Env
 from agent.events import StepStarted, TurnEnd
 from agent.fitting import ask, make_room
 from agent.interrupt import Interrupt
+from agent.joining import settle_tools
 from agent.measuring import budget_of
 from agent.messages import Assistant, Conversation, ToolOutput, User
 from agent.preflight import Ending, announce_end, begin_turn, run_in_room
@@ -34,8 +34,7 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
     conversation, budget = await make_room(conversation, env)
     conversation, ending = await announce_end(conversation, budget, env)
 
-    tools = select_tools(env.tools, env.deferral.held_back)
-    conversation, budget, reply = await ask(conversation, budget, tools, env)
+    conversation, budget, reply = await ask(conversation, budget, env.offered, env)
     conversation = env.meter.anchored(conversation, reply, budget, env.emit)
     await env.recorder.replied(reply.message)
 
@@ -48,6 +47,7 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
 
 async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Conversation, TurnEnd, str]:
     """The conversation after the model has answered what the user said, how the turn ended, and the answer."""
+    conversation = await settle_tools(conversation, env)
     begin_turn(said, env)
     said = with_notes(said, conversation, env)
     await env.recorder.said(said)

@@ -82,6 +82,11 @@ class Watch:
             return self._remembered()
         return mark_of(self._sent, self._sections, is_rewritten=self._rewritten)
 
+    @property
+    def has_sent(self) -> bool:
+        """Whether a request was sent since the program was started."""
+        return self._sent is not None
+
     def rewritten(self, kept: int = 0) -> None:
         """The next request may begin otherwise than the last: the view or a setting was changed on purpose. Its system
         text, its tools and the first `kept` messages may not."""

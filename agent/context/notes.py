@@ -37,6 +37,8 @@ class Surroundings:
     """What the model wrote down for itself; it knows it until a rewrite."""
     deferred: int = 0
     """Tools that are held back."""
+    served: str = ""
+    """How what servers offer differs from the model's list of tools."""
     epoch: int = 0
     """Rewrites of the view so far: each takes away notes that were told before."""
 
@@ -52,6 +54,7 @@ def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> t
         f"[Open todos:\n{now.todos}]" if rewritten and now.todos else "",
         f"[Your notes:\n{now.scratchpad}]" if rewritten and now.scratchpad else "",
         _deferred(now.deferred) if now.deferred != told.deferred or (rewritten and now.deferred) else "",
+        _served(now.served, rewritten) if now.served != told.served else "",
         _context(now.used) if _level(now, note_at) > (0 if rewritten else _level(told, note_at)) else "",
     ]
     return tuple(Note(text) for text in texts if text)
@@ -108,3 +111,9 @@ def _deferred(count: int) -> str:
     if not count:
         return "[No tools are deferred any more.]"
     return f"[{count} tools deferred to save context. Use tool_search to find them.]"
+
+
+def _served(news: str, rewritten: bool) -> str:
+    if not news:
+        return "" if rewritten else "[The tools of servers are again as in your list.]"
+    return f"[The tools of servers have changed since your list was made: {news}.]"

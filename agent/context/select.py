@@ -28,24 +28,34 @@ class ToolSpec:
     kind: ToolKind = "builtin"
 
 
-def select_tools(specs: Sequence[ToolSpec], held_back: AbstractSet[str] = frozenset()) -> tuple[ToolSpec, ...]:
-    """The tools in the order they are offered, every name once: the first of a name wins, the order never changes."""
-    left_out = held_back or {SEARCH, CALL}
+def select_tools(
+    specs: Sequence[ToolSpec], held_back: AbstractSet[str] = frozenset(), *, finders: bool = False
+) -> tuple[ToolSpec, ...]:
+    """The tools in the order they are offered, every name once: the first of a name wins, the order never changes.
+    `finders`: those that find and call what is held back are offered also while nothing is."""
+    left_out = held_back if held_back or finders else {SEARCH, CALL}
     return tuple(spec for spec in _once(specs) if spec.name not in left_out)
 
 
 def tools_to_hold_back(
-    specs: Sequence[ToolSpec], most: int, size: Callable[[ToolSpec], int], used: Mapping[str, float]
+    specs: Sequence[ToolSpec],
+    most: int,
+    size: Callable[[ToolSpec], int],
+    used: Mapping[str, float],
+    *,
+    finders: bool = False,
 ) -> frozenset[str]:
     """The names of the tools to hold back, so that all that is offered takes at most `most` tokens: tools of servers
     first, then those of skills, each kind from the one used longest ago, and of those used at the same time the later
-    one. None where that would make no request smaller. `used`: when a tool was used last, as any number that grows."""
+    one. None where that would make no request smaller. `used`: when a tool was used last, as any number that grows.
+    `finders`: see `select_tools`."""
     known = _once(specs)
     sizes = {spec.name: size(spec) for spec in known}
-    finders = sizes.pop(SEARCH, None), sizes.pop(CALL, None)
-    if None in finders:
+    needed = sizes.pop(SEARCH, None), sizes.pop(CALL, None)
+    if None in needed:
         return frozenset()
-    whole = sum(sizes.values())
+    to_find = sum(filter(None, needed))
+    whole = sum(sizes.values()) + (to_find if finders else 0)
     places = {spec.name: place for place, spec in enumerate(known)}
     candidates = sorted(
         (spec for spec in known if spec.kind in _FIRST and spec.name in sizes),
@@ -57,7 +67,7 @@ def tools_to_hold_back(
         if left <= most:
             break
         # From the first tool that is held back on, the two that find it are offered, too.
-        left += sum(filter(None, finders)) if not held else 0
+        left += to_find if not held and not finders else 0
         left -= sizes[spec.name]
         held.append(spec.name)
     return frozenset(held) if left < whole else frozenset()

@@ -214,7 +214,7 @@ class Anything(RuleBasedStateMachine):
         return Env(
             targets=Targets(self.model),
             instructions=INSTRUCTIONS,
-            tools=SPECS,
+            own_tools=SPECS,
             hands=Hands(tools, workspace, Gate(Policy("/nowhere", "auto")), self.interrupt, self.emit, keeper),
             recorder=recorder,
             interrupt=self.interrupt,

@@ -31,13 +31,13 @@ def taken(tools: tuple[ToolSpec, ...]) -> int:
     return sum(map(size, tools))
 
 
-@given(specs, uses, st.integers(0, 400))
+@given(specs, uses, st.integers(0, 400), st.booleans())
 def test_what_is_offered_fits_or_nothing_more_could_be_held_back(
-    found: list[ToolSpec], used: dict[str, float], most: int
+    found: list[ToolSpec], used: dict[str, float], most: int, finders: bool
 ) -> None:
     every = (*found, *FINDERS)
-    held = tools_to_hold_back(every, most, size, used)
-    offered, whole = select_tools(every, held), select_tools(every)
+    held = tools_to_hold_back(every, most, size, used, finders=finders)
+    offered, whole = select_tools(every, held, finders=finders), select_tools(every, finders=finders)
     may_go = {spec.name for spec in whole if spec.kind != "builtin"}
     assert held <= may_go
     assert taken(offered) <= max(taken(whole), most)
@@ -47,7 +47,7 @@ def test_what_is_offered_fits_or_nothing_more_could_be_held_back(
         assert taken(offered) <= most or held == may_go
         assert taken(offered) < taken(whole)
     else:
-        everything = select_tools(every, frozenset(may_go))
+        everything = select_tools(every, frozenset(may_go), finders=finders)
         assert not may_go or taken(everything) >= taken(whole) or taken(everything) > most
 
 
@@ -75,6 +75,12 @@ def test_tools_of_servers_go_before_those_of_skills_and_the_longest_unused_first
         assert not (gone.kind == "skill" and any(spec.kind == "mcp" for spec in stays))
         same = [used.get(spec.name, -1.0) for spec in stays if spec.kind == gone.kind]
         assert all(used.get(gone.name, -1.0) <= other for other in same)
+
+
+def test_where_more_may_come_the_finders_are_offered_from_the_start() -> None:
+    every = (ToolSpec("a", "", {}, "mcp"), *FINDERS)
+    assert select_tools(every, finders=True) == every
+    assert select_tools(every, frozenset({"a"}), finders=True) == FINDERS
 
 
 def test_of_tools_that_were_never_used_the_first_ones_stay() -> None:

@@ -1,0 +1,15 @@
+"""The tools of servers, when a turn begins. They join the model's list at once as long as no request holds it."""
+
+from agent.env import Env
+from agent.messages import Conversation
+from agent.preflight import begin_session
+
+
+async def settle_tools(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation, once servers had their say. Before the first request their tools are offered; later they wait
+    until the view is rewritten."""
+    if env.servers is None:
+        return conversation
+    first = not env.watch.has_sent
+    await env.interrupt.race(env.servers.settle(first=first))
+    return begin_session(conversation, env) if first and env.served.has_changed else conversation
