@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
 from agent.compose import Sessions
@@ -61,8 +61,6 @@ class Job:
     """JSON Schema that the answer must meet."""
     resume: str | None = None
     """The beginning of the id of a session to go on with; empty for the newest of the project."""
-    word: str = ""
-    """What stood after `-r`: such a beginning when there is such a session, otherwise the first line of the prompt."""
 
 
 @dataclass(slots=True)
@@ -167,28 +165,18 @@ async def run(sessions: Sessions, job: Job, out: TextIO | None = None, err: Text
 
 
 async def _work(sessions: Sessions, job: Job, outcome: Outcome, show: Callable[[Event], None], stop: "_Stop") -> None:
-    opened = await stop.opening.race(_open(sessions, job))
-    if opened is None:
+    session = await stop.opening.race(sessions.open(job.resume))
+    if session is None:
         outcome.interrupted()
         return
-    session, prompt = opened
     outcome.session, stop.session = session.id, session
     try:
         if stop.opening.requested():
             outcome.interrupted()
         else:
-            await _converse(session, replace(job, prompt=prompt), outcome, show)
+            await _converse(session, job, outcome, show)
     finally:
         await session.close()
-
-
-async def _open(sessions: Sessions, job: Job) -> tuple[Session, str]:
-    """The session, and the whole prompt."""
-    if not job.word:
-        return await sessions.open(job.resume), job.prompt
-    if await sessions.knows(job.word):
-        return await sessions.open(job.word), job.prompt
-    return await sessions.open(""), f"{job.word}\n{job.prompt}"
 
 
 async def _converse(session: Session, job: Job, outcome: Outcome, show: Callable[[Event], None]) -> None:

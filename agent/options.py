@@ -145,7 +145,13 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "agent.permission_mode", "ask", one_of(*MODES), "what runs without a question", "EBB_PERMISSION_MODE", _stricter
     ),
-    Option("agent.sandbox", "auto", one_of("require", "auto", "off"), "whether shell needs a sandbox", "EBB_SANDBOX"),
+    Option(
+        "agent.sandbox",
+        "auto",
+        one_of("require", "auto", "off"),
+        "`require` refuses commands: there is no sandbox yet",
+        "EBB_SANDBOX",
+    ),
     Option("agent.reasoning_effort", None, lambda v: None if v is None else one_of(*EFFORTS)(v), "how hard to think"),
     Option("agent.context_window", None, _optional_count, "tokens of the model's window, over what is known of it"),
     Option("agent.max_output_tokens", None, _optional_count, "tokens that a reply may take"),

@@ -417,10 +417,13 @@ def test_a_session_goes_on_where_it_was(user: User) -> None:
     assert [(row["id"], row["title"], row["messages"]) for row in listed] == [(first, "go", 6)]
 
 
-def test_a_word_after_resume_that_is_no_session_belongs_to_the_prompt(user: User) -> None:
-    user.ask({"text": "one"})
-    run = user.ask({"text": "two"}, flags=("-r", "beefed"), form="stream-json")
-    assert run.lines[0]["text"] == "beefed\ngo"
+@pytest.mark.parametrize("word", ["beefed", "my-session", "ABCDEF", "0123456789ab"])
+def test_a_word_after_resume_that_is_no_session_ends_the_run_before_anything_is_said(user: User, word: str) -> None:
+    first = user.ask({"text": "one"}).result["session"]
+    run = user.ask({"text": "two"}, flags=("-r", word))
+    assert (run.code, run.out) == (2, "")
+    assert run.err == f"ebb: there is no session `{word}`; `ebb sessions list` shows them\n"
+    assert user.run("sessions", "show", first).out == "> go\n\none\n\n"
 
 
 def test_a_deleted_session_is_gone(user: User) -> None:

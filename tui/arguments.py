@@ -58,11 +58,14 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"))
     parser.add_argument("--allow", action="append", metavar="RULE", help="let calls run, such as 'bash(git status)'")
     parser.add_argument("--deny", action="append", metavar="RULE", help="never let calls run, such as 'write(.env)'")
-    parser.add_argument("--no-sandbox", action="store_true", help="run commands without a sandbox")
+    without = "run commands although `agent.sandbox` is `require`: this version has no sandbox in any case"
+    parser.add_argument("--no-sandbox", action="store_true", help=without)
     parser.add_argument("--ephemeral", action="store_true", help="keep nothing of the session")
     session = parser.add_mutually_exclusive_group()
-    session.add_argument("-c", "--continue", dest="resume", action="store_const", const="", help="newest session")
-    session.add_argument("-r", "--resume", dest="pick", nargs="?", const="", metavar="ID", help="choose a session")
+    session.add_argument("-c", "--continue", dest="resume", action="store_const", const="", help="the newest session")
+    session.add_argument(
+        "-r", "--resume", dest="pick", nargs="?", const="", metavar="ID", help="that session; without ID: choose"
+    )
     parser.add_argument("--version", action="version", version=f"ebb {VERSION}")
     return parser
 
@@ -76,15 +79,20 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def with_resume(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `-r WORD` joined when WORD may be the beginning of a session's id; other words are prompts."""
+    """The arguments with `-r WORD` joined when WORD may be the beginning of a session's id; other words are prompts.
+    With `-p` there is a prompt already, so that any word after `-r` is meant as an id."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    known, rest = arguments[:end], arguments[end:]
+    has_prompt = any(re.match(r"-p|--prompt(=|$)", word) for word in known)
     joined: list[str] = []
-    for word in arguments:
+    for word in known:
         if joined and joined[-1] in ("-r", "--resume"):
-            joined[-1] = f"--resume={word}" if re.fullmatch(r"[0-9a-f]{4,12}", word) else "--resume="
-            if joined[-1] != "--resume=":
+            may_be_id = not word.startswith("-") if has_prompt else re.fullmatch(r"[0-9a-f]{4,12}", word)
+            joined[-1] = f"--resume={word}" if may_be_id else "--resume="
+            if may_be_id:
                 continue
         joined.append(word)
-    return ["--resume=" if word in ("-r", "--resume") else word for word in joined]
+    return [*("--resume=" if word in ("-r", "--resume") else word for word in joined), *rest]
 
 
 def open_sessions(options: argparse.Namespace, *, interactive: bool) -> "Sessions":

@@ -13,13 +13,9 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.errors import AgentError, UsageError
 from tui.arguments import first_word, make_parser, open_sessions, read_settings, with_resume
-
-if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
-    from agent.compose import Sessions
 
 SUBCOMMANDS = ("sessions", "context", "config", "doctor", "demo")
 RESERVED = ("mcp", "acp")
@@ -86,8 +82,8 @@ def _headless(options: argparse.Namespace) -> int:
     schema = _read_schema(options.output_schema) if options.output_schema else None
     sessions = open_sessions(options, interactive=False)
 
-    resume = options.resume if options.pick is None else ""
-    job = headless.Job(prompt, options.output_format, schema, resume, options.pick or "")
+    resume = options.resume if options.pick is None else options.pick
+    job = headless.Job(prompt, options.output_format, schema, resume)
     return asyncio.run(headless.run(sessions, job))
 
 
@@ -101,9 +97,11 @@ def _terminal(options: argparse.Namespace) -> int:
 
     async def run() -> tuple[str | None, int]:
         try:
-            resume, word = await _resumed(options, sessions)
-            first = " ".join([word, *options.words] if word else options.words) or None
-            choose = options.pick == ""
+            # A word after `-r` that is no session's id belongs to the prompt.
+            is_word = bool(options.pick) and not await sessions.knows(options.pick)
+            first = " ".join([options.pick, *options.words] if is_word else options.words) or None
+            resume = options.resume if options.pick is None else options.pick
+            choose = is_word or options.pick == ""
             # Opened before the screen is: what cannot be opened is one sentence and an exit code.
             session = None if choose else await sessions.open(resume)
             history = config.folders.data / "history"
@@ -116,15 +114,6 @@ def _terminal(options: argparse.Namespace) -> int:
     if left and not options.ephemeral:
         print(f"Go on with this session: ebb -r {left}")
     return code
-
-
-async def _resumed(options: argparse.Namespace, sessions: "Sessions") -> tuple[str | None, str]:
-    """The session to go on with, and a word after `-r` that turned out to belong to the prompt."""
-    if not options.pick:
-        return (options.resume if options.pick is None else ""), ""
-    if await sessions.knows(options.pick):
-        return options.pick, ""
-    return "", options.pick
 
 
 def _whole_prompt(prompt: str, words: Sequence[str]) -> str:
