@@ -88,10 +88,12 @@ class Lessons:
     """The real window, when the provider has shown that it is smaller than was known."""
     failures: int = 0
     """Summaries in a row that could not be used."""
+    is_floor_told: bool = False
+    """Whether the user knows that what stays after any compaction leaves too little room."""
 
     def forget(self) -> None:
         """Another model has another window, and may write summaries that can be used."""
-        self.window, self.failures = None, 0
+        self.window, self.failures, self.is_floor_told = None, 0, False
 
     @property
     def is_broken(self) -> bool:
@@ -180,8 +182,9 @@ async def compact(
         told = _told(_result(conversation, after, ran, room, floor.deferred), cause, items)
         price = (chosen.price if chosen else None) or work.price_of(ran)
         work.emit(replace(told, price=price, model=writer, cost=bill.cost))
-    if floor.problem:
-        work.emit(Noticed(floor.problem))
+    if floor.problem and (cause == "asked" or not work.lessons.is_floor_told):
+        work.emit(Noticed(f"{floor.problem}; a model with a larger window leaves more room"))
+        work.lessons.is_floor_told = True
     return Compacted(after, _result(conversation, after, ran, room, floor.deferred), floor.problem)
 
 

@@ -21,6 +21,8 @@ from agent.stream import stream_reply
 RECOVERIES = 3
 """How often a request that the provider found too large is made smaller and sent again."""
 
+START_ANEW = "start a new session or take a model with a larger window"
+
 
 async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:
     """The conversation in a form that fits into the window, and its budget. What does not fit even so goes on with the
@@ -64,10 +66,9 @@ async def ask(
             smaller = await recover(conversation, env, attempt, error.size, error.limit)
             smaller = smaller or await leave_model(conversation, env)
             if smaller is None:
-                problem = too_big(budget_of(conversation, env), "", env)
                 # A provider that finds everything too large has taught nothing: the next turn asks it again.
                 env.lessons.window = known
-                raise ContextExhausted(f"{str(error).rstrip('.')}. {problem}") from error
+                raise ContextExhausted(f"{str(error).rstrip('.')}, even after compaction; {START_ANEW}") from error
         else:
             env.watch.answered(reply.usage)
             say_estimate(conversation, reply, env)
@@ -78,7 +79,9 @@ async def ask(
             if smaller is None and not reply.message.parts:
                 smaller = await leave_model(conversation, env)
             if smaller is None and not reply.message.parts:
-                raise ContextExhausted(too_big(budget_of(conversation, env), "", env))
+                env.lessons.window = known
+                found = f"`{env.provider.facts.id}` finds the request too large, even after compaction"
+                raise ContextExhausted(f"{found}; {START_ANEW}")
             if smaller is None:
                 return conversation, budget, reply
         conversation, tools = smaller, env.offered
@@ -120,5 +123,5 @@ def too_big(budget: ContextBudget, problem: str, env: Env) -> str:
     why = f" ({problem})" if problem else " even after compaction"
     return (
         f"the conversation takes about {budget.used:,} tokens, and `{env.provider.facts.id}` has room for "
-        f"{budget.window.effective:,}{why}; start a new session or take a model with a larger window"
+        f"{budget.window.effective:,}{why}; {START_ANEW}"
     )

@@ -191,11 +191,10 @@ def _overflow(provider: str, said: Said, status: int | None) -> ContextOverflow:
         if found and size is None and limit is None:
             numbers = found.groupdict()
             size, limit = _number(numbers.get("size")), _number(numbers.get("limit"))
-    counted = f" ({size} tokens)" if size else ""
-    allowed = f" ({limit} tokens)" if limit else ""
+    counted = f" ({size:,} tokens)" if size else ""
+    allowed = f" ({limit:,} tokens)" if limit else ""
     return ContextOverflow(
-        f"the request{counted} is larger than {provider} takes{allowed}. Compact the session, or use a model with a "
-        "larger window.",
+        f"the request{counted} is larger than {provider} takes{allowed}",
         status=status,
         size=size,
         limit=limit,

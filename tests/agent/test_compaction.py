@@ -214,16 +214,34 @@ async def test_a_request_that_is_too_large_is_made_smaller_and_sent_again(home: 
     await session.close()
 
 
-async def test_a_request_that_stays_too_large_ends_the_turn(home: Home) -> None:
-    overflows = [{"error": "overflow"}] * 6
-    session = await home.open(Scripted.of(bash("a"), bash("b"), bash("c"), *overflows))
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"error": "overflow"}, "the script says that this request fails: overflow"),
+        ({"stop": "overflow"}, "`scripted/script` finds the request too large"),
+    ],
+)
+async def test_a_request_that_stays_too_large_ends_the_turn(home: Home, how: dict[str, Any], why: str) -> None:
+    session = await home.open(Scripted.of(bash("a"), bash("b"), bash("c"), *[how] * 6))
     failed = (await events_of(session))[-1]
-    assert isinstance(failed, TurnFailed)
-    assert (failed.code, failed.exit_code) == ("context", 7)
+    told = f"{why}, even after compaction; start a new session or take a model with a larger window"
+    assert failed == TurnFailed("context", told, 7)
     await session.close()
     again = await home.open(Scripted.of({"text": "ok"}), resume=True)
     assert is_valid(build_prompt(again.history, Instructions("")).messages)
     await again.close()
+
+
+async def test_a_window_too_small_for_what_stays_is_told_once(
+    home: Home,
+) -> None:
+    provider = Scripted.of(*[bash("x" * 3000)] * 4, {"text": "fine"}, context_window=9_000)
+    session = await home.open(provider)
+    events = await events_of(session)
+    assert len(compactions(events)) > 1
+    floors = [e.text for e in events if isinstance(e, Noticed) and "what stays after a compaction" in e.text]
+    assert [text.partition("; a ")[2] for text in floors] == ["model with a larger window leaves more room"]
+    await session.close()
 
 
 async def test_an_overflow_never_asks_the_model_about_the_whole_conversation_again(home: Home) -> None:
