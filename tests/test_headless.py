@@ -446,6 +446,8 @@ def test_the_demo_repairs_its_project(user: User) -> None:
     run = ebb("demo", "--keep", str(user.project / "demo"), home=user.home)
     assert (run.code, run.err) == (0, "")
     assert run.out.endswith("The tests pass.\n")
+    assert '\n  * read  prices.py\n    1\t"""Prices of an order' in run.out
+    assert "\n  * grep  def test_\n    test_prices.py\n" in run.out
     assert "price * quantity" in (user.project / "demo" / "prices.py").read_text()
 
 

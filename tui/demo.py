@@ -6,12 +6,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from agent.compose import Sessions
 from agent.config import load_config
 from agent.errors import UsageError
-from agent.events import Event, TextDelta, ToolFinished, ToolStarted, TurnFailed, TurnFinished
+from agent.events import (
+    Event,
+    ReplyFinished,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFailed,
+    TurnFinished,
+)
 from tui.sanitise import visible
 from tui.titles import title_of
 
@@ -44,28 +54,34 @@ async def _play(folder: Path) -> None:
     config = load_config(folder, {"EBB_HOME": str(folder / ".ebb-home")}, flags)
     sessions = Sessions(config, folder, os.environ, interactive=False, ephemeral=True)
     session = await sessions.open()
+    titles: dict[str, str] = {}
     try:
         async for event in session.send(PROMPT):
-            _show(event)
+            if isinstance(event, ToolStarted):
+                titles[event.call_id] = title_of(event.name, event.arguments)
+            _show(event, titles)
     finally:
         await session.close()
         await sessions.close()
 
 
-def _show(event: Event) -> None:
+def _show(event: Event, titles: Mapping[str, str]) -> None:
+    """Prints what there is to see of an event. Calls that read run side by side, so each has its title above its
+    output: `titles`, by the id of the call."""
     match event:
         case TextDelta(text=text):
             print(visible(text), end="", flush=True)
-        case ToolStarted(name=name, arguments=arguments):
-            print(f"\n\n  * {title_of(name, arguments)}")
-        case ToolFinished(status=status, text=text):
+        case ToolFinished(call_id=id, status=status, text=text):
+            print(f"\n  * {titles[id]}")
             lines = visible(text).rstrip().splitlines()
             print("\n".join(f"    {line}" for line in lines[:14]))
             if len(lines) > 14:
                 print(f"    … {len(lines) - 14} more lines")
-            print(f"    [{status}]\n")
-        case TurnFinished() | TurnFailed():
-            print("\n")
+            print(f"    [{status}]")
+        case StepStarted() | ReplyFinished() | TurnFinished():
+            print()
+        case TurnFailed(message=message):
+            print(f"\n{message}\n")
         case _:
             pass
 
