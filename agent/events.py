@@ -116,6 +116,8 @@ class ToolFinished:
     text: str
     changed: tuple[str, ...] = ()
     """Files that the call created, changed or deleted, relative to the working folder."""
+    lines: int | None = None
+    """Lines of all that the call gave back, when `text` is only part of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,5 +189,6 @@ async def _finish(
 ) -> ToolOutput:
     changed = tuple(display(path, hands.workspace.root) for path in result.changed) if result else ()
     output = await hands.keeper.shown(call, place, status, result or Result(text))
-    hands.emit(ToolFinished(call.id, call.name, status, output.text, changed))
+    lines = output.stored.lines if output.stored is not None else None
+    hands.emit(ToolFinished(call.id, call.name, status, output.text, changed, lines))
     return output

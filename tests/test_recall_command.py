@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
-from tests.running import Run, ebb
+from tests.running import Run, command, ebb, environment
 
 
 class Home:
@@ -94,6 +95,30 @@ def test_a_user_searches_sessions_and_sees_the_whole_of_what_was_found(home: Hom
     assert text.out.split("\n")[0].endswith("  output of read  Viewed long.txt – 2001 lines")
     assert home.ebb("two", "sessions", "search", "1700").out.startswith("nothing was found; `--all`")
     assert home.ebb("two", "sessions", "search", "1700", "--all").out == text.out
+
+
+def test_a_long_output_tells_how_long_it_is(home: Home) -> None:
+    command = call("bash", command="seq 3000; echo")
+    script = home.folder / "script.json"
+    script.write_text(json.dumps({"reply": [command, {"text": "done"}]}))
+    flags = ("--permission-mode", "auto", "--output-format", "stream-json")
+    run = home.ebb("one", "-p", "go", "-m", f"scripted/{script}", *flags)
+    assert [line["lines"] for line in run.lines if line["type"] == "tool_finished"] == [3001]
+
+
+@pytest.mark.parametrize(
+    ("line", "printed"),
+    [
+        ("echo short", "short\nexit code 0\n"),
+        ("seq 2000", "".join(f"{number}\n" for number in range(1, 2001))),
+        (r"printf 'half a character \344'", "half a character \ufffd\n"),
+    ],
+)
+def test_on_a_terminal_what_is_shown_ends_with_its_line(home: Home, line: str, printed: str) -> None:
+    session = home.runs("one", call("bash", command=line), flags=("--permission-mode", "auto"))
+    arguments = " ".join(command("sessions", "show", session, "r1", "-C", str(home.folder / "one")))
+    shown = pexpect.run(arguments, env=environment(home.folder), timeout=60, encoding="utf-8")
+    assert shown.replace("\r\n", "\n") == printed
 
 
 @pytest.mark.parametrize(

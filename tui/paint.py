@@ -198,8 +198,9 @@ def _outcome(block: Call, diff: str) -> str:
             if diff:
                 added, removed = counted(diff)
                 return f"+{added} −{removed}"
-            count = len(block.text.strip().split("\n")) if block.text.strip() else 0
-            return "" if count == 0 else "1 line" if count == 1 else f"{count} lines"
+            shown = len(block.text.strip().split("\n")) if block.text.strip() else 0
+            count = shown if block.lines is None else block.lines
+            return "" if count == 0 else "1 line" if count == 1 else f"{count:,} lines"
         case "asking":
             return "waits for you"
         case "running" | "failed":

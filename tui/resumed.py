@@ -52,7 +52,10 @@ def _fill_outputs(blocks: list[Block], calls: dict[str, int], message: User) -> 
 
 
 def _ended(block: Block, output: ToolOutput) -> Block:
-    return replace(block, status=output.status, text=output.text) if isinstance(block, Call) else block
+    if not isinstance(block, Call):
+        return block
+    lines = output.stored.lines if output.stored is not None else None
+    return replace(block, status=output.status, text=output.text, lines=lines)
 
 
 def _assistant_blocks(message: Assistant) -> tuple[Block, ...]:

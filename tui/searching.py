@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import codecs
+import itertools
 import sys
 import time
 from collections.abc import Sequence
@@ -78,10 +79,14 @@ def _print_content(content: Content) -> None:
             sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
         return
-    decode = codecs.getincrementaldecoder("utf-8")("replace")
-    for chunk in content.chunks():
-        print(visible(decode.decode(chunk)), end="")
-    print()
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    last = "\n"
+    for chunk in itertools.chain(content.chunks(), (b"",)):
+        text = decoder.decode(chunk, final=not chunk)
+        print(visible(text), end="")
+        last = text[-1:] or last
+    if last != "\n":
+        print()
 
 
 def found_lines(one: Remembered) -> list[str]:

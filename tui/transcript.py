@@ -76,6 +76,8 @@ class Call:
     """The end of what the call printed so far, while it runs."""
     text: str = ""
     """What the model was given back."""
+    lines: int | None = None
+    """Lines of all that the call gave back, when `text` is only part of it."""
     changed: tuple[str, ...] = ()
     preview: str = ""
     """The unified diff that the user was shown before the call, if there was one."""
@@ -290,7 +292,8 @@ def _add_progress(view: View, id: str, text: str) -> View:
 
 def _tool_finished(view: View, event: ToolFinished) -> View:
     def finish(call: Call) -> Call:
-        return replace(call, name=event.name, status=event.status, tail="", text=event.text, changed=event.changed)
+        ended = replace(call, name=event.name, status=event.status, tail="", text=event.text, changed=event.changed)
+        return replace(ended, lines=event.lines)
 
     statuses: tuple[CallStatus, ...] = ("denied",) if event.status == "denied" else ()
     finished = _change_call(view, Call(event.call_id, event.name), finish, ("asking", "running", *statuses))

@@ -94,6 +94,8 @@ def test_a_call_runs_and_ends() -> None:
     assert blocks_after(*running, ToolFinished("1", "bash", "done", "a\nb\n", ("x.py",))) == (
         Call("1", "bash", arguments, "done", text="a\nb\n", changed=("x.py",)),
     )
+    in_part = ToolFinished("1", "bash", "done", "a\n…", lines=9_000)
+    assert blocks_after(*running, in_part) == (Call("1", "bash", arguments, "done", text="a\n…", lines=9_000),)
 
 
 def test_the_tail_of_a_running_call_is_bounded() -> None:

@@ -112,6 +112,13 @@ async def test_a_narrower_screen_keeps_what_is_read_in_sight() -> None:
         assert anchor.strip() in transcript.visible_text()
 
 
+async def test_a_call_says_how_many_lines_it_gave_back_also_when_a_part_of_them_is_shown() -> None:
+    shown, part = Call("1", "bash", {}, "done", text="a\nb\n"), Call("2", "bash", {}, "done", text="a\n…", lines=9_000)
+    async with stage(shown, part) as (transcript, _):
+        lines = [line.strip() for line in transcript.visible_text().split("\n") if line.strip()]
+    assert lines == ["● bash  2 lines", "● bash  9,000 lines"]
+
+
 async def test_a_tiny_screen_breaks_nothing() -> None:
     blocks = (*talk(5), Call("1", "bash", {"command": "make " * 20}, "failed", text="x" * 500), Thought("hm " * 50))
     async with stage(*blocks, size=(4, 2)) as (transcript, pilot):
