@@ -224,7 +224,7 @@ def _merge(
     notices: list[str],
 ) -> None:
     for section, table in tables.items():
-        if section == "providers" and isinstance(table, dict):
+        if section == "providers":
             _merge_providers(table, source, sources, providers)
     for setting in translate(_flat({name: table for name, table in tables.items() if name != "providers"})):
         named = f"{source} ({setting.written})" if setting.written else source
@@ -254,6 +254,8 @@ def _flat(tables: Mapping[str, object]) -> list[tuple[str, object]]:
 def _option(key: str, source: str) -> Option:
     if key in BY_KEY:
         return BY_KEY[key]
+    if any(known.startswith(f"{key}.") for known in BY_KEY):
+        raise ConfigError(f"{source}: `{key}` is a table; write `{key}.KEY = VALUE`, `ebb config` lists all keys")
     import difflib  # noqa: PLC0415  # deferred: only a mistake needs it
 
     close = difflib.get_close_matches(key, BY_KEY, n=3, cutoff=0.5)
@@ -262,8 +264,10 @@ def _option(key: str, source: str) -> Option:
 
 
 def _merge_providers(
-    tables: Mapping[str, object], source: str, sources: dict[str, str], providers: dict[str, dict[str, object]]
+    tables: object, source: str, sources: dict[str, str], providers: dict[str, dict[str, object]]
 ) -> None:
+    if not isinstance(tables, dict):
+        raise ConfigError(f"{source}: `providers` must hold one table a provider")
     for name, table in tables.items():
         if name not in PROVIDERS:
             raise ConfigError(f"{source}: there is no provider `{name}`; the providers are {', '.join(PROVIDERS)}")

@@ -1,7 +1,7 @@
 """What a session has paid for what could have left its view. When a rewrite pays is decided in `agent.context.rent`."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from agent.context.budget import ContextBudget
 from agent.context.estimate import Sizes
@@ -96,7 +96,7 @@ def evaluation(ruling: Ruling, prices: UnitPrices, is_cold: bool) -> dict[str, o
         "action": ruling.act,
         "cold": is_cold,
         "rents": {"mask": round(mask), "compact": round(compact)},
-        "prices": prices,
+        "prices": {name: round(price, 6) for name, price in asdict(prices).items()},
         "removed": ruling.offer.removed,
         "behind": ruling.offer.behind,
         "cost": round(ruling.offer.cost),

@@ -108,7 +108,8 @@ def with_log(log: Log, nothing: str, told: Sequence[str], *, failed: bool) -> Re
 
 def _started(command: str, workspace: Workspace, heard: Callable[[str], None] | None) -> Program:
     try:
-        workspace.outputs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for folder in (workspace.outputs.parent, workspace.outputs):  # parents get no mode from `mkdir`
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         log = workspace.outputs / f"bash-{secrets.token_hex(4)}.txt"
         return start(argv_of(command), workspace.root, child_environment(), log, heard)
     except OSError as error:

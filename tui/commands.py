@@ -66,7 +66,7 @@ class Unknown:
     @property
     def message(self) -> str:
         near = " or ".join(f"`/{name}`" for name in self.closest)
-        return f"There is no `/{self.name}`. " + (f"Did you mean {near}?" if near else "`/help` lists the commands.")
+        return f"there is no `/{self.name}`; " + (f"did you mean {near}?" if near else "`/help` lists the commands")
 
 
 _FORM = re.compile(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)

@@ -226,8 +226,8 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
     return Floor(
         caps,
         0,
-        f"what stays after a compaction takes {share} % of what a request may; the largest part of it is {name} with about "
-        f"{size:,} tokens",
+        f"what stays after a compaction takes {share} % of what a request may; the largest part of it is {name} with "
+        f"about {size:,} tokens",
         whole - room.tools,
     )
 

@@ -113,7 +113,10 @@ def test_providers_and_models_can_be_described(place: Place) -> None:
         ("[providers.openai]\nurl = 'x'\n", ["`providers.openai.url`", "base_url"]),
         ("[providers.openai.models.m]\nprice = 1\n", ["`providers.openai.models.m.price`", "prices"]),
         ("[permissions]\nallow = 'bash'\n", ["`permissions.allow`", "a list of rules"]),
-        ("agent = 3\n", ["no key `agent`"]),
+        ("agent = 3\n", ["`agent` is a table", "`agent.KEY = VALUE`"]),
+        ("rewrite = 'off'\n", ["`rewrite` is a table"]),
+        ("providers = 3\n", ["`providers` must hold one table a provider"]),
+        ("colour = 3\n", ["no key `colour`"]),
     ],
 )
 def test_a_mistake_names_file_key_and_what_is_allowed(place: Place, text: str, says: list[str]) -> None:

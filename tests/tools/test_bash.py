@@ -57,6 +57,13 @@ async def test_a_command_says_what_it_printed_and_how_it_ended(
     assert os.listdir(workspace.outputs) == []
 
 
+async def test_what_commands_print_is_for_its_owner_only(workspace: Workspace, tmp_path: Path) -> None:
+    outputs = tmp_path / "data" / "outputs" / "session"
+    outputs.parent.parent.mkdir()
+    await bash(replace(workspace, outputs=outputs), "true")
+    assert [folder.stat().st_mode & 0o777 for folder in (outputs, outputs.parent)] == [0o700, 0o700]
+
+
 @pytest.mark.parametrize(
     ("command", "printed"),
     [

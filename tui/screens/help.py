@@ -26,7 +26,7 @@ class HelpScreen(ModalScreen[None]):
         with Vertical(id="dialog"):
             with VerticalScroll(id="subject", classes="tall"):
                 yield Static(help_table(palette))
-            yield Static(Text("Esc closes", palette.dim), id="answers")
+            yield Static(Text("Up, Down scroll   Esc closes", palette.dim), id="answers")
 
 
 def help_table(palette: Palette) -> Table:
