@@ -3,6 +3,7 @@
 It knows what a reference stands for and what a search found; how that is shown whoever asks decides.
 """
 
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from tools.kept import Found
 from tools.recalled import SCOPES, Asked, Fetch, LookUp, Memory, Remembered, Scope
 
 if TYPE_CHECKING:  # types only: most runs look nothing up
-    from agent.context.why import Place
+    from agent.context.why import Trace
     from agent.indexing import Indexer, Told
     from store.search import Match
 
@@ -90,22 +91,21 @@ class Recall:
         if any(match.way == "some" for match in matches):
             notes.append(SOME)
         if not found and asked.query:
-            notes += await self._unsearched()
+            notes += await self._unsearched("`read_result` with a `pattern` searches all of one")
         return Memory(found, tuple(notes))
 
-    async def _unsearched(self) -> list[str]:
-        """Which outputs of this session are too long to be searched to their ends."""
+    async def _unsearched(self, advice: str, found: Collection[str] = ()) -> list[str]:
+        """Which outputs of this session, besides those found, are too long to be searched to their ends, and what to
+        do then."""
         from agent.indexing import MOST_INDEXED  # noqa: PLC0415  # deferred: see `_indexer`
 
         numbers = await self._thread.run(ArchiveStore(self._store).larger_than, self._session, MOST_INDEXED)
-        if not numbers:
+        refs = [ref for ref in (f"r{number}" for number in numbers) if ref not in found]
+        if not refs:
             return []
-        names = ", ".join(f"r{number}" for number in numbers[:MOST_NAMED])
-        more = f" and {len(numbers) - MOST_NAMED} more" if len(numbers) > MOST_NAMED else ""
-        return [
-            f"only the first {MOST_INDEXED:,} bytes of {names}{more} are searched here; `read_result` with a `pattern` "
-            "searches all of one"
-        ]
+        more = f" and {len(refs) - MOST_NAMED} more" if len(refs) > MOST_NAMED else ""
+        names = ", ".join(refs[:MOST_NAMED])
+        return [f"only the first {MOST_INDEXED:,} bytes of {names}{more} are searched here; {advice}"]
 
     async def fetch(self, ref: str, scope: Scope | None = None) -> Found:
         """What a reference stands for, to be read in parts and closed. It is counted."""
@@ -121,15 +121,20 @@ class Recall:
         self._debug.say("context/recall", ref=located.uri, scope=allowed, found=1)
         return found
 
-    async def why(self, text: str, view: Conversation | None = None) -> "tuple[Place, ...]":
+    async def why(self, text: str, view: Conversation | None = None) -> "Trace":
         """Every place where the session holds the text, and what has become of it there. `view`: what the model is
         shown; as it was written down when it is None."""
+        from agent.context.why import Trace  # noqa: PLC0415  # deferred: see `_indexer`
         from agent.whereabouts import Whereabouts  # noqa: PLC0415  # deferred: see `_indexer`
 
+        if not text.strip():
+            return Trace()
         if view is None:
             row = await self._thread.run(self._store.session, self._session)
             view = await Recorder(self._thread, self._store, row, is_new=False).read() if row else Conversation()
-        return await Whereabouts(self._thread, self._store, self._session).of(text, view)
+        places = await Whereabouts(self._thread, self._store, self._session).of(text, view)
+        told = await self._unsearched("`/archive` shows all of one", {place.ref for place in places})
+        return Trace(places, tuple(told))
 
     def _allowed(self, scope: Scope | None) -> Scope:
         if scope is None:

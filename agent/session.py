@@ -50,7 +50,7 @@ from agent.watch import Watch
 from tools.base import Tool
 
 if TYPE_CHECKING:  # a type only: few runs ask where a text is
-    from agent.context.why import Place
+    from agent.context.why import Trace
 
 
 class HasConversation(Protocol):
@@ -298,7 +298,7 @@ class Session:
         """What the session has kept, to look through. Raises `AgentError` where nothing is kept."""
         return kept(self._parts.shelf)
 
-    async def why(self, text: str) -> "tuple[Place, ...]":
+    async def why(self, text: str) -> "Trace":
         """What has become of each place where the text was said. Raises `AgentError`."""
         return await kept(self._parts.recall).why(text, self._conversation)
 

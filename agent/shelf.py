@@ -26,6 +26,8 @@ MOST = 5_000
 """Outputs that are listed, the newest."""
 LONGEST_LINE = 1_000
 """Bytes of a line that a page shows."""
+MOST_LOOKED_AT = 1 << 18
+"""Bytes in which a text is looked for: as many as a search has seen."""
 _SAID = 400
 
 
@@ -90,6 +92,20 @@ class Shelf:
             return Page(await self._thread.run(_lines, content, first, count), first, content.lines)
         finally:
             content.close()
+
+    async def line_of(self, ref: str, text: str) -> int:
+        """The number of the line at which what a reference stands for holds a text, capitals or not; 1 when its
+        beginning holds none."""
+        located = await self._archive.resolve(ref)
+        if not located.media_type.startswith("text/"):
+            return 1
+        content = await self._archive.peek(located)
+        try:
+            data = await self._thread.run(content.read, 0, MOST_LOOKED_AT)
+        finally:
+            content.close()
+        before, found, _ = data.decode("utf-8", "replace").lower().partition(text.lower())
+        return before.count("\n") + 1 if found else 1
 
 
 def _shelved(

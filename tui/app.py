@@ -28,6 +28,7 @@ from tui.screens.context import ContextScreen
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.screens.help import HelpScreen
 from tui.screens.models import model_picker
+from tui.screens.places import PlacesScreen
 from tui.screens.sessions import session_picker
 from tui.talk import Talk
 from tui.widgets.completions import Candidate, Completions
@@ -257,7 +258,11 @@ class EbbApp(App[str]):
         await self.talk.compact(focus)
 
     async def why(self, text: str) -> None:
-        await self.talk.why(text)
+        trace = await self.talk.why(text)
+        if trace.places and self.talk.session is not None:
+            ref = await self.push_screen_wait(PlacesScreen(self.talk.session.shelf, text, trace))
+            if ref:
+                await self.talk.bring(ref)
 
     async def bring(self, ref: str) -> None:
         await self.talk.bring(ref)

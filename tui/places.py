@@ -1,31 +1,46 @@
-"""What `/why` answers: where a text went, a line for each place."""
+"""What `/why` answers, as text: where a text went, a line for each place. It knows widths, not colours."""
 
 from collections.abc import Sequence
 
-from agent.context.why import Place
+from rich.cells import cell_len, set_cell_size
+
+from agent.context.why import Fate, Place
 from tui.sanitise import visible_line
 
-MOST_SHOWN = 20
+SHORT: dict[Fate, str] = {
+    "visible": "in view",
+    "masked": "masked",
+    "stored": "not shown",
+    "summarised": "summarised",
+    "dropped": "dropped",
+}
 
 
-def why_lines(text: str, places: Sequence[Place]) -> list[str]:
-    """What has become of each place, the newest last, and how to bring one back that is out of view."""
-    if not places:
-        return [visible_line(f"the model has never seen `{text}` in this session")]
-    lines = [f"`{text}` was said in {len(places)} place{'' if len(places) == 1 else 's'}"]
-    if len(places) > MOST_SHOWN:
-        lines[0] += f"; these are the last {MOST_SHOWN}"
-    lines += [f"{place.ref}  {fate_of(place)}  {place.what}" for place in places[-MOST_SHOWN:]]
-    away = [place for place in places if place.fate != "visible"]
-    if away:
-        lines.append(f"`/bring {away[-1].ref}` shows the model the last one that is out of view")
-    return [visible_line(line) for line in lines]
+def never_seen(text: str, told: Sequence[str]) -> str:
+    """What is said when a text was nowhere."""
+    return "\n".join(map(visible_line, (f"the model has never seen `{text}` in this session", *told)))
+
+
+def count_of(text: str, places: int) -> str:
+    return visible_line(f"`{text}` was said in {places} place{'' if places == 1 else 's'}")
+
+
+def newest_first(places: Sequence[Place]) -> tuple[Place, ...]:
+    return tuple(reversed(places))
+
+
+def line_of(place: Place, width: int, column: int) -> tuple[str, str, str]:
+    """Reference, fate and what was done, as wide as the screen is together."""
+    ref, fate = f"{place.ref:<{column}}  ", f"{SHORT[place.fate]:<10}  "
+    room, what = max(8, width - len(ref) - len(fate)), visible_line(place.what)
+    return ref, fate, set_cell_size(what if cell_len(what) <= room else f"{set_cell_size(what, room - 1)}…", room)
 
 
 def fate_of(place: Place) -> str:
+    """What has become of it, in a sentence."""
     match place.fate:
         case "visible":
-            return "in view"
+            return "in view: the model sees it"
         case "masked":
             return "masked: a line stands for the output"
         case "stored":

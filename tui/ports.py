@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from agent.context.why import Place
+from agent.context.why import Trace
 from agent.events import Decision, Event
 from agent.messages import Conversation
 from agent.overview import Overview
@@ -27,6 +27,10 @@ class Shelf(Protocol):
 
     async def page(self, ref: str, first: int, count: int) -> Page:
         """Lines of what a reference stands for."""
+        ...
+
+    async def line_of(self, ref: str, text: str) -> int:
+        """The number of the line at which it holds a text; 1 when it holds none."""
         ...
 
 
@@ -72,7 +76,7 @@ class Session(Protocol):
         """`hear` is told what happens meanwhile."""
         ...
 
-    async def why(self, text: str) -> Sequence[Place]:
+    async def why(self, text: str) -> Trace:
         """What has become of each place where the text was said. Raises `AgentError`."""
         ...
 

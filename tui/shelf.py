@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
 
-from agent.shelf import Page, Shelved
+from agent.shelf import Shelved
 from tui.numbers import age, size, tokens
 from tui.sanitise import visible_line
 from tui.titles import title_of
@@ -72,11 +72,3 @@ def line_of(row: Row, width: int, ref_width: int) -> tuple[Span, ...]:
         (after, "dim"),
         (f"{row.state:<10}", INKS.get(row.state, "dim")),
     )
-
-
-def place_of(row: Row, page: Page) -> str:
-    """Which lines of what are shown."""
-    last = page.first + len(page.lines) - 1
-    if not page.lines:
-        return f"{row.ref}  empty"
-    return f"{row.ref}  lines {page.first:,}-{last:,} of {page.total:,}"

@@ -3,13 +3,17 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
+from agent.context.why import Trace
 from agent.errors import AgentError
 from agent.events import Decision, Event, Noticed, TurnFailed
-from tui.places import why_lines
+from tui.places import never_seen
 from tui.ports import Session, Sessions
 from tui.resumed import view_of
 from tui.transcript import View, advance, compaction_over
+
+Given = TypeVar("Given")
 
 
 class Talk:
@@ -89,34 +93,35 @@ class Talk:
                 return
             self._show(replace(self.view, cost=self.session.cost))
 
-    async def why(self, text: str) -> None:
-        """Tells where a text that was said is now."""
+    async def why(self, text: str) -> Trace:
+        """Where a text that was said is now. That it was nowhere is told."""
         if not text:
             self.notice("write a part of what was said or seen after `/why`")
-            return
-        await self._aside("searching", lambda session: self._tell_why(session, text))
+            return Trace()
+        trace = await self._aside("searching", lambda session: session.why(text))
+        if trace is not None and not trace.places:
+            self.notice(never_seen(text, trace.told))
+        return trace or Trace()
 
     async def bring(self, ref: str) -> None:
         """Lets the model see again what a reference stands for."""
         if not ref:
             self.notice("write a reference after `/bring`, such as `r12`; `/why` names them")
             return
-        await self._aside("bringing it back", lambda session: self._tell_brought(session, ref))
+        event = await self._aside("bringing it back", lambda session: session.bring(ref))
+        if event is not None:
+            self.advance(event)
 
-    async def _tell_why(self, session: Session, text: str) -> None:
-        self.notice("\n".join(why_lines(text, await session.why(text))))
-
-    async def _tell_brought(self, session: Session, ref: str) -> None:
-        self.advance(await session.bring(ref))
-
-    async def _aside(self, activity: str, work: Callable[[Session], Awaitable[None]]) -> None:
+    async def _aside(self, activity: str, work: Callable[[Session], Awaitable[Given]]) -> Given | None:
+        """What the work gives; None without a session, and where it went wrong, which is shown."""
         if self.session is None:
-            return
+            return None
         with self._occupied(activity):
             try:
-                await work(self.session)
+                return await work(self.session)
             except AgentError as error:
                 self.fail(error)
+                return None
 
     def answer(self, question: str, answer: Decision | str) -> None:
         if self.session is not None:

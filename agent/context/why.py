@@ -27,6 +27,16 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Trace:
+    """Where a text is."""
+
+    places: tuple[Place, ...] = ()
+    """Each place where it was said, oldest first. None: it was never seen."""
+    told: tuple[str, ...] = ()
+    """What was not searched, a sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
 class Left:
     """A message that is not in the view any more."""
 

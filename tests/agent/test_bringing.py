@@ -11,7 +11,7 @@ import pytest
 from agent.bringing import told
 from agent.compose import Sessions
 from agent.config import load_config
-from agent.context.why import Place
+from agent.context.why import Place, Trace
 from agent.errors import AgentError
 from agent.events import PrefixDrifted, TurnFinished
 from agent.measuring import budget_of
@@ -84,8 +84,8 @@ async def test_what_is_brought_back_stands_at_the_end_and_stays_there(home: Home
 async def test_why_says_what_is_in_view_and_what_was_never_said(home: Home) -> None:
     session = await home.open(READ)
     await turn(session, "read the rows")
-    assert await session.why("row 399") == (Place("r1", "visible", "Viewed rows.txt – 399 lines"),)
-    assert await session.why("row 400") == ()
+    assert await session.why("row 399") == Trace((Place("r1", "visible", "Viewed rows.txt – 399 lines"),))
+    assert await session.why("row 400") == Trace()
     await session.close()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.context.why import Trace
 from agent.messages import Conversation
 from tests.agent.remembering import HERE, THERE, Sessions, opened
 
@@ -20,7 +21,7 @@ async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
 async def fates(sessions: Sessions, text: str, view: Conversation | None = None) -> list[tuple[str, str, str]]:
     """What has become of each place: its reference without a message's digits, its fate and the summary."""
     found = await sessions.recall().why(text, view or sessions.views[HERE])
-    return [("msg" if place.ref.startswith("msg-") else place.ref, place.fate, place.by) for place in found]
+    return [("msg" if place.ref.startswith("msg-") else place.ref, place.fate, place.by) for place in found.places]
 
 
 async def test_each_place_says_what_has_become_of_it(sessions: Sessions) -> None:
@@ -70,4 +71,18 @@ async def test_without_a_view_the_one_that_was_written_down_counts(sessions: Ses
     await sessions.runs("bash", "needle", command="ls")
     await sessions.compacts("early")
     found = await sessions.recall().why("needle")
-    assert [(place.ref, place.fate, place.by) for place in found] == [("r1", "summarised", "sum-1")]
+    assert [(place.ref, place.fate, place.by) for place in found.places] == [("r1", "summarised", "sum-1")]
+
+
+async def test_what_was_not_searched_is_named_unless_the_text_was_found_there(sessions: Sessions) -> None:
+    filler = b"filler line\n" * 100_000
+    await sessions.says("find the needle")
+    await sessions.runs("bash", "filler\n[...]", whole=filler, command="make")
+    await sessions.runs("bash", "a needle\n[...]", whole=b"a needle\n" + filler, command="make again")
+    view = sessions.views[HERE]
+    told = "only the first 262,144 bytes of {} are searched here; `/archive` shows all of one"
+    found = await sessions.recall().why("needle", view)
+    assert [place.what for place in found.places] == ["you said", "Ran: make again – done: a needle [...]"]
+    assert found.told == (told.format("r1"),)
+    assert await sessions.recall().why("nowhere", view) == Trace((), (told.format("r2, r1"),))
+    assert await sessions.recall().why(" ", view) == Trace()

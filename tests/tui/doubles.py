@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.context.why import Place
+from agent.context.why import Place, Trace
 from agent.errors import AgentError, ReferenceFailed
 from agent.events import (
     BroughtBack,
@@ -61,6 +61,10 @@ class FakeShelf:
         first = max(1, min(first, len(lines) - count + 1))
         return Page(tuple(lines[first - 1 : first - 1 + count]), first, len(lines))
 
+    async def line_of(self, ref: str, text: str) -> int:
+        before, found, _ = self.texts.get(ref, "").partition(text)
+        return before.count("\n") + 1 if found else 1
+
 
 @dataclass
 class FakeSession:
@@ -81,6 +85,7 @@ class FakeSession:
     closed: bool = False
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     places: tuple[Place, ...] = ()
+    unsearched: tuple[str, ...] = ()
     _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
 
     async def send(self, text: str) -> AsyncIterator[Event]:
@@ -135,8 +140,8 @@ class FakeSession:
         hear(ContextCompacted(90_000, 9_000, 120, 8, ("summary",)))
         return Compacted()
 
-    async def why(self, text: str) -> tuple[Place, ...]:
-        return self.places
+    async def why(self, text: str) -> Trace:
+        return Trace(self.places, self.unsearched)
 
     async def bring(self, ref: str) -> BroughtBack:
         self.said.append(f"bring {ref}")

@@ -7,8 +7,9 @@ from agent.shelf import Page, Shelved
 from tests.tui.doubles import FakeSession, FakeShelf
 from tests.tui.piloting import Terminal, terminal
 from tui.screens.archive import ArchiveScreen
-from tui.shelf import Row, line_of, matching, place_of, rows_of
+from tui.shelf import Row, line_of, matching, rows_of
 from tui.widgets.listing import Listing
+from tui.widgets.pages import place_of
 
 
 def ran(number: int, command: str, state: str = "preview") -> Shelved:
@@ -154,4 +155,4 @@ def test_rows_fit_their_width_whatever_they_say() -> None:
     )
     assert matching(rows, "BASH log") == (rows[2],)
     assert [row.ref for row in matching(rows, "")] == ["r12", "r3", "r2", "r1"]
-    assert place_of(rows[1], Page((), 1, 0)) == "r3  empty"
+    assert place_of("r3", Page((), 1, 0)) == "r3  empty"

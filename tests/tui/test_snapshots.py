@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from agent.context.why import Place
 from agent.events import (
     CompactionStarted,
     ContextCompacted,
@@ -28,6 +29,7 @@ from tui.screens.archive import ArchiveScreen
 from tui.screens.context import ContextScreen
 from tui.screens.help import HelpScreen
 from tui.screens.permission import PermissionScreen
+from tui.screens.places import PlacesScreen
 from tui.screens.sessions import session_picker
 from tui.shelf import rows_of
 from tui.widgets.transcript import Transcript
@@ -232,6 +234,36 @@ def test_the_archive(snap_compare: Compare, size: tuple[int, int]) -> None:
         await ready(app, lambda: screen.settled)(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=browse)
+
+
+PLACES = (
+    Place("msg-0f9e8d7c", "summarised", "you said", "sum-1"),
+    Place("r12", "summarised", "Ran: git log --stat – exit 0", "sum-1"),
+    Place("r28", "masked", "Viewed tests/test_calc.py – 1,204 lines"),
+    Place("r30", "stored", "Ran: pytest -q --durations=5 – exit 1"),
+    Place("r31", "visible", "Viewed calc.py – 12 lines"),
+)
+
+
+@SIZES
+@pytest.mark.parametrize("keys", [(), ("o",)], ids=["list", "whole"])
+def test_where_a_text_went(snap_compare: Compare, size: tuple[int, int], keys: tuple[str, ...]) -> None:
+    session = FakeSession(
+        places=PLACES,
+        shelf=FakeShelf((), {"r30": REPORT}),
+        unsearched=("only the first 262,144 bytes of r2 are searched here; `/archive` shows all of one",),
+    )
+    app = EbbApp(FakeSessions([session]), guard=0.0)
+
+    async def ask(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        app.run_worker(app.why("test_calc.py:40"))
+        await ready(app, lambda: isinstance(app.screen, PlacesScreen) and app.screen.settled)(pilot)
+        await pilot.press(*keys)
+        await pilot.pause()
+        await ready(app, lambda: isinstance(app.screen, PlacesScreen) and app.screen.settled)(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=ask)
 
 
 def test_the_commands_that_a_slash_offers(snap_compare: Compare) -> None:

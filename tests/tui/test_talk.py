@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent.context.why import Place
+from agent.context.why import Place, Trace
 from agent.errors import AgentError
 from agent.events import BroughtBack, CompactionStarted, Event
 from agent.rewriting import unheard
@@ -69,30 +69,21 @@ async def test_an_interrupted_compaction_says_that_nothing_has_changed() -> None
     assert talk.view.blocks == (Notice("the compaction was interrupted: nothing has changed"),)
 
 
-async def test_why_tells_where_a_text_went_and_how_to_bring_it_back() -> None:
+async def test_why_gives_what_there_is_to_look_at_and_tells_nothing() -> None:
     places = (Place("r1", "masked", "Ran: ls – exit 0"), Place("msg-1", "summarised", "you said", "sum-2"))
-    talk = Talk(
-        FakeSessions([FakeSession(places=(*places, Place("r9", "visible", "Viewed a.py – 2 lines")))]), lambda: None
-    )
+    talk = Talk(FakeSessions([FakeSession(places=places)]), lambda: None)
     await talk.open()
-    await talk.why("needle")
-    told = (
-        "`needle` was said in 3 places",
-        "r1  masked: a line stands for the output  Ran: ls – exit 0",
-        "msg-1  summarised by sum-2  you said",
-        "r9  in view  Viewed a.py – 2 lines",
-        "`/bring msg-1` shows the model the last one that is out of view",
-    )
-    assert talk.view.blocks == (Notice("\n".join(told)),)
+    assert await talk.why("needle") == Trace(places)
+    assert (talk.view.blocks, talk.occupied) == ((), False)
 
 
 async def test_why_says_so_when_a_text_was_never_seen_and_shows_no_orders_to_the_terminal() -> None:
-    talk = Talk(FakeSessions([FakeSession()]), lambda: None)
+    talk = Talk(FakeSessions([FakeSession(unsearched=("the end of r1 was not searched",))]), lambda: None)
     await talk.open()
-    await talk.why("a\x1b[31m")
-    await talk.why("")
+    assert not (await talk.why("a\x1b[31m")).places
+    assert await talk.why("") == Trace()
     assert talk.view.blocks == (
-        Notice("the model has never seen `a␛[31m` in this session"),
+        Notice("the model has never seen `a␛[31m` in this session\nthe end of r1 was not searched"),
         Notice("write a part of what was said or seen after `/why`"),
     )
 

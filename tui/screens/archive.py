@@ -11,13 +11,11 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from agent.errors import AgentError
-from agent.shelf import Page
 from tui.palette import Palette, palette_of
 from tui.ports import Session, Shelf
-from tui.sanitise import visible, visible_line
-from tui.shelf import Ink, Row, line_of, matching, place_of, rows_of
+from tui.shelf import Ink, Row, line_of, matching, rows_of
 from tui.widgets.listing import Listing
+from tui.widgets.pages import Pages
 
 KEYS = "Enter inserts  Ctrl-Y copies  PgUp, PgDn read  Tab to list  Esc closes"
 LIST_KEYS = "Enter inserts  y copies  PgUp, PgDn read  letters filter  Esc closes"
@@ -36,13 +34,15 @@ class ArchiveScreen(ModalScreen[str]):
 
     def __init__(self, shelf: Shelf, rows: Sequence[Row]) -> None:
         super().__init__()
-        self._shelf = shelf
         self._rows = tuple(rows)
         self._found = self._rows
         self._column = max((len(row.ref) for row in rows), default=0)
-        self._page = Page((), 1, 0)
-        self.settled = False
+        self._pages = Pages(shelf)
+
+    @property
+    def settled(self) -> bool:
         """The page of the marked row is on the screen."""
+        return self._pages.settled
 
     def compose(self) -> ComposeResult:
         palette = palette_of(self.app.theme_variables)
@@ -50,8 +50,7 @@ class ArchiveScreen(ModalScreen[str]):
             yield Static(id="headline")
             yield Input(placeholder="type to find", id="filter", select_on_focus=False)
             yield Listing(id="shelf")
-            yield Static(id="what", markup=False)
-            yield Static(id="content", markup=False)
+            yield self._pages
             yield Static(Text(KEYS, palette.dim), id="answers")
 
     def on_mount(self) -> None:
@@ -65,7 +64,10 @@ class ArchiveScreen(ModalScreen[str]):
         self._take()
 
     def on_listing_moved(self) -> None:
-        self._read(1)
+        if self._marked is None:
+            self._pages.say("nothing was kept" if not self._rows else "nothing is found")
+        else:
+            self._pages.show(self._marked.ref)
 
     def on_descendant_focus(self) -> None:
         palette = palette_of(self.app.theme_variables)
@@ -80,7 +82,7 @@ class ArchiveScreen(ModalScreen[str]):
             case "up" | "down":
                 listing.move(-1 if event.key == "up" else 1)
             case "pageup" | "pagedown":
-                self._turn(-1 if event.key == "pageup" else 1)
+                self._pages.turn(self._pages.lines * (-1 if event.key == "pageup" else 1))
             case "ctrl+y":
                 self._copy()
             case "enter" if listing.has_focus:
@@ -124,33 +126,6 @@ class ArchiveScreen(ModalScreen[str]):
             self.app.copy_to_clipboard(self._marked.ref)
             palette = palette_of(self.app.theme_variables)
             self.query_one("#answers", Static).update(Text(f"copied {self._marked.ref}", palette.dim))
-
-    def _turn(self, direction: int) -> None:
-        height = max(1, self.query_one("#content").size.height)
-        self._read(max(1, self._page.first + direction * height))
-
-    def _read(self, first: int) -> None:
-        self.settled = False
-        self.run_worker(self._show_page(first), group="page", exclusive=True)
-
-    async def _show_page(self, first: int) -> None:
-        """Shows lines of the marked row from one on."""
-        row, palette = self._marked, palette_of(self.app.theme_variables)
-        what, content = self.query_one("#what", Static), self.query_one("#content", Static)
-        if row is None:
-            what.update(Text("nothing was kept" if not self._rows else "nothing is found", palette.dim))
-            content.update("")
-        else:
-            try:
-                self._page = await self._shelf.page(row.ref, first, max(1, content.size.height))
-            except AgentError as error:
-                what.update(Text(row.ref, palette.dim))
-                content.update(Text(visible(str(error)), palette.warn))
-            else:
-                what.update(Text(place_of(row, self._page), palette.dim))
-                text = "\n".join(visible_line(line) for line in self._page.lines)
-                content.update(Text(text, palette.text, no_wrap=True, overflow="ellipsis"))
-        self.settled = True
 
 
 def painted(row: Row, width: int, column: int, palette: Palette) -> Text:

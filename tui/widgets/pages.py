@@ -1,0 +1,88 @@
+"""What a reference stands for, a page at a time, under a line that says which lines those are. It knows no list."""
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Static
+from textual.worker import Worker
+
+from agent.errors import AgentError
+from agent.shelf import Page
+from tui.palette import palette_of
+from tui.ports import Shelf
+from tui.sanitise import visible, visible_line
+
+
+class Pages(Vertical):
+    """Reads from a shelf what it is told to show."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        super().__init__()
+        self._shelf = shelf
+        self._ref = ""
+        self._page = Page((), 1, 0)
+        self._reading: Worker[None] | None = None
+        self.settled = False
+        """What was asked for last is on the screen."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="what", markup=False)
+        yield Static(id="content", markup=False)
+
+    @property
+    def lines(self) -> int:
+        """How many of them there is room for."""
+        return max(1, self.query_one("#content").size.height)
+
+    def show(self, ref: str, holding: str = "") -> None:
+        """Shows the beginning of what a reference stands for, or where it holds a text."""
+        self._read(ref, 1, holding)
+
+    def say(self, text: str) -> None:
+        """Shows nothing but a sentence."""
+        self._ref = ""
+        if self._reading is not None:
+            self._reading.cancel()
+        self._told(text, Text())
+
+    def turn(self, lines: int) -> None:
+        """Shows what stands so many lines further down or up."""
+        if self._ref:
+            self._read(self._ref, max(1, self._page.first + lines))
+
+    def again(self) -> None:
+        """Shows the same in the room that there is now."""
+        self.call_after_refresh(self.turn, 0)
+
+    def _read(self, ref: str, first: int, holding: str = "") -> None:
+        async def show() -> None:  # not begun yet: the worker may be cancelled before it starts
+            await self._show(ref, first, holding)
+
+        self._ref, self.settled = ref, False
+        self._reading = self.run_worker(show, group="page", exclusive=True)
+
+    async def _show(self, ref: str, first: int, holding: str) -> None:
+        palette = palette_of(self.app.theme_variables)
+        try:
+            if holding:
+                first = max(1, await self._shelf.line_of(ref, holding) - 1)
+            self._page = await self._shelf.page(ref, first, self.lines)
+        except AgentError as error:
+            self._told(ref, Text(visible(str(error)), palette.warn))
+        else:
+            text = "\n".join(visible_line(line) for line in self._page.lines)
+            self._told(place_of(ref, self._page), Text(text, palette.text, no_wrap=True, overflow="ellipsis"))
+
+    def _told(self, what: str, content: Text) -> None:
+        palette = palette_of(self.app.theme_variables)
+        self.query_one("#what", Static).update(Text(what, palette.dim))
+        self.query_one("#content", Static).update(content)
+        self.settled = True
+
+
+def place_of(ref: str, page: Page) -> str:
+    """Which lines of what are shown."""
+    last = page.first + len(page.lines) - 1
+    if not page.lines:
+        return f"{ref}  empty"
+    return f"{ref}  lines {page.first:,}-{last:,} of {page.total:,}"
