@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.groups import exists, signal_group
 from tools.truncate import finished, plain
 
 LARGEST_LOG = 2 * 1024**3
@@ -150,14 +151,11 @@ class Program:
             return False
         except PermissionError:
             return True
-        return not _exists(self._process.pid) and _lives(self._process.pid)
+        return not exists(self._process.pid) and _lives(self._process.pid)
 
     def _signal_group(self, number: signal.Signals) -> None:
-        group = self._process.pid
-        with self._reaping, suppress(ProcessLookupError, PermissionError):
-            if self._process.returncode is not None and _exists(group):
-                return  # the group is gone and its number belongs to somebody else
-            os.killpg(group, number)
+        with self._reaping:
+            signal_group(self._process.pid, number, is_reaped=self._process.returncode is not None)
 
     def _watch(self, pipe: int, descriptor: int) -> None:
         """What the thread does: moves output until the program has exited and nobody can print any more."""
@@ -267,16 +265,6 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
         await asyncio.wait_for(event.wait(), max(seconds, 0))
     except TimeoutError:
         return event.is_set()
-    return True
-
-
-def _exists(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
     return True
 
 

@@ -40,3 +40,14 @@ def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
 def _not_fetched(uri: str) -> dict[str, Any]:
     """Refuses: a schema that somebody else wrote must not make this program ask the network."""
     raise ValueError(f"`{uri}` is not fetched; put the schema that it names under `$defs`")
+
+
+def fault(schema: Mapping[str, object]) -> str:
+    """Why nothing can be checked against the schema, in one sentence, or an empty text when everything can."""
+    import jsonschema_rs  # noqa: PLC0415  # deferred: as above
+
+    try:
+        jsonschema_rs.validator_for(dict(schema), retriever=_not_fetched)
+    except ValueError as error:  # every error of the library is one
+        return str(error).partition("\n")[0]
+    return ""

@@ -1,0 +1,59 @@
+"""Servers for tests: real programs, ended with the test."""
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from tests.tools.mcp.desks import RecordingDesk
+from tools.mcp.desk import Desk
+from tools.mcp.server import Server, close_all
+from tools.mcp.spec import ServerSpec
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+
+Starts: TypeAlias = Callable[..., Server]
+
+
+def raw(way: str = "well", *more: str, **options: Any) -> ServerSpec:
+    """The server of `raw.py`, misbehaving in one way."""
+    command = (sys.executable, "-I", "-S", str(HERE / "raw.py"), way, *more)
+    return replace(ServerSpec("raw", command), **options)
+
+
+def everything(**options: Any) -> ServerSpec:
+    """The server of `serving.py`."""
+    command = (sys.executable, "-m", "tests.tools.mcp.serving")
+    return replace(ServerSpec("everything", command, cwd=ROOT), **options)
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """Where the server of `serving.py` answers over HTTP."""
+    command = [sys.executable, "-m", "tests.tools.mcp.serving", "http"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Starts]:
+    """Starts servers, and closes them at the end of the test. They wait a moment only before they are restarted."""
+    servers: list[Server] = []
+
+    def started(spec: ServerSpec, desk: Desk | None = None) -> Server:
+        server = Server(spec, desk or RecordingDesk(), tmp_path / "logs" / f"{len(servers)}.log", first_pause=0.01)
+        servers.append(server)
+        server.start()
+        return server
+
+    yield started
+    await close_all(servers)

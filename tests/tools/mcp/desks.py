@@ -1,0 +1,44 @@
+"""A desk for tests, which answers what it was told to and remembers what it was asked."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.mcp.desk import Answer, Dismissed, Refused, Sample, SampleRequest, Service
+
+
+class RecordingDesk:
+    def __init__(
+        self,
+        answer: Answer = Dismissed(),  # noqa: B008  # a frozen value
+        sample: Sample | Refused = Refused("no"),  # noqa: B008  # a frozen value
+        roots: tuple[Path, ...] = (),
+        services: frozenset[Service] = frozenset({"elicitation", "sampling", "roots"}),
+    ) -> None:
+        self.services = services
+        self.asked: list[object] = []
+        self.lines: list[str] = []
+        self.news = asyncio.Event()
+        self._answer = answer
+        self._sample = sample
+        self._roots = roots
+
+    async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
+        self.asked.append((server, message, schema, url))
+        return self._answer
+
+    async def sample(self, server: str, request: SampleRequest) -> Sample | Refused:
+        self.asked.append((server, request))
+        return self._sample
+
+    def roots(self) -> tuple[Path, ...]:
+        return self._roots
+
+    async def open_login(self, server: str, url: str) -> None:
+        self.asked.append((server, url))
+
+    def changed(self, server: str) -> None:
+        self.news.set()
+
+    def log(self, server: str, line: str) -> None:
+        self.lines.append(line)

@@ -1,0 +1,261 @@
+"""One connection to a server, from its first word to its last. This module and those that it alone imports need the
+SDK, which takes a second to load; nothing else does."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+import mcp_types as types
+from mcp import Client
+from mcp.client._transport import TransportStreams
+from mcp.client.session import IncomingMessage
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from tools.base import Arguments, Result, ToolError
+from tools.mcp.desk import Desk
+from tools.mcp.http import http
+from tools.mcp.listing import prompts_of, resources_of, templates_of, tools_of
+from tools.mcp.log import Log
+from tools.mcp.patience import Patience
+from tools.mcp.questions import callbacks
+from tools.mcp.results import messages_of, result_of, result_of_resource
+from tools.mcp.spec import ServerSpec
+from tools.mcp.state import Listing, PromptMessage
+from tools.mcp.stdio import stdio
+from tools.mcp.texts import clean, line_of
+from tools.mcp.tool import Caller
+
+Kind: TypeAlias = Literal["tools", "resources", "prompts"]
+KINDS: tuple[Kind, ...] = ("tools", "resources", "prompts")
+
+_MOST_PAGES = 100
+_PROGRESS_EVERY = 0.1
+"""Seconds between two lines of progress that are shown."""
+_LISTEN_AGAIN = 5.0
+"""Seconds after which a server is asked again to tell of changes, when it stopped."""
+
+
+class _Page(Protocol):
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
+P = TypeVar("P", bound=_Page)
+
+
+@asynccontextmanager
+async def connected(spec: ServerSpec, desk: Desk, log: Log) -> "AsyncIterator[Connection]":
+    """A connection that is ready to be used, to be left by the task that entered it. Raises `ConnectionError` when the
+    server says or shows why there is none, and whatever else the SDK raises."""
+    connection = Connection(spec, desk, log)
+    client = Client(
+        connection.transport(),
+        message_handler=connection.hear,
+        logging_callback=connection.hear_log,
+        client_info=types.Implementation(name="ebbtide", version="0.1.0"),
+        cache=None,
+        **callbacks(spec.name, desk, connection.patience.question),
+    )
+    try:
+        async with client:
+            connection.use(client)
+            listening = asyncio.create_task(connection.listen())
+            try:
+                yield connection
+            finally:
+                listening.cancel()
+                await asyncio.gather(listening, return_exceptions=True)
+    except MCPError as error:
+        raise ConnectionError(connection.lost or error.message) from error
+
+
+class Connection:
+    """What can be asked of a server. It says with `news` that it was lost or that the server offers something else."""
+
+    def __init__(self, spec: ServerSpec, desk: Desk, log: Log) -> None:
+        self.patience = Patience(spec.call_timeout)
+        self.news = asyncio.Event()
+        self.lost = ""
+        """Why it is over, when it is."""
+        self.stale: set[Kind] = set()
+        """What is offered otherwise now than it was when it was asked for."""
+        self._spec = spec
+        self._desk = desk
+        self._log = log
+        self._client: Client
+
+    def transport(self) -> AbstractAsyncContextManager[TransportStreams]:
+        return stdio(self._spec, self._log, self._lose) if self._spec.command else http(self._spec)
+
+    def use(self, client: Client) -> None:
+        self._client = client
+        # The SDK would throw away what a tool gave back when that breaks the schema that the server promised.
+        client.session.validate_tool_result = _as_it_is  # type: ignore[method-assign]  # the SDK has no setting for it
+
+    @property
+    def name(self) -> str:
+        info = self._client.server_info
+        return line_of(info.title or info.name) if info else ""
+
+    @property
+    def version(self) -> str:
+        info = self._client.server_info
+        return line_of(info.version) if info else ""
+
+    @property
+    def protocol(self) -> str:
+        return self._client.protocol_version
+
+    @property
+    def instructions(self) -> str:
+        return clean(self._client.instructions or "")
+
+    async def listing(self, kinds: frozenset[Kind], before: Listing, caller: Caller) -> Listing:
+        """What the server offers now, of these kinds; of the others what it offered before."""
+        has = self._client.server_capabilities
+        tools, notes, resources, templates, prompts = (
+            before.tools, before.notes, before.resources, before.templates, before.prompts
+        )  # fmt: skip
+        if "tools" in kinds and has.tools is not None:
+            pages = await self._pages(lambda cursor: self._client.list_tools(cursor=cursor))
+            tools, notes = tools_of(self._spec, (tool for page in pages for tool in page.tools), caller)
+        if "resources" in kinds and has.resources is not None:
+            found = await self._pages(lambda cursor: self._client.list_resources(cursor=cursor))
+            resources = resources_of(each for page in found for each in page.resources)
+            templates = templates_of(await self._templates())
+        if "prompts" in kinds and has.prompts is not None:
+            listed = await self._pages(lambda cursor: self._client.list_prompts(cursor=cursor))
+            prompts = prompts_of(each for page in listed for each in page.prompts)
+        return Listing(tools, resources, templates, prompts, notes)
+
+    async def call(self, name: str, arguments: Arguments, show: Callable[[str], None]) -> Result:
+        """What a tool gave back. Raises `ToolError`. When this is cancelled, so is the call, and nothing else."""
+        shown = 0.0
+        loop = asyncio.get_running_loop()
+        async with self._answering(f"`{line_of(name)}`") as go_on:
+
+            async def hear(progress: float, total: float | None, message: str | None) -> None:
+                nonlocal shown
+                go_on()
+                if loop.time() - shown >= _PROGRESS_EVERY:
+                    shown = loop.time()
+                    show(_progress_line(progress, total, message))
+
+            return result_of(await self._client.call_tool(name, dict(arguments), progress_callback=hear))
+
+    async def read_resource(self, uri: str) -> Result:
+        """What is in a resource. Raises `ToolError`."""
+        async with self._answering(f"the resource `{line_of(uri)}`"):
+            return result_of_resource(await self._client.read_resource(uri))
+
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> tuple[PromptMessage, ...]:
+        """What a prompt stands for. Raises `ToolError`."""
+        async with self._answering(f"the prompt `{line_of(name)}`"):
+            return messages_of(await self._client.get_prompt(name, arguments))
+
+    @asynccontextmanager
+    async def _answering(self, what: str) -> AsyncIterator[Callable[[], None]]:
+        """Every way in which an answer may fail to come is a `ToolError` of one line."""
+        label = self._spec.label
+        try:
+            async with self.patience.call() as go_on:
+                yield go_on
+        except TimeoutError as error:
+            seconds = f"{self._spec.call_timeout:g}"
+            raise ToolError(
+                f"the server `{label}` gave no answer for {what} within {seconds} seconds, so it was told to stop; "
+                "it may have done a part of it"
+            ) from error
+        except MCPError as error:
+            if error.code == types.CONNECTION_CLOSED:
+                why = f" ({line_of(self.lost)})" if self.lost else ""
+                raise ToolError(f"the server `{label}` was lost during {what}{why}; it may be half done") from error
+            raise ToolError(f"the server `{label}` refused {what}: {line_of(error.message)}") from error
+        except ValidationError as error:
+            raise ToolError(
+                f"the server `{label}` answered {what} with something the protocol does not know"
+            ) from error
+        except RuntimeError as error:
+            raise ToolError(f"{what} of the server `{label}` failed: {line_of(str(error))}") from error
+
+    # What the server tells without being asked.
+
+    async def listen(self) -> None:
+        """Has the server tell of changes, where the protocol's newer versions want to be asked for that."""
+        has = self._client.server_capabilities
+        tools = bool(has.tools and has.tools.list_changed)
+        resources = bool(has.resources and has.resources.list_changed)
+        prompts = bool(has.prompts and has.prompts.list_changed)
+        if self.protocol not in MODERN_PROTOCOL_VERSIONS or not (tools or resources or prompts):
+            return
+        while True:
+            try:
+                async with self._client.listen(
+                    tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
+                ) as changes:
+                    async for _ in changes:
+                        pass  # `hear` is told of each as well
+            except (ListenNotSupportedError, MCPError):
+                return
+            except (SubscriptionLost, TimeoutError):
+                await asyncio.sleep(_LISTEN_AGAIN)
+                self._note_changed(*KINDS)
+
+    async def hear(self, message: IncomingMessage) -> None:
+        match message:
+            case types.ToolListChangedNotification():
+                self._note_changed("tools")
+            case types.ResourceListChangedNotification():
+                self._note_changed("resources")
+            case types.PromptListChangedNotification():
+                self._note_changed("prompts")
+
+    async def hear_log(self, params: types.LoggingMessageNotificationParams) -> None:
+        said = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False, default=str)
+        line = f"[{params.level}] {line_of(said, 1000)}"
+        self._log.write(f"{line}\n".encode())
+        self._desk.log(self._spec.name, line)
+
+    def _note_changed(self, *kinds: Kind) -> None:
+        self.stale.update(kinds)
+        self.news.set()
+
+    def _lose(self, why: str) -> None:
+        self.lost = why
+        self.news.set()
+
+    async def _templates(self) -> list[types.ResourceTemplate]:
+        """Servers that have resources need not know what a template is."""
+        try:
+            pages = await self._pages(lambda cursor: self._client.list_resource_templates(cursor=cursor))
+        except MCPError as error:
+            if error.code == types.METHOD_NOT_FOUND:
+                return []
+            raise
+        return [each for page in pages for each in page.resource_templates]
+
+    async def _pages(self, fetch: "Callable[[str | None], Awaitable[P]]") -> list[P]:
+        """All pages of a list, as long as it goes on and has an end."""
+        pages: list[P] = []
+        cursor, seen = None, set[str]()
+        while len(pages) < _MOST_PAGES:
+            pages.append(await fetch(cursor))
+            cursor = pages[-1].next_cursor
+            if not cursor or cursor in seen:
+                break
+            seen.add(cursor)
+        return pages
+
+
+async def _as_it_is(name: str, result: Any) -> None:  # noqa: ANN401  # stands in for a method of the SDK
+    """Finds nothing wrong with a result."""
+
+
+def _progress_line(done: float, total: float | None, message: str | None) -> str:
+    share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+    return f"{share}: {line_of(message)}\n" if message else f"{share}\n"

@@ -1,0 +1,129 @@
+"""What a server may ask of us, and tell us, while it serves. Whoever has the session answers; this module knows neither
+the protocol's library nor a terminal."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from tools.base import Picture
+
+Service: TypeAlias = Literal["elicitation", "sampling", "roots"]
+
+Value: TypeAlias = str | int | float | bool | Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What the user filled in; empty when the user was to open an address."""
+
+    content: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The user said no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissed:
+    """The user closed the question without an answer."""
+
+
+Answer: TypeAlias = Accepted | Declined | Dismissed
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of the conversation that a server wants a model to go on with."""
+
+    role: Literal["user", "assistant"]
+    text: str
+    pictures: tuple[Picture, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """What a server wants a model to write."""
+
+    messages: tuple[Said, ...]
+    most_tokens: int
+    system: str = ""
+    temperature: float | None = None
+    stop: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    """Names or parts of names of models that the server would like best, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a model wrote."""
+
+    text: str
+    model: str
+    stop_reason: Literal["endTurn", "stopSequence", "maxTokens"] = "endTurn"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why no model is asked."""
+
+    reason: str
+
+
+class Desk(Protocol):
+    """Where servers turn to. Every text that comes from a server is data: it is cleaned before it is drawn."""
+
+    @property
+    def services(self) -> frozenset[Service]:
+        """What servers are told that they may ask for. Nothing else is asked."""
+        ...
+
+    async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
+        """Puts a question to the user: a form with the fields of the schema, or, when `url` is not empty, an address to
+        open."""
+        ...
+
+    async def sample(self, server: str, request: SampleRequest) -> Sample | Refused:
+        """Has a model write something, if the user wants that."""
+        ...
+
+    def roots(self) -> tuple[Path, ...]:
+        """The folders that servers are to work in, absolute."""
+        ...
+
+    async def open_login(self, server: str, url: str) -> None:
+        """Shows the user the address at which to log in, or opens it."""
+        ...
+
+    def changed(self, server: str) -> None:
+        """The state of a server is another one now."""
+        ...
+
+    def log(self, server: str, line: str) -> None:
+        """Takes a line that a server wants to be known: one line, cleaned, not long."""
+        ...
+
+
+class NobodyThere:
+    """A desk for runs without a user: nothing is answered, and no server is told otherwise."""
+
+    services: frozenset[Service] = frozenset()
+
+    async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
+        return Dismissed()
+
+    async def sample(self, server: str, request: SampleRequest) -> Sample | Refused:
+        return Refused("nobody is there to allow it")
+
+    def roots(self) -> tuple[Path, ...]:
+        return ()
+
+    async def open_login(self, server: str, url: str) -> None:
+        return None
+
+    def changed(self, server: str) -> None:
+        return None
+
+    def log(self, server: str, line: str) -> None:
+        return None

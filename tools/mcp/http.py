@@ -1,0 +1,84 @@
+"""Requests to servers at an address. No answer is larger than agreed, and one that does not come is an error of that
+request alone."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+from mcp.client._transport import TransportStreams
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import INTERNAL_ERROR
+
+from tools.mcp.spec import ServerSpec
+
+_CONNECT = 10.0
+"""Seconds. How long an answer may take is measured by whoever waits for it."""
+
+
+@asynccontextmanager
+async def http(spec: ServerSpec, auth: httpx2.Auth | None = None) -> AsyncIterator[TransportStreams]:
+    """The messages of a server that is asked over streamable HTTP."""
+    async with (
+        _Client(spec, auth) as client,
+        streamable_http_client(spec.url, http_client=client, max_sse_event_size=spec.most_bytes) as streams,
+    ):
+        yield streams
+
+
+class TooLarge(httpx2.StreamError):
+    """An answer that is larger than agreed."""
+
+
+class _Client(httpx2.AsyncClient):
+    def __init__(self, spec: ServerSpec, auth: httpx2.Auth | None) -> None:
+        self._most = spec.most_bytes
+        super().__init__(
+            # Compressed answers are not asked for: a small one may stand for gigabytes.
+            headers={**spec.headers, "accept-encoding": "identity"},
+            timeout=httpx2.Timeout(None, connect=_CONNECT),
+            auth=auth,
+            event_hooks={"response": [self._limit]},
+        )
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:  # noqa: ANN401  # as httpx2 has it
+        """As ever; only that a server that cannot be reached has answered with an error."""
+        try:
+            return await super().send(request, **options)
+        except httpx2.TransportError as error:
+            return _failure(request, f"the server cannot be reached: {_said(error)}")
+
+    async def _limit(self, response: httpx2.Response) -> None:
+        if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise httpx2.RemoteProtocolError("it answers in a compressed form that was not asked for")
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            response.stream = _Limited(response.stream, self._most)
+
+
+class _Limited(httpx2.AsyncByteStream):
+    def __init__(self, stream: Any, most: int) -> None:  # noqa: ANN401  # httpx2 types it for both kinds of clients
+        self._stream = stream
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > self._most:
+                raise TooLarge(f"it holds more than {self._most:,} bytes, which is too much")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _failure(request: httpx2.Request, message: str) -> httpx2.Response:
+    error = {"jsonrpc": "2.0", "id": 0, "error": {"code": INTERNAL_ERROR, "message": message}}
+    return httpx2.Response(
+        502, headers={"content-type": "application/json"}, content=json.dumps(error).encode(), request=request
+    )
+
+
+def _said(error: httpx2.TransportError) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,130 @@
+"""What a server says it offers, checked: names that fit, descriptions without anything that steers a terminal, schemas
+that arguments can be checked against. Its texts stay data; nothing in them is obeyed here."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+
+import mcp_types as types
+
+from tools.mcp.spec import ServerSpec, shortened
+from tools.mcp.state import Prompt, PromptArgument, Resource
+from tools.mcp.texts import clean, hides, line_of
+from tools.mcp.tool import Caller, Hints, McpTool
+from tools.schema import fault
+
+LONGEST_DESCRIPTION = 4096
+"""Characters of a description that the model reads."""
+LARGEST_SCHEMA = 100_000
+"""Bytes of a schema, as JSON: about what a small window holds."""
+_LONGEST_NAME = 64
+"""Characters of a tool's name, as providers allow them."""
+
+_ORDERS = re.compile(
+    r"<(important|system)\b|\b(ignore|disregard|forget)\b.{0,40}\b(instructions?|prompts?|rules)\b"
+    r"|\b(do not|don't|never|without)\b.{0,20}\b(tell|inform|mention|telling|informing|mentioning)\b.{0,20}\buser\b"
+    r"|\bbefore (using|calling) (this|any)( other)? tools?\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def tools_of(
+    spec: ServerSpec, listed: Iterable[types.Tool], caller: Caller
+) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:
+    """The tools that can be offered, and a line for each that cannot or that the user should have a look at."""
+    tools: dict[str, McpTool] = {}
+    notes: list[str] = []
+    for tool in listed:
+        if not _is_wanted(spec, tool.name):
+            continue
+        name, called = tool_name(spec, tool.name), f"`{line_of(tool.name)}`"
+        if name in tools:
+            other = tools[name].original
+            why = "listed twice" if other == tool.name else f"named like `{line_of(other)}`"
+            notes.append(f"{called} is left out: it is {why}")
+        elif problem := schema_fault(tool.input_schema):
+            notes.append(f"{called} is left out: {problem}")
+        else:
+            description = clean(tool.description or tool.title or "")
+            notes += (f"{called} {note}" for note in _remarkable(tool.description or "", description))
+            tools[name] = McpTool(
+                name, spec.name, tool.name, _cut(description), tool.input_schema, caller, _hints(tool)
+            )
+    return tuple(tools.values()), tuple(notes)
+
+
+def tool_name(spec: ServerSpec, original: str) -> str:
+    """What the model calls the tool: `mcp__SERVER__TOOL`, of signs and of a length that every provider allows."""
+    start = f"mcp__{spec.prefix}__"
+    own = re.sub(r"[^A-Za-z0-9_-]", "_", original) or "_"
+    room = _LONGEST_NAME - len(start)
+    return start + (own if len(own) <= room else shortened(own, original, room))
+
+
+def schema_fault(schema: Mapping[str, object]) -> str:
+    """Why arguments cannot be checked against the schema, or an empty text when they can."""
+    try:
+        size = len(json.dumps(schema, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError):
+        return "its schema is no JSON"
+    if size > LARGEST_SCHEMA:
+        return f"its schema has {size:,} bytes, more than the {LARGEST_SCHEMA:,} that are taken"
+    if schema.get("type") != "object":
+        return "its schema is not one of an object"
+    problem = fault(schema)
+    return f"its schema is not valid: {line_of(problem)}" if problem else ""
+
+
+def resources_of(listed: Iterable[types.Resource]) -> tuple[Resource, ...]:
+    return tuple(
+        Resource(
+            each.uri, line_of(each.title or each.name), clean(each.description or ""), each.mime_type or "", each.size
+        )
+        for each in listed
+    )
+
+
+def templates_of(listed: Iterable[types.ResourceTemplate]) -> tuple[Resource, ...]:
+    return tuple(
+        Resource(
+            each.uri_template, line_of(each.title or each.name), clean(each.description or ""), each.mime_type or ""
+        )
+        for each in listed
+    )
+
+
+def prompts_of(listed: Iterable[types.Prompt]) -> tuple[Prompt, ...]:
+    """The prompts, every name once."""
+    prompts: dict[str, Prompt] = {}
+    for each in listed:
+        arguments = tuple(
+            PromptArgument(given.name, clean(given.description or ""), bool(given.required))
+            for given in each.arguments or ()
+        )
+        prompts.setdefault(each.name, Prompt(each.name, clean(each.description or each.title or ""), arguments))
+    return tuple(prompts.values())
+
+
+def _is_wanted(spec: ServerSpec, name: str) -> bool:
+    is_enabled = spec.enabled_tools is None or any(fnmatchcase(name, each) for each in spec.enabled_tools)
+    return is_enabled and not any(fnmatchcase(name, each) for each in spec.disabled_tools)
+
+
+def _remarkable(raw: str, cleaned: str) -> Iterable[str]:
+    if hides(raw):
+        yield "has hidden characters or terminal codes in its description; they are left out"
+    if len(cleaned) > LONGEST_DESCRIPTION:
+        yield f"has a description of {len(cleaned):,} characters, of which {LONGEST_DESCRIPTION:,} are shown"
+    if orders := _ORDERS.search(cleaned):
+        yield f"has a description that gives the model orders (“{line_of(orders[0])}”); look at it before you allow it"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_DESCRIPTION else f"{text[:LONGEST_DESCRIPTION]}… [cut]"
+
+
+def _hints(tool: types.Tool) -> Hints:
+    given = tool.annotations or types.ToolAnnotations()
+    title = line_of(tool.title or given.title or "")
+    return Hints(title, bool(given.read_only_hint), given.destructive_hint is not False)

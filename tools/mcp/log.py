@@ -1,0 +1,61 @@
+"""The file in which a server's error output ends up: only its owner can read it, and it does not grow without end."""
+
+import os
+from pathlib import Path
+
+LARGEST = 4 * 1024**2
+"""Bytes of the file. One file of what came before is kept beside it."""
+
+_LONGEST_TAIL = 2000
+
+
+class Log:
+    """Takes bytes for as long as it is open. That they cannot be written harms nobody."""
+
+    def __init__(self, path: Path, largest: int = LARGEST) -> None:
+        self.path = path
+        self.problem = ""
+        """Why nothing is written."""
+        self._largest = largest
+        self._tail = b""
+        self._descriptor: int | None = None
+        self._size = 0
+        self._open()
+
+    @property
+    def last_line(self) -> str:
+        """The last line with something in it."""
+        lines = self._tail.decode("utf-8", "replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def write(self, data: bytes) -> None:
+        self._tail = (self._tail + data[-_LONGEST_TAIL:])[-_LONGEST_TAIL:]
+        if self._descriptor is None:
+            return
+        try:
+            if self._size + len(data) > self._largest:
+                self._turn_over()
+            # A write that the system cuts short loses the rest of a chunk, of a log.
+            self._size += os.write(self._descriptor, data[-self._largest :])
+        except OSError as error:
+            self.problem = f"cannot write `{self.path}`: {error.strerror}"
+            self.close()
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _turn_over(self) -> None:
+        self.close()
+        self.path.replace(self.path.with_name(f"{self.path.name}.1"))
+        self._open()
+
+    def _open(self) -> None:
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor = os.open(self.path, flags, 0o600)
+            self._size = os.fstat(self._descriptor).st_size
+        except OSError as error:
+            self.problem = f"cannot write `{self.path}`: {error.strerror}"

@@ -1,0 +1,112 @@
+"""What a server asks of us, handed to the desk in our own values, and the answers in the SDK's."""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import TypedDict
+
+import mcp_types as types
+from mcp.client.context import ClientRequestContext
+from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
+
+from tools.base import Picture
+from tools.mcp.desk import Accepted, Answer, Declined, Desk, Dismissed, Refused, Said, SampleRequest
+from tools.mcp.results import picture_of
+from tools.mcp.texts import clean
+
+_REFUSED = -1
+"""The protocol's code for a model that the user did not want to be asked."""
+
+
+class Callbacks(TypedDict):
+    """What the SDK's client is made with. It tells the server of those that are there."""
+
+    elicitation_callback: ElicitationFnT | None
+    sampling_callback: SamplingFnT | None
+    list_roots_callback: ListRootsFnT | None
+
+
+def callbacks(server: str, desk: Desk, waiting: Callable[[], AbstractContextManager[None]]) -> Callbacks:
+    """The answers of the desk. The server's calls do not run out of time while they are `waiting` for one."""
+
+    async def elicit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        match params:
+            case types.ElicitRequestURLParams():
+                if not params.url.startswith(("https://", "http://")):
+                    return types.ElicitResult(action="decline")
+                schema, url = dict[str, object](), params.url
+            case types.ElicitRequestFormParams():
+                schema, url = params.requested_schema, ""
+        with waiting():
+            answer = await desk.elicit(server, clean(params.message), schema, url)
+        return _elicited(answer, is_form=not url)
+
+    async def sample(
+        context: ClientRequestContext, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult | types.ErrorData:
+        with waiting():
+            sample = await desk.sample(server, _request(params))
+        if isinstance(sample, Refused):
+            return types.ErrorData(code=_REFUSED, message=sample.reason)
+        return types.CreateMessageResult(
+            role="assistant",
+            content=types.TextContent(type="text", text=sample.text),
+            model=sample.model,
+            stop_reason=sample.stop_reason,
+        )
+
+    async def roots(context: ClientRequestContext) -> types.ListRootsResult:
+        return types.ListRootsResult.model_validate(
+            {"roots": [{"uri": root.as_uri(), "name": root.name} for root in desk.roots()]}
+        )
+
+    return {
+        "elicitation_callback": elicit if "elicitation" in desk.services else None,
+        "sampling_callback": sample if "sampling" in desk.services else None,
+        "list_roots_callback": roots if "roots" in desk.services else None,
+    }
+
+
+def _elicited(answer: Answer, is_form: bool) -> types.ElicitResult:
+    match answer:
+        case Accepted(content=content):
+            given = {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}
+            return types.ElicitResult.model_validate({"action": "accept", "content": given if is_form else None})
+        case Declined():
+            return types.ElicitResult(action="decline")
+        case Dismissed():
+            return types.ElicitResult(action="cancel")
+
+
+def _request(params: types.CreateMessageRequestParams) -> SampleRequest:
+    hints = params.model_preferences.hints if params.model_preferences else None
+    return SampleRequest(
+        messages=tuple(_said(message) for message in params.messages),
+        most_tokens=params.max_tokens,
+        system=params.system_prompt or "",
+        temperature=params.temperature,
+        stop=tuple(params.stop_sequences or ()),
+        models=tuple(hint.name for hint in hints or () if hint.name),
+    )
+
+
+def _said(message: types.SamplingMessage) -> Said:
+    blocks = message.content if isinstance(message.content, list) else [message.content]
+    return Said(message.role, "\n".join(_texts(blocks)), tuple(_pictures(blocks)))
+
+
+def _texts(blocks: Iterable[types.SamplingMessageContentBlock]) -> Iterable[str]:
+    for block in blocks:
+        match block:
+            case types.TextContent():
+                yield block.text
+            case types.ImageContent():
+                if picture_of(block.data, block.mime_type) is None:
+                    yield f"[a picture of a kind that cannot be shown: {block.mime_type}]"
+            case types.AudioContent() | types.ToolUseContent() | types.ToolResultContent():
+                yield f"[{block.type}: it cannot be handed on]"
+
+
+def _pictures(blocks: Iterable[types.SamplingMessageContentBlock]) -> Iterable[Picture]:
+    for block in blocks:
+        if isinstance(block, types.ImageContent) and (picture := picture_of(block.data, block.mime_type)) is not None:
+            yield picture

@@ -1,0 +1,274 @@
+"""One server over its life: started, asked, started again when it breaks, closed. It knows no session and no terminal,
+and loads the protocol's library only once a server is started."""
+
+import asyncio
+import traceback
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from tools.base import Arguments, Result, ToolError
+from tools.mcp.child import GRACE
+from tools.mcp.desk import Desk
+from tools.mcp.log import Log
+from tools.mcp.spec import ServerSpec
+from tools.mcp.state import Listing, Phase, PromptMessage, ServerState
+from tools.mcp.texts import line_of, said
+
+if TYPE_CHECKING:
+    from tools.mcp.connection import Connection, Kind
+
+FIRST_PAUSE = 1.0
+"""Seconds before a server that broke is started again; twice as long every further time."""
+MOST_RESTARTS = 5
+_STEADY = 60.0
+"""Seconds that a server has to hold out for its breakdowns to be forgotten."""
+_RELIST_EVERY = 0.5
+"""Seconds between two looks at what is offered."""
+_MARGIN = 1.0
+"""Seconds beyond the grace of its program in which a server has to be closed."""
+_EVERYTHING: "frozenset[Kind]" = frozenset(("tools", "resources", "prompts"))
+
+Ending: TypeAlias = Literal["close", "restart", "lost"]
+
+
+class Server:
+    """A server and the one task that talks to it. Nothing that it does raises here: it becomes its state, or a
+    `ToolError` of the call that it concerns."""
+
+    def __init__(self, spec: ServerSpec, desk: Desk, log: Path, first_pause: float = FIRST_PAUSE) -> None:
+        """`log`: the file for what it prints on its error output."""
+        self.spec = spec
+        self.log = log
+        self.state = ServerState("disabled")
+        self._desk = desk
+        self._first_pause = first_pause
+        self._task: asyncio.Task[None] | None = None
+        self._connection: Connection | None = None
+        self._wake = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._wish: Ending | None = None
+        self._starting: asyncio.Timeout | None = None
+        """How long the start that is going on may take."""
+
+    def start(self) -> None:
+        """Starts it in the background. Does nothing when it is started already."""
+        if self._task is None or self._task.done():
+            self._wish = None
+            self._set("starting")
+            self._task = asyncio.create_task(self._live(), name=f"mcp server {self.spec.name}")
+
+    async def ready(self) -> ServerState:
+        """Its state, once it is no longer starting."""
+        await self._settled.wait()
+        return self.state
+
+    async def restart(self) -> ServerState:
+        """Starts it again, whatever it is doing, and gives its state once that is known."""
+        if self._task is None or self._task.done():
+            self.start()
+        else:
+            self._set("starting")
+            self._do("restart")
+        return await self.ready()
+
+    async def close(self) -> None:
+        """Ends it: within the grace that its program gets, or by force."""
+        if self._task is None:
+            self._set("closed")
+            return
+        self._do("close")
+        done, _ = await asyncio.wait([self._task], timeout=GRACE + _MARGIN)
+        if not done:
+            self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._set("closed")
+
+    async def call(self, name: str, arguments: Arguments, progress: Callable[[str], None]) -> Result:
+        """What the tool gave back; `name` is the server's own. Raises `ToolError`. A cancelled call ends alone."""
+        connection = await self._ready_connection()
+        if all(tool.original != name for tool in self.state.tools):
+            raise ToolError(f"the server `{self.spec.label}` does not offer `{line_of(name)}` any more")
+        return await connection.call(name, arguments, progress)
+
+    async def read_resource(self, uri: str) -> Result:
+        """What is in a resource. Raises `ToolError`."""
+        return await (await self._ready_connection()).read_resource(uri)
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> tuple[PromptMessage, ...]:
+        """What a prompt stands for. Raises `ToolError`."""
+        return await (await self._ready_connection()).get_prompt(name, dict(arguments))
+
+    async def _ready_connection(self) -> "Connection":
+        if self.state.phase == "starting":
+            await self._settled.wait()
+        if self._connection is None:
+            detail = f": {self.state.detail}" if self.state.detail else ""
+            raise ToolError(f"the server `{self.spec.label}` cannot be used ({self.state.phase}){detail}")
+        return self._connection
+
+    # The task.
+
+    async def _live(self) -> None:
+        """Starts it, serves, and starts it again, until it is closed or there is no hope."""
+        loop = asyncio.get_running_loop()
+        log = Log(self.log)
+        restarts = 0
+        try:
+            while True:
+                began, was_ready, detail = loop.time(), False, ""
+                try:
+                    async with self._connected(log) as connection:
+                        was_ready = True
+                        ending = await self._serve(connection)
+                        detail = connection.lost
+                except Exception as error:  # noqa: BLE001  # whatever a server does to the SDK: the others go on
+                    ending = self._take_wish() if self._wish is not None else "lost"
+                    detail = self._reason(error, log)
+                self._connection = None
+                if ending == "close":
+                    return
+                if loop.time() - began > _STEADY or ending == "restart":
+                    restarts = 0
+                if ending == "lost" and (restarts >= MOST_RESTARTS or not (was_ready or restarts)):
+                    self._set("failed", detail)
+                    ending, restarts = await self._told(), 0
+                elif ending == "lost":
+                    pause = self._first_pause * 2**restarts
+                    restarts += 1
+                    self._set("starting", f"{detail}; it is started again ({restarts} of {MOST_RESTARTS})")
+                    ending = await self._told(pause)
+                if ending == "close":
+                    return
+                self._set("starting", self.state.detail)
+        finally:
+            self._connection = None
+            log.close()
+            self._set("closed")
+
+    @asynccontextmanager
+    async def _connected(self, log: Log) -> "AsyncIterator[Connection]":
+        """A connection to it, with what it offers known. It is given up when it is closed meanwhile."""
+        connected = await asyncio.to_thread(_load)
+        async with self._in_time() as started, connected(self.spec, self._desk, log) as connection:
+            listing = await connection.listing(_EVERYTHING, Listing(), self)
+            started()
+            self._connection = connection
+            self.state = ServerState(
+                "ready", "", listing, connection.name, connection.version, connection.protocol, connection.instructions
+            )
+            self._tell()
+            yield connection
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[Callable[[], None]]:
+        """Gives up a start that takes too long, or in which it is told something else."""
+        async with asyncio.timeout(self.spec.startup_timeout) as patience:
+
+            def started() -> None:
+                patience.reschedule(None)
+                self._starting = None
+
+            try:
+                self._starting = patience
+                if self._wish is not None:
+                    raise TimeoutError
+                yield started
+            finally:
+                self._starting = None
+
+    async def _serve(self, connection: "Connection") -> Ending:
+        """Returns when the connection is over, looking at what is offered whenever that has changed."""
+        loop = asyncio.get_running_loop()
+        looked = loop.time()
+        while True:
+            await self._first_of(connection.news.wait())
+            connection.news.clear()
+            if self._wish is not None:
+                return self._take_wish()
+            if connection.lost:
+                return "lost"
+            if connection.stale:
+                await self._first_of(asyncio.sleep(looked + _RELIST_EVERY - loop.time()))
+                looked = loop.time()
+                await self._relist(connection)
+
+    async def _relist(self, connection: "Connection") -> None:
+        kinds = frozenset(connection.stale)
+        connection.stale.clear()
+        try:
+            async with asyncio.timeout(self.spec.startup_timeout):
+                listing = await connection.listing(kinds, self.state.listing, self)
+        except Exception as error:  # noqa: BLE001  # it goes on with what it offered before
+            if not connection.lost:
+                self.state = replace(self.state, detail=f"what it offers now is not known: {said(error)}")
+                self._tell()
+            return
+        self.state = replace(self.state, listing=listing, detail="")
+        self._tell()
+
+    async def _told(self, seconds: float | None = None) -> Ending:
+        """What it is told to do; to start again, when it is told nothing for so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._wish is None:
+                    self._wake.clear()
+                    await self._wake.wait()
+        except TimeoutError:
+            return "restart"
+        return self._take_wish()
+
+    async def _first_of(self, other: Coroutine[object, object, object]) -> None:
+        """Returns when the other is done, or earlier when this server is told something."""
+        self._wake.clear()
+        if self._wish is not None:
+            other.close()
+            return
+        tasks = [asyncio.ensure_future(each) for each in (other, self._wake.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _take_wish(self) -> Ending:
+        wish, self._wish = self._wish, None
+        return wish or "restart"
+
+    def _do(self, wish: Ending) -> None:
+        self._wish = wish
+        self._wake.set()
+        if self._starting is not None and not self._starting.expired():
+            self._starting.reschedule(asyncio.get_running_loop().time())
+
+    def _reason(self, error: Exception, log: Log) -> str:
+        """Why it could not be started, on one line. All of it goes into the log."""
+        log.write("".join(traceback.format_exception(error)).encode("utf-8", "replace"))
+        if isinstance(error, TimeoutError):
+            return f"it was not ready within {self.spec.startup_timeout:g} seconds"
+        return said(error)
+
+    def _set(self, phase: Phase, detail: str = "") -> None:
+        self.state = replace(self.state, phase=phase, detail=detail)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.state.phase == "starting":
+            self._settled.clear()
+        else:
+            self._settled.set()
+        self._desk.changed(self.spec.name)
+
+
+async def close_all(servers: Iterable[Server]) -> None:
+    """Ends them all at once."""
+    await asyncio.gather(*(server.close() for server in servers))
+
+
+def _load() -> "Callable[[ServerSpec, Desk, Log], AbstractAsyncContextManager[Connection]]":
+    from tools.mcp.connection import connected  # noqa: PLC0415  # deferred, and in a thread: it takes a second
+
+    return connected

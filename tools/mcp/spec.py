@@ -1,0 +1,69 @@
+"""What is known of a server before it is started. It knows no protocol."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.truncate import printable
+
+LARGEST_MESSAGE = 64 * 1024**2
+"""Bytes of one message of a server. It has to be in memory whole, about three times over, before it can be read."""
+
+_LONGEST_PREFIX = 30
+"""Characters of a server's name in the names of its tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How to log in to a server that asks for it. Everything may be left out: a server can say it itself."""
+
+    client_id: str = ""
+    """Of a client that is registered there already; empty: one is registered."""
+    client_secret: str = field(default="", repr=False)
+    scopes: tuple[str, ...] = ()
+    port: int = 0
+    """Of the local address that the browser is sent back to; 0: any that is free."""
+    patience: float = 300
+    """Seconds in which the user can log in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """A server as it is configured: a command that talks over its pipes, or an address."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    """The program and its arguments; empty when `url` is given."""
+    url: str = ""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the program finds in its environment besides a few harmless variables of ours."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: Path | None = None
+    enabled_tools: tuple[str, ...] | None = None
+    """Patterns such as `read_*`, of the names that the server uses; None: every tool."""
+    disabled_tools: tuple[str, ...] = ()
+    startup_timeout: float = 30
+    call_timeout: float = 60
+    """Seconds without any sign of progress, while the server is not waiting for us."""
+    most_bytes: int = LARGEST_MESSAGE
+    """Of one result."""
+    login: Login = Login()
+
+    @property
+    def prefix(self) -> str:
+        """The name as it stands in the names of tools and in permission rules: it holds no `__` and ends in no `_`, so
+        that nobody can name a server and a tool so that they look like another server's."""
+        plain = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", self.name)).strip("_") or "server"
+        return plain if len(plain) <= _LONGEST_PREFIX else shortened(plain, self.name, _LONGEST_PREFIX)
+
+    @property
+    def label(self) -> str:
+        """The name on one line, for messages."""
+        return printable(self.name)
+
+
+def shortened(name: str, whole: str, most: int) -> str:
+    """The beginning of a name that is too long, and a few signs that stand for all of it."""
+    return f"{name[: most - 7]}_{hashlib.sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()[:6]}"

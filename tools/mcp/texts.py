@@ -1,0 +1,38 @@
+"""Texts that servers wrote, made safe to show. They are data, whatever they say."""
+
+import re
+
+from tools.truncate import plain, printable
+
+LONGEST_LINE = 300
+
+_HIDDEN = re.compile(
+    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+"""Characters without a glyph, with which texts are hidden from whoever reads them."""
+
+
+def clean(text: str) -> str:
+    """The text without anything that steers a terminal or hides from the reader."""
+    return _HIDDEN.sub("", plain(text)).strip()
+
+
+def hides(text: str) -> bool:
+    """Whether there is anything that `clean` leaves out."""
+    return bool(_HIDDEN.search(text)) or plain(text) != text.replace("\r\n", "\n")
+
+
+def line_of(text: str, most: int = LONGEST_LINE) -> str:
+    """The text on one line, cleaned, and not long."""
+    line = printable(" ".join(clean(text[: 10 * most]).split()))
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def said(error: BaseException) -> str:
+    """What went wrong, on one line: the first of several errors, whatever they are wrapped in."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"`{printable(str(error.filename))}`: {error.strerror}"
+    return line_of(str(error)) or type(error).__name__

@@ -1,0 +1,55 @@
+"""A tool of a server, as the model and the permission rules see it. It knows no protocol: whoever holds the connection
+runs the call."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from tools.base import Arguments, Effect, Result, Workspace
+
+
+class Caller(Protocol):
+    """Runs calls of one server's tools."""
+
+    async def call(self, name: str, arguments: Arguments, progress: Callable[[str], None]) -> Result:
+        """What the tool gave back. `name` is the server's own name of the tool. Raises `ToolError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the server says of the tool. Nobody has checked it: it decides nothing."""
+
+    title: str = ""
+    read_only: bool = False
+    destructive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class McpTool:
+    """A tool that a server offers. Two are equal when the model would see no difference."""
+
+    name: str
+    """`mcp__SERVER__TOOL`."""
+    server: str
+    original: str
+    """The server's own name of the tool."""
+    description: str
+    schema: Mapping[str, object]
+    caller: Caller = field(compare=False, repr=False)
+    hints: Hints = Hints()
+
+    @property
+    def effect(self) -> Effect:
+        """Nobody knows what a server does."""
+        return "run"
+
+    @property
+    def kind(self) -> Literal["skill", "mcp"]:
+        return "mcp"
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return (self.name,)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        return await self.caller.call(self.original, arguments, workspace.progress)
