@@ -270,6 +270,8 @@ class Archive:
         if index >= len(outputs):
             raise StoreFailed(f"the message with `{located.reference.target}` cannot be read", "corrupt")
         output = outputs[index]
+        if row.part > len(output.images):
+            raise StoreFailed(f"the message with `{located.reference}` cannot be read", "corrupt")
         if row.part:
             return InMemory(base64.b64decode(output.images[row.part - 1].data))
         if output.whole is not None:

@@ -26,8 +26,8 @@ from agent.events import Event, Noticed
 from agent.execute import Place
 from agent.messages import Image, OutputStatus, Stored, ToolCall, ToolOutput
 from agent.outputs import Kept
-from agent.rows import in_message
-from tools.base import Log, Result
+from agent.rows import decoded_size, in_message
+from tools.base import Log, Picture, Result
 from tools.printed import as_text
 
 _CHUNK = 1 << 18
@@ -52,7 +52,7 @@ class Ingest:
         """The output as the model is shown it, with what was kept. Whatever is to see an output as it came, sees `raw`
         here, once, before any of it leaves the view."""
         raw = sorted_out(raw)
-        images = tuple(Image(p.media_type, base64.b64encode(p.data).decode("ascii")) for p in raw.pictures)
+        images = tuple([await self._image(picture) for picture in raw.pictures])
         files, lines = await self._files(call, place, raw)
         if len(lines) > self.settings.preview and raw.log is None and raw.uncut is None:
             raw, lines = replace(raw, text=_joined(raw.text, lines)), ""
@@ -80,9 +80,17 @@ class Ingest:
         kept = replace(output, stored=stored, pictures=tuple(pictures))
         return Kept(kept, f'read_result with ref_id="r{place.number}" shows all of it')
 
+    async def _image(self, picture: Picture) -> Image:
+        """The picture, kept apart where that is possible; otherwise the session's log keeps it."""
+        image = Image(picture.media_type, base64.b64encode(picture.data).decode("ascii"))
+        with suppress(StoreFailed):
+            return replace(image, digest=(await self._keep(iter([picture.data]), Skim())).digest)
+        return image
+
     async def _picture(self, image: Image) -> Stored:
-        stored = await self._keep(iter([base64.b64decode(image.data)]), Skim())
-        return replace(stored, lines=0, media_type=image.media_type)
+        """The picture as it is kept when it is not shown."""
+        digest = image.digest or (await self._keep(iter([base64.b64decode(image.data)]), Skim())).digest
+        return Stored(digest, decoded_size(image.data), 0, image.media_type)
 
     async def _files(self, call: ToolCall, place: Place, raw: Result) -> tuple[tuple[Stored, ...], str]:
         """What came with the output, kept, and the lines that stand for it. All of it is kept or nothing."""

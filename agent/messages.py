@@ -28,6 +28,8 @@ class Image:
     """`image/png`, `image/jpeg`, `image/gif` or `image/webp`."""
     data: str
     """The file's bytes in base64."""
+    digest: str = ""
+    """Where the archive keeps the bytes; empty when the session's log holds them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,8 @@ from agent.context.mask import outputs_so_far
 from agent.context.select import meant
 from agent.errors import StoreFailed
 from agent.events import ContextCompacted, Event, ModelSwitched, PrefixRenewed, ReplyFinished
-from agent.messages import (
-    Assistant,
-    Conversation,
-    Message,
-    Summary,
-    ToolOutput,
-    Usage,
-    User,
-)
+from agent.messages import Assistant, Conversation, Message, Summary, ToolOutput, Usage, User
+from agent.pictures import are_apart, as_in_log, brought_in
 from agent.rows import (
     changes_of,
     decode_mark,
@@ -197,14 +190,11 @@ class Recorder:
         """The conversation as the last snapshot shows it, with what was said since. Without a snapshot that can be
         used it is everything that was said."""
         start, conversation = await self._view()
-        rows = await self._thread.run(self._store.messages, self.session, start)
-        messages = tuple(decode_message(row) for row in rows)
+        messages = await self._said_since(start)
         if start and not await self._may_begin(start, messages):
             self._tell(UNREADABLE_SNAPSHOT)
             start, conversation = 0, Conversation()
-            rows = await self._thread.run(self._store.messages, self.session)
-            messages = tuple(decode_message(row) for row in rows)
-        self._position = rows[-1].position + 1 if rows else start
+            messages = await self._said_since(start)
         if conversation.anchored > len(messages):
             conversation = replace(conversation, anchor=None, anchored=0)  # a count of messages that are not there
         self._summary = conversation.summary
@@ -216,6 +206,13 @@ class Recorder:
         self._outputs = outputs_so_far(conversation)
         self._tools = {call.id: meant(call).name for call in conversation.unanswered}
         return conversation
+
+    async def _said_since(self, start: int) -> tuple[Message, ...]:
+        """The messages from a position on, as they are sent. What is written next comes behind them."""
+        rows = await self._thread.run(self._store.messages, self.session, start)
+        self._position = rows[-1].position + 1 if rows else start
+        messages = tuple(decode_message(row) for row in rows)
+        return await self._thread.run(brought_in, messages, self._store.blobs) if are_apart(messages) else messages
 
     async def _may_begin(self, start: int, messages: Sequence[Message]) -> bool:
         """Whether a view may begin at a position: behind a message that is there, and not between calls and outputs."""
@@ -307,7 +304,7 @@ class Recorder:
                 await self._write(rows)
             except StoreFailed:  # then what was kept apart cannot be found again, but the session goes on
                 self._output_rows.clear()
-                await self._write(rows)
+                await self._write([encode_message(as_in_log(outputs), row.position) for row in rows])
             self._tell(f"the session's snapshot could not be written, so resuming it will take longer: {error}")
 
     async def keep_learned(self, model: str, learned: str) -> None:

@@ -73,7 +73,22 @@ _FIELDS: Mapping[str, type] = {
 
 def _encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
     fields = {name: value for name, value in asdict(part).items() if value not in (None, "", ())}
+    if isinstance(part, ToolOutput) and part.images:
+        fields["images"] = [_encode_image(image) for image in part.images]
     return {"type": _KINDS[type(part)], **fields}
+
+
+def _encode_image(image: Image) -> dict[str, str]:
+    """Only a picture that is kept nowhere else stands in the row."""
+    where = {"digest": image.digest} if image.digest else {"data": image.data}
+    return {"media_type": image.media_type, **where}
+
+
+def _decode_image(fields: Mapping[str, Any]) -> Image:
+    image = Image(fields["media_type"], fields.get("data", ""), fields.get("digest", ""))
+    if not all(isinstance(value, str) for value in (image.media_type, image.data, image.digest)):
+        raise ValueError("a picture holds what it cannot")
+    return image
 
 
 def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
@@ -82,7 +97,7 @@ def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     if any(not isinstance(fields[name], kind_of) for name, kind_of in _FIELDS.items() if name in fields):
         raise ValueError(f"a part of type {part['type']} holds what it cannot")
     if kind is ToolOutput:
-        fields["images"] = tuple(Image(**image) for image in fields.get("images", ()))
+        fields["images"] = tuple(_decode_image(image) for image in fields.get("images", ()))
         stored = fields.get("stored")
         fields["stored"] = Stored(**stored) if stored else None
         fields["pictures"] = tuple(Stored(**picture) for picture in fields.get("pictures", ()))
@@ -180,7 +195,7 @@ def output_rows(message: User, position: int, before: int, tools: Mapping[str, s
         kept = output.stored or in_message(output)
         digest = kept.digest or None
         rows.append(OutputRow(number, 0, position, output.call_id, tool, kept.size, kept.lines, "text/plain", digest))
-        shown = [(decoded_size(image.data), image.media_type, "") for image in output.images]
+        shown = [(decoded_size(image.data), image.media_type, image.digest) for image in output.images]
         kept_apart = [(one.size, one.media_type, one.digest) for one in (*output.pictures, *output.files)]
         for part, (size, media_type, where) in enumerate([*shown, *kept_apart], 1):
             rows.append(OutputRow(number, part, position, output.call_id, tool, size, 0, media_type, where or None))
@@ -190,13 +205,8 @@ def output_rows(message: User, position: int, before: int, tools: Mapping[str, s
 def digests_of(message: Message) -> tuple[str, ...]:
     """The digests of the bytes that a message names."""
     outputs = message.outputs if isinstance(message, User) else ()
-    kept = [
-        stored
-        for output in outputs
-        for stored in (output.stored, *output.pictures, *output.files)
-        if stored is not None
-    ]
-    return tuple(stored.digest for stored in kept if stored.digest)
+    named = [(output.stored, *output.images, *output.pictures, *output.files) for output in outputs]
+    return tuple(one.digest for some in named for one in some if one is not None and one.digest)
 
 
 def whole_files(row: MessageRow) -> dict[tuple[int, str], str]:

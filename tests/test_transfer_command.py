@@ -135,6 +135,29 @@ def test_a_session_comes_back_with_the_same_rows_and_bytes_and_goes_on(
     assert there.bytes_of(session, "r6") == b"xxxxx\n(bytes 0-5 of 100,000; continue at offset=5)"
 
 
+def test_pictures_come_along_once_and_are_sound(here: Place, there: Place, tmp_path: Path) -> None:
+    picture = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+    (here.project / "a.png").write_bytes(picture)
+    look = ("read", {"path": "a.png"})
+    session = here.say([calls(look, look), {"text": "Done."}])
+    file = exported(here, session, tmp_path / "s.zip")
+    digest = hashlib.sha256(picture).hexdigest()
+    with zipfile.ZipFile(file) as opened:
+        assert [name for name in opened.namelist() if name.startswith("blobs/")] == [f"blobs/{digest}"]
+    assert there.run("import", str(file)).code == 0
+    assert there.everything(session)["messages"] == here.everything(session)["messages"]
+    assert there.say([calls(("read_result", {"ref_id": "r2"})), {"text": "Yes."}], "-r", session) == session
+    assert [there.bytes_of(session, ref) for ref in ("r1", "r2:tool-1", "r3")] == [picture] * 3
+    checked = ebb("doctor", "--deep", "--json", "-C", str(there.project), home=there.home)
+    broken = [one for one in checked.result["findings"] if one["state"] == "broken" and one["subject"] != "model"]
+    assert broken == []
+    (there.home / "data" / "blobs" / digest[:2] / digest).unlink()
+    checked = ebb("doctor", "--json", "-C", str(there.project), home=there.home)
+    assert f"{session}: the bytes of `r1`, `r2`, `r3` are gone" in [one["text"] for one in checked.result["findings"]]
+    assert there.run("delete", session).code == 0
+    assert list((there.home / "data" / "blobs").glob("??/*")) == []
+
+
 def test_a_session_that_is_here_already_stays_as_it_is(here: Place, tmp_path: Path) -> None:
     session = here.say(WORK)
     file = exported(here, session, tmp_path / "s.zip")

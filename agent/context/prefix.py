@@ -139,20 +139,19 @@ class Digests:
         return known[1]
 
 
-_KEPT = ("whole", "stored", "pictures", "files")
+_KEPT = ("whole", "stored", "pictures", "files", "digest")
 """Fields that say where something is kept. They are never sent."""
 
 
 def canonical(value: Part | ToolSpec) -> bytes:
     """All of a value that can reach a provider, as bytes: equal ones are sent as equal bytes."""
-    shown = {
-        name: content for name, content in _fields(value).items() if name not in _KEPT and content not in (None, "")
-    }
+    shown = {name: content for name, content in _fields(value).items() if content not in (None, "")}
     return json.dumps([type(value).__name__, shown], default=_plain, separators=(",", ":")).encode()
 
 
 def _fields(value: object) -> dict[str, object]:
-    return {item.name: getattr(value, item.name) for item in fields(value)}  # type: ignore[arg-type]  # a dataclass
+    names = (item.name for item in fields(value))  # type: ignore[arg-type]  # a dataclass
+    return {name: getattr(value, name) for name in names if name not in _KEPT}
 
 
 def _plain(value: object) -> object:

@@ -1,5 +1,8 @@
 """Outputs with files and pictures on their way into the view, and back: whole sessions, a real database, real files."""
 
+import base64
+import hashlib
+import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,11 +10,16 @@ from typing import Any
 
 import pytest
 
-from agent.events import Noticed
-from agent.messages import ToolOutput
+from agent.errors import ReferenceFailed
+from agent.events import Noticed, TurnFinished
+from agent.messages import Assistant, Image, Stored, Text, ToolCall, ToolOutput, User
 from agent.providers.scripted import Scripted
+from agent.rows import decode_message, encode_message
+from store.archive import ArchiveStore
 from store.errors import StoreError
-from tests.agent.archived import Home, calls, events_of, outputs_of
+from store.outputs import OutputRow
+from store.sessions import MessageRow, SessionStore
+from tests.agent.archived import ID, Home, calls, events_of, outputs_of, said
 from tests.agent.context.test_attached import PNG
 from tools.base import Arguments, Attached, Effect, Picture, Result, Workspace
 
@@ -149,4 +157,113 @@ async def test_files_that_cannot_be_kept_are_named_and_the_step_goes_on(
     assert [event.text for event in events if isinstance(event, Noticed)] == [
         "what came with the output of `mcp__files__get` could not be kept: the disk is full"
     ]
+    await session.close()
+
+
+async def test_a_picture_that_is_seen_again_is_stored_once_and_the_log_names_it(home: Home) -> None:
+    (home.root / "a.png").write_bytes(PNG)
+    looks = [calls(("read", {"path": "a.png"})), calls(("read", {"path": "a.png"}), ("read_result", {"ref_id": "r1"}))]
+    session = await home.session(Scripted.of(*looks, {"text": "done"}))
+    await events_of(session)
+    shown, digest = session.history.messages, hashlib.sha256(PNG).hexdigest()
+    image = Image("image/png", base64.b64encode(PNG).decode(), digest)
+    assert [output.images for output in outputs_of(session)] == [(image,), (image,), (image,)]
+    await session.close()
+    assert list(home.blobs.sizes()) == [digest]
+    assert list((home.blobs.folder / "incoming").iterdir()) == []
+    bodies = [row.body for row in await home.thread.run(home.store.messages, ID)]
+    assert (image.data in "".join(bodies), "".join(bodies).count(digest)) == (False, 3)
+    again = await home.session(Scripted.of({"text": "ok"}), is_new=False)
+    assert again.history.messages == shown
+    await again.close()
+    assert [await home.archive().read(ref) for ref in ("r1", "r2:tool-1", "r3")] == [PNG, PNG, PNG]
+    await home.thread.run(home.store.delete, ID)
+    await home.thread.run(ArchiveStore(home.store).collect)
+    assert home.blobs.sizes() == {}
+
+
+async def test_pictures_in_the_log_of_an_earlier_version_are_seen(home: Home) -> None:
+    data = base64.b64encode(PNG).decode()
+    output = {"type": "output", "call_id": "c1", "text": "a", "status": "done"}
+    body = json.dumps({"parts": [{**output, "images": [{"media_type": "image/png", "data": data}]}]})
+    message = User((ToolOutput("c1", "a", images=(Image("image/png", data),)),))
+    await said(home, User((Text("go"),)), Assistant((ToolCall("c1", "read", {}),), "m"))
+    await home.thread.run(
+        home.store.write,
+        ID,
+        [MessageRow(2, "user", body)],
+        outputs=[OutputRow(1, 1, 2, "c1", "read", 1, 0, "image/png")],
+    )
+    conversation = await home.recorder(is_new=False).read()
+    assert conversation.messages[-1] == message
+    assert json.loads(encode_message(message, 2).body) == json.loads(body)
+    assert await home.archive().read("r1") == PNG
+
+
+async def test_a_picture_that_was_removed_leaves_a_line_in_the_view(home: Home) -> None:
+    given = Result("two", pictures=(Picture("image/png", PNG), Picture("image/gif", b"GIF89a")))
+    session = await home.session(get(), Giver(given))
+    await events_of(session)
+    await session.close()
+    await home.thread.run(lambda: ArchiveStore(home.store).expire(most_bytes=1))
+    again = await home.session(Scripted.of({"text": "ok"}), is_new=False)
+    gone = "[a picture (image/png) is not there any more]\n[a picture (image/gif) is not there any more]"
+    assert outputs_of(again) == [ToolOutput("call-1-1", f"two\n{gone}")]
+    assert (await events_of(again, "and?"))[-1] == TurnFinished("answered", "ok")
+    await again.close()
+    with pytest.raises(ReferenceFailed, match=r"`r1` was removed on .* to save space"):
+        await home.archive().read("r1:tool-2")
+
+
+@pytest.mark.parametrize("how", ["full", "nothing is kept"])
+async def test_where_nothing_can_be_kept_the_log_holds_the_picture(
+    home: Home, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreError("full", "the disk is full")
+
+    if how == "full":
+        monkeypatch.setattr(home.blobs, "put", full)
+    session = await home.session(
+        get(), Giver(Result("one", pictures=(Picture("image/png", PNG),))), keeps=how == "full"
+    )
+    await events_of(session)
+    expected = [ToolOutput("call-1-1", "one", images=(Image("image/png", base64.b64encode(PNG).decode()),))]
+    assert outputs_of(session) == expected
+    await session.close()
+    again = await home.session(Scripted.of({"text": "ok"}), is_new=False)
+    assert outputs_of(again) == expected
+    await again.close()
+    assert await home.archive().read("r1") == PNG
+
+
+async def test_where_references_cannot_be_written_the_log_holds_the_picture(home: Home) -> None:
+    session = await home.session(get(), Giver(Result("one", pictures=(Picture("image/png", PNG),))))
+    await home.thread.run(_drop, home.store, "outputs")
+    assert (await events_of(session))[-1] == TurnFinished("answered", "done")
+    await session.close()
+    (output,) = await outputs_in_log(home)
+    assert output.images == (Image("image/png", base64.b64encode(PNG).decode()),)
+
+
+def _drop(store: SessionStore, table: str) -> None:
+    with store.transaction() as db:
+        db.execute(f"drop table {table}")
+
+
+async def outputs_in_log(home: Home) -> list[ToolOutput]:
+    """All outputs, as the log has them."""
+    messages = [decode_message(row) for row in await home.thread.run(home.store.messages, ID)]
+    return [output for message in messages if isinstance(message, User) for output in message.outputs]
+
+
+async def test_a_picture_that_finds_no_room_is_cut_and_comes_back(home: Home) -> None:
+    given = Result("a long text\n" * 3000, pictures=(Picture("image/png", PNG),))
+    provider = Scripted.of(calls(("mcp__files__get", {})), {"text": "done"}, context_window=14_000)
+    session = await home.session(provider, Giver(given), threshold=100_000)
+    await events_of(session)
+    (output,) = await outputs_in_log(home)
+    digest = hashlib.sha256(PNG).hexdigest()
+    assert (output.images, output.pictures) == ((), (Stored(digest, len(PNG), 0, "image/png"),))
+    assert await home.archive().read("r1:tool-1") == PNG
     await session.close()

@@ -72,6 +72,7 @@ from agent.measuring import window_of
 from agent.messages import Assistant, Conversation, Image, Message, Text, ToolCall, User, UserPart
 from agent.meter import Meter, counted_for, decode_estimator
 from agent.permissions import Policy
+from agent.pictures import brought_in
 from agent.preflight import begin_session
 from agent.providers.base import Request
 from agent.recorder import Recorder
@@ -339,7 +340,7 @@ class Anything(RuleBasedStateMachine):
 
     @property
     def log(self) -> tuple[Message, ...]:
-        return tuple(decode_message(row) for row in self.store.messages(ROW.id))
+        return brought_in([decode_message(row) for row in self.store.messages(ROW.id)], self.store.blobs)
 
     @property
     def steps(self) -> list[Sent]:

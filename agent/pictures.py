@@ -1,0 +1,64 @@
+"""The pictures of outputs. Their bytes stand in the archive, each once, and not in the session's log, and are read from
+there when a session goes on."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent.messages import Image, Message, ToolOutput, User
+from store.blobs import Blobs
+from store.errors import StoreError
+
+GONE = "[a picture ({}) is not there any more]"
+
+
+def are_apart(messages: Sequence[Message]) -> bool:
+    """Whether the bytes of some pictures have to be read before the messages can be sent."""
+    return any(_lacks_bytes(output) for message in messages if isinstance(message, User) for output in message.outputs)
+
+
+def brought_in(messages: Sequence[Message], blobs: Blobs | None) -> tuple[Message, ...]:
+    """The messages with all of their pictures; a line stands for each whose bytes cannot be had."""
+    return tuple(_with_pictures(message, blobs) if are_apart([message]) else message for message in messages)
+
+
+def as_in_log(message: User) -> User:
+    """The message with the bytes of its pictures in itself, for when nothing else would keep them."""
+    return User(
+        tuple(
+            replace(part, images=tuple(replace(image, digest="") for image in part.images))
+            if isinstance(part, ToolOutput)
+            else part
+            for part in message.parts
+        )
+    )
+
+
+def _lacks_bytes(output: ToolOutput) -> bool:
+    return any(image.digest and not image.data for image in output.images)
+
+
+def _with_pictures(message: Message, blobs: Blobs | None) -> Message:
+    assert isinstance(message, User)
+    return User(tuple(_filled(part, blobs) if isinstance(part, ToolOutput) else part for part in message.parts))
+
+
+def _filled(output: ToolOutput, blobs: Blobs | None) -> ToolOutput:
+    found = [image if image.data else replace(image, data=_bytes_of(image, blobs)) for image in output.images]
+    gone = [GONE.format(image.media_type) for image in found if not image.data]
+    text = "\n".join(filter(None, (output.text, *gone)))
+    return replace(output, text=text, images=tuple(image for image in found if image.data))
+
+
+def _bytes_of(image: Image, blobs: Blobs | None) -> str:
+    """In base64; nothing when they are not there any more, or damaged."""
+    if blobs is None:
+        return ""
+    try:
+        reader = blobs.open(image.digest)
+        try:
+            return b64encode(reader.read(0, reader.size)).decode("ascii")
+        finally:
+            reader.close()
+    except StoreError:
+        return ""
