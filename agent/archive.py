@@ -273,7 +273,10 @@ class Archive:
         if row.part > len(output.images):
             raise StoreFailed(f"the message with `{located.reference}` cannot be read", "corrupt")
         if row.part:
-            return InMemory(base64.b64decode(output.images[row.part - 1].data))
+            try:
+                return InMemory(base64.b64decode(output.images[row.part - 1].data))
+            except ValueError as error:
+                raise StoreFailed(f"the picture `{located.reference}` cannot be read: {error}", "corrupt") from error
         if output.whole is not None:
             return LogFile.opened(Path(output.whole)) or InMemory(_encoded(output.text))
         return InMemory(_encoded(output.text))

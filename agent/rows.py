@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,9 +47,11 @@ def decode_message(row: MessageRow) -> Message:
     try:
         body = json.loads(row.body)
         parts = tuple(_decode_part(part) for part in body["parts"])
+        if not all(isinstance(part, UserPart if row.role == "user" else AssistantPart) for part in parts):
+            raise ValueError(f"it holds parts that {row.role} messages do not have")
         if row.role == "user":
             return User(cast(tuple[UserPart, ...], parts))
-        return Assistant(cast(tuple[AssistantPart, ...], parts), body["model"])
+        return Assistant(cast(tuple[AssistantPart, ...], parts), str(body["model"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreFailed(f"message {row.position} of the session cannot be read: {error}", "corrupt") from error
 
@@ -65,10 +67,21 @@ _PARTS: dict[str, type[Text | Image | Note | Reasoning | Opaque | ToolCall | Too
 }
 _KINDS = {kind: name for name, kind in _PARTS.items()}
 _FIELDS: Mapping[str, type] = {
-    **dict.fromkeys(("text", "media_type", "data", "id", "name", "source", "problem", "call_id", "status"), str),
+    **dict.fromkeys(
+        ("text", "media_type", "data", "id", "name", "source", "problem", "call_id", "status", "whole"), str
+    ),
     **dict.fromkeys(("native", "arguments"), dict),
 }
 """Of what type the fields of parts are, where they are there."""
+_TEXTS: Mapping[type, tuple[str, ...]] = {
+    Text: ("text",),
+    Image: ("media_type", "data"),
+    Note: ("text",),
+    Reasoning: ("text",),
+    ToolCall: ("id", "name"),
+    ToolOutput: ("call_id", "text"),
+}
+"""The fields that every part of a kind has; an empty one is not written down."""
 
 
 def _encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
@@ -91,6 +104,13 @@ def _decode_image(fields: Mapping[str, Any]) -> Image:
     return image
 
 
+def _decode_stored(fields: Mapping[str, Any]) -> Stored:
+    stored = Stored(**fields)
+    if not (isinstance(stored.digest, str) and isinstance(stored.media_type, str)):
+        raise ValueError("kept bytes have no name")
+    return replace(stored, size=_count(stored.size), lines=_count(stored.lines))
+
+
 def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     fields = {name: value for name, value in part.items() if name != "type"}
     kind = _PARTS[part["type"]]
@@ -99,12 +119,10 @@ def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     if kind is ToolOutput:
         fields["images"] = tuple(_decode_image(image) for image in fields.get("images", ()))
         stored = fields.get("stored")
-        fields["stored"] = Stored(**stored) if stored else None
-        fields["pictures"] = tuple(Stored(**picture) for picture in fields.get("pictures", ()))
-        fields["files"] = tuple(Stored(**file) for file in fields.get("files", ()))
-    if kind in (Text, Note, Reasoning, ToolOutput):
-        fields.setdefault("text", "")
-    return kind(**fields)
+        fields["stored"] = _decode_stored(stored) if stored else None
+        fields["pictures"] = tuple(_decode_stored(picture) for picture in fields.get("pictures", ()))
+        fields["files"] = tuple(_decode_stored(file) for file in fields.get("files", ()))
+    return kind(**{**dict.fromkeys(_TEXTS.get(kind, ()), ""), **fields})
 
 
 def encode_snapshot(conversation: Conversation, position: int, mark: Mark | None = None) -> str:
@@ -246,7 +264,7 @@ def read_summary(row: SummaryRow) -> Summary:
     """Raises `StoreFailed` when the row is none."""
     try:
         return _decode_summary(json.loads(row.body))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreFailed(f"summary {row.number} of the session cannot be read: {error}", "corrupt") from error
 
 
@@ -255,17 +273,33 @@ def changes_of(before: Situation, after: Situation) -> tuple[tuple[FactRow, ...]
     if before == after:
         return (), ()
     facts = [
-        FactRow("seen", str(path), digest) for path, digest in after.seen.items() if before.seen.get(path) != digest
+        FactRow("seen", _path_key(path), digest)
+        for path, digest in after.seen.items()
+        if before.seen.get(path) != digest
     ]
     facts += [FactRow("job", id, command) for id, command in after.jobs.items() if before.jobs.get(id) != command]
     if after.todos != before.todos:
         items = [[item.text, item.status] for item in after.todos]
-        facts.append(FactRow("todos", "", json.dumps(items, ensure_ascii=False)))
+        facts.append(FactRow("todos", "", json.dumps(items)))
     if after.notes != before.notes:
         facts.append(FactRow("notes", "", json.dumps(after.notes)))
-    over = [("seen", str(path)) for path in before.seen.keys() - after.seen.keys()]
+    over = [("seen", _path_key(path)) for path in before.seen.keys() - after.seen.keys()]
     over += [("job", id) for id in before.jobs.keys() - after.jobs.keys()]
     return tuple(facts), tuple(over)
+
+
+def _path_key(path: Path) -> str:
+    """A path as a database takes it: one whose bytes are no text is written as JSON, which no whole path looks like."""
+    text = str(path)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(text)
+    return text
+
+
+def _keyed_path(key: str) -> Path:
+    return Path(str(json.loads(key)) if key.startswith('"') else key)
 
 
 def decode_situation(rows: Iterable[FactRow]) -> Situation:
@@ -278,7 +312,7 @@ def decode_situation(rows: Iterable[FactRow]) -> Situation:
         with suppress(ValueError, TypeError):
             match row.kind:
                 case "seen":
-                    seen[Path(row.key)] = row.body
+                    seen[_keyed_path(row.key)] = row.body
                 case "job":
                     jobs[row.key] = row.body
                 case "todos":

@@ -1,12 +1,11 @@
 """A session with all that it has kept, out of the store into one file and back; how the file looks others know."""
 
 import hashlib
-import math
 import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from store.blobs import Blobs
 from store.errors import StoreError
 from store.outputs import SummaryRow
 from store.sessions import MessageRow, SessionRow, SessionStore
-from store.transfer import COLUMNS, KEYS, MESSAGES, Row, TransferStore, is_row_of
+from store.transfer import COLUMNS, KEYS, MESSAGES, Row, TransferStore, is_row_of, is_time
 from tools.logfile import LogFile
 
 _ID = re.compile(r"[0-9a-f]{12}")
@@ -123,7 +122,7 @@ def _write(store: SessionStore, session: str, file: IO[bytes]) -> Exported:
     def noticed() -> Iterator[Row]:
         for row in transfer.messages(session, rows.session.messages):
             files.update(whole_files(_message_row(row)))
-            yield row
+            yield _plain(row)
 
     writer.rows(MESSAGES, noticed())
     keeper = _Keeper(store.blobs, writer, files)
@@ -204,12 +203,12 @@ def _read(store: SessionStore, bundle: Bundle, config: Config) -> Imported:
     exported = _session_of(bundle)
     messages = sum(1 for _ in _messages(bundle))
     tables = _tables(bundle, messages)
-    existing = store.session(exported.id)
-    if existing is not None and _is_same(store, existing, bundle):
-        return Imported(existing.id, existing.title, existing.messages, exported.id, is_new=False)
+    same = _same(store, exported.id, bundle)
+    if same is not None:
+        return Imported(same.id, same.title, same.messages, exported.id, is_new=False)
     row = replace(
         exported,
-        id=exported.id if existing is None else _free_id(store),
+        id=exported.id if store.session(exported.id) is None else _free_id(store),
         project=exported.project if _is_folder(exported.project) else project_of(config),
         mode=stricter_mode(config.permission_mode, exported.mode) if exported.mode in MODES else config.permission_mode,
     )
@@ -229,7 +228,7 @@ def _session_of(bundle: Bundle) -> SessionRow:
     times = [fields.get(name) for name in ("created", "updated")]
     if not all(isinstance(text, str) for text in texts) or not _ID.fullmatch(str(texts[0])):
         raise bundle.damaged("its manifest does not say which session it is")
-    if not all(isinstance(at, int | float) and math.isfinite(at) for at in times):
+    if not all(map(is_time, times)):
         raise bundle.damaged("its manifest does not say when the session was")
     created, updated = (float(at) for at in times if isinstance(at, int | float))
     id, project, title, model, mode = (str(text).encode("utf-8", "replace").decode("utf-8") for text in texts)
@@ -248,7 +247,12 @@ def _messages(bundle: Bundle) -> Iterator[Row]:
             raise bundle.damaged(str(error)) from error
         if not all(_DIGEST.fullmatch(digest) for digest in digests):
             raise bundle.damaged(f"message {position} names outputs by what is no digest")
-        yield {**row, "body": plain_body(message)}
+        yield _plain(row)
+
+
+def _plain(row: Row) -> Row:
+    """The message without the paths of its outputs, which mean nothing elsewhere."""
+    return {**row, "body": plain_body(_message_row(row))}
 
 
 def _message_row(row: Row) -> MessageRow:
@@ -283,12 +287,24 @@ def _tables(bundle: Bundle, messages: int) -> Tables:
     return tables
 
 
-def _is_same(store: SessionStore, existing: SessionRow, bundle: Bundle) -> bool:
-    """Whether the session that is here says, message by message, what the file says."""
+def _same(store: SessionStore, exported_id: str, bundle: Bundle) -> SessionRow | None:
+    """The session here that says, message by message, what the file says: under the id that it had, or under the one
+    that it was given when the file was imported before."""
+    transfer, said = TransferStore(store), ""
+    for id in (exported_id, *transfer.sessions_with(FORMER, exported_id)):
+        row = store.session(id)
+        if row is not None:
+            said = said or _digest_of(_messages(bundle))
+            if _digest_of(map(_plain, transfer.messages(id, row.messages))) == said:
+                return row
+    return None
+
+
+def _digest_of(rows: Iterable[Row]) -> str:
     digest = hashlib.sha256()
-    for row in TransferStore(store).messages(existing.id, existing.messages):
-        digest.update(line_of(row))
-    return digest.hexdigest() == bundle.manifest.rows[MESSAGES].sha256
+    for line in map(line_of, rows):
+        digest.update(line)
+    return digest.hexdigest()
 
 
 def _free_id(store: SessionStore) -> str:

@@ -1,6 +1,5 @@
 """All rows of a session, out of one database and into another. It knows columns and their types, not what rows mean."""
 
-import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,6 +72,8 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 PAGE = 200
 """Messages that are held at once."""
 _LARGEST = 1 << 63
+_LATEST = 250e9
+"""Unix seconds of a time that no calendar goes far beyond. Prices are smaller, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +100,14 @@ def _fits(kind: Kind, value: object) -> bool:
         return kind.startswith("text") and _is_encodable(value)
     if isinstance(value, bool):
         return False
-    if isinstance(value, int):
-        return not kind.startswith("text") and -_LARGEST <= value < _LARGEST
-    return isinstance(value, float) and kind.startswith("real") and math.isfinite(value)
+    if kind.startswith("real"):
+        return is_time(value)
+    return isinstance(value, int) and kind == "integer" and 0 <= value < _LARGEST
+
+
+def is_time(value: object) -> bool:
+    """Whether a value is a moment in Unix seconds, or as plain a number as one."""
+    return isinstance(value, int | float) and 0 <= value <= _LATEST
 
 
 def _is_encodable(text: str) -> bool:
@@ -138,6 +144,13 @@ class TransferStore:
             )
             for row in found:
                 yield dict(zip(COLUMNS[MESSAGES], row, strict=True))
+
+    def sessions_with(self, kind: str, key: str) -> tuple[str, ...]:
+        """The ids of the sessions in which a fact of that kind and key holds."""
+        return tuple(
+            str(id)
+            for (id,) in self._store.query("select session from situation where kind = ? and key = ?", kind, key)
+        )
 
     def write(self, session: SessionRow, messages: Iterable[Row], tables: Mapping[str, Sequence[Row]]) -> None:
         """Adds a session that is not there yet, all of it or nothing. What was put for it and an output needs is

@@ -21,7 +21,7 @@ from agent.messages import (
 
 texts = st.text(max_size=60)
 filled = st.text(min_size=1, max_size=60)
-images = st.builds(Image, st.just("image/png"), st.just("aGk="))
+images = st.builds(Image, st.just("image/png"), st.sampled_from(["aGk=", ""]))
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
@@ -49,7 +49,7 @@ def steps(draw: st.DrawFn, number: int, *, answered: bool = True) -> list[Messag
     count = draw(st.integers(0, 3))
     for index in range(count):
         source = draw(texts)
-        parts.append(ToolCall(f"c{number}-{index}", draw(filled), draw(arguments), source, draw(texts)))
+        parts.append(ToolCall(f"c{number}-{index}", draw(texts), draw(arguments), source, draw(texts)))
     if not parts:
         parts.append(Text("done"))
     step: list[Message] = [Assistant(tuple(parts), "scripted/a")]

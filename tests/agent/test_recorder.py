@@ -77,11 +77,13 @@ def test_a_restored_view_is_sent_with_the_same_fingerprint(
 
 INSTRUCTIONS = Instructions("base", "2026-11-22", "AGENT.md says")
 
+paths = st.sampled_from([Path("/a"), Path("/b"), Path("/c d"), Path("/caf\udce9"), Path('/"caf\udce9"')])
+"""The last two are names whose bytes are no text."""
 situations = st.builds(
     Situation,
     st.lists(st.builds(TodoItem, st.text(), st.sampled_from(["pending", "doing", "done"])), max_size=3).map(tuple),
     st.text(),
-    st.dictionaries(st.sampled_from([Path("/a"), Path("/b"), Path("/c d")]), st.sampled_from(["1", "2"])),
+    st.dictionaries(paths, st.sampled_from(["1", "2"])),
     st.dictionaries(st.sampled_from(["job-1", "job-2"]), st.text(min_size=1)),
 )
 
@@ -95,6 +97,7 @@ def test_rows_follow_every_change_of_the_situation(changes: list[Situation]) -> 
         for gone in over:
             del rows[gone]
         rows |= {(fact.kind, fact.key): fact for fact in facts}
+        assert all((fact.key + fact.body).encode() for fact in facts)
         before = after
         assert decode_situation(rows.values()) == after
     assert changes_of(before, before) == ((), ())

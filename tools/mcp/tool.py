@@ -41,14 +41,15 @@ class McpTool:
 
     @property
     def effect(self) -> Effect:
-        return "serve"
+        """Nobody knows what a server does."""
+        return "run"
 
     @property
     def kind(self) -> Literal["skill", "mcp"]:
         return "mcp"
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return ()
+        return (self.name,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         return await self.caller.call(self.original, arguments, workspace.progress)
