@@ -4,7 +4,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from agent.context.select import ToolSpec, select_tools, tools_to_hold_back
+from agent.context.select import HostedSearch, ToolSpec, select_tools, shown_size, tools_to_hold_back
 from agent.events import Event, Noticed, ToolFinished
 from tools.base import Deferrable, Tool
 
@@ -23,42 +23,66 @@ class Deferral:
         """`share`: of the usable window, what all definitions together may take. `used`: when each tool was used last,
         in Unix seconds. `finders`: more tools may come later, so those that find tools are offered from the start."""
         self.held_back: frozenset[str] = frozenset()
-        """The names of the tools that are not offered."""
+        """The names of the tools whose definitions the model is not shown."""
+        self.search: HostedSearch = "none"
+        """By which search of the provider they are found; none where our own tools find them."""
         self._share = share
         self._finders = finders
         self._used = dict(used or {})
         self._now = now
         self._unkept: dict[str, float] = {}
         self._deferrable: frozenset[str] = frozenset()
+        self._offered: tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]] | None = None
 
     def offered(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-        """Those of the tools that are not held back."""
-        return select_tools(specs, self.held_back, finders=self._finders)
+        """The tools as they are offered: until the next choice the same values each time, so that what is known of them
+        stays known."""
+        if self._offered is None or self._offered[0] != tuple(specs):
+            self._offered = tuple(specs), self._select(specs, self.held_back, self.search)
+        return self._offered[1]
 
     def choose(
-        self, specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int], emit: Callable[[Event], None]
+        self,
+        specs: Sequence[ToolSpec],
+        effective: int,
+        size: Callable[[ToolSpec], int],
+        emit: Callable[[Event], None],
+        search: HostedSearch = "none",
     ) -> None:
-        """Chooses what is held back in a window with room for `effective` tokens. When that fails, every tool is
+        """Chooses what is held back in a window with room for `effective` tokens, and whether the model's provider, or
+        our own tools, search for it: where the provider's groups take too much, ours do. When that fails, every tool is
         offered, and the user is told."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
+        self._offered = None
         try:
-            self.held_back = self._chosen(specs, int(self._share * effective), size)
+            self.held_back, self.search = self._chosen(specs, int(self._share * effective), size, search)
         except (TypeError, ValueError, RecursionError) as error:
-            self.held_back = frozenset()
+            self.held_back, self.search = frozenset(), "none"
             emit(Noticed(f"which tools to hold back could not be decided, so all of them are offered: {error}"))
 
     def spare(self, specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> float:
-        """The share of the definitions offered now that could be held back yet."""
+        """The share of the definitions shown now that could be held back yet."""
         try:
-            least = self._chosen(specs, 0, size)
-            now = sum(map(size, self.offered(specs)))
-            then = sum(map(size, select_tools(specs, least, finders=self._finders)))
+            least = self._chosen(specs, 0, size, self.search)
+            now = shown_size(self.offered(specs), size)
+            then = shown_size(self._select(specs, *least), size)
         except (TypeError, ValueError, RecursionError):
             return 0.0  # told when the choice was made
         return max(now - then, 0) / max(now, 1)
 
-    def _chosen(self, specs: Sequence[ToolSpec], most: int, size: Callable[[ToolSpec], int]) -> frozenset[str]:
-        return tools_to_hold_back(specs, most, size, self._used, finders=self._finders)
+    def _chosen(
+        self, specs: Sequence[ToolSpec], most: int, size: Callable[[ToolSpec], int], search: HostedSearch
+    ) -> tuple[frozenset[str], HostedSearch]:
+        """What is held back, and whose search finds it: the provider's while that fits or takes no more than ours."""
+        held = tools_to_hold_back(specs, most, size, self._used, search, finders=self._finders)
+        shown = shown_size(self._select(specs, held, search), size)
+        if not held or search == "none" or shown <= most:
+            return held, search if held else "none"
+        ours = tools_to_hold_back(specs, most, size, self._used, finders=self._finders)
+        return (ours, "none") if shown_size(self._select(specs, ours, "none"), size) < shown else (held, search)
+
+    def _select(self, specs: Sequence[ToolSpec], held: frozenset[str], search: HostedSearch) -> tuple[ToolSpec, ...]:
+        return select_tools(specs, held, search, finders=self._finders)
 
     def hold_back_all(self) -> None:
         """From now on every tool that may be held back is, as far as that saves anything."""

@@ -70,12 +70,12 @@ async def ask(
                 env.lessons.window = known
                 raise ContextExhausted(f"{str(error).rstrip('.')}, even after compaction; {START_ANEW}") from error
         else:
-            env.watch.answered(reply.usage)
+            env.watch.answered(reply.counted)
             say_estimate(conversation, reply, env)
             reply = replace(reply, message=with_own_ids(reply.message, conversation.messages))
             if reply.stop_reason != "overflow":
                 return conversation, budget, reply
-            smaller = await recover(conversation, env, attempt, reply.usage.total or None, None)
+            smaller = await recover(conversation, env, attempt, reply.counted.total or None, None)
             if smaller is None and not reply.message.parts:
                 smaller = await leave_model(conversation, env)
             if smaller is None and not reply.message.parts:
@@ -106,9 +106,9 @@ async def recover(
 
 def say_estimate(conversation: Conversation, reply: Reply, env: Env) -> None:
     """Writes to the debug log how far the estimate of a request was from what the provider counted."""
-    if not env.debug.on or not reply.usage.prompt:
+    if not env.debug.on or not reply.counted.prompt:
         return
-    estimated, counted = budget_of(conversation, env).used, reply.usage.prompt
+    estimated, counted = budget_of(conversation, env).used, reply.counted.prompt
     env.debug.say(
         "context/estimate",
         model=env.provider.facts.id,

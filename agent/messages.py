@@ -47,6 +47,8 @@ class Opaque:
     """A part that this program does not understand but that its provider wants back."""
 
     native: Native
+    tools: tuple[str, ...] = ()
+    """Tools that it only names, where the provider shows the model their definitions in its place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,8 @@ class Meter:
         window: Window,
         sections: Mapping[Section, str] | None = None,
     ) -> ContextBudget:
-        """The budget of the next request. `sections` are the parts of the system text that are shown by themselves, and
+        """The budget of the next request. `tools` are those that are offered, the deferred ones among them: they take
+        nothing until they are found. `sections` are the parts of the system text that are shown by themselves, and
         what else stands before the messages."""
         self._take_ruler()
         counts = self._sections(prompt.system, conversation.summary, tools, sections or {})
@@ -165,8 +166,10 @@ class Meter:
     ) -> Conversation:
         """The conversation with the reply, anchored at what the provider counted of the request that was measured last.
         A count that cannot be meant anchors nothing and teaches nothing."""
-        reading = read_usage(reply, conversation, budget)
         answered = conversation.plus(reply.message)
+        if reply.passes > 1:
+            return answered  # its counts may be of more than one request
+        reading = read_usage(reply, conversation, budget)
         if reading != "counted":
             self._tell(reading, reply, budget, emit)
             return answered
@@ -214,11 +217,12 @@ class Meter:
     def _split(self, conversation: Conversation) -> tuple[Counts, Counts]:
         """Counts of the messages that the provider has counted, and of those it has not."""
         if conversation.anchor is None:
-            return self._all(as_shown(conversation)), Counts()
+            shown = as_shown(conversation)
+            return self._all(shown) + self._found(shown), Counts()
         unseen = as_shown(conversation)[conversation.anchored :]
         if not unseen:
             return Counts(), Counts()
-        return Counts(), count_messages(unseen, self.ruler) + Counts(replies=1)
+        return Counts(), count_messages(unseen, self.ruler) + self._found(unseen) + Counts(replies=1)
 
     def _all(self, messages: tuple[Message, ...]) -> Counts:
         """Counts of all messages: only those behind what was counted before are counted now."""
@@ -228,6 +232,16 @@ class Meter:
         counts += count_messages(messages[len(before) :], self.ruler)
         self._messages = (messages, counts)
         return counts
+
+    def _found(self, messages: tuple[Message, ...]) -> Counts:
+        """Counts of the definitions that the model is shown because the provider's search has found them."""
+        names = [
+            name for message in messages for part in message.parts if isinstance(part, Opaque) for name in part.tools
+        ]
+        if not names:
+            return Counts()
+        deferred = {spec.name: replace(spec, deferred=None) for spec in self._tools[0] if spec.deferred is not None}
+        return count_tools((deferred[name] for name in names if name in deferred), self.ruler)
 
     def _schema(self, tools: tuple[ToolSpec, ...]) -> int | None:
         if self._first is None or self._first.tools != tools:

@@ -13,8 +13,8 @@ from agent.errors import UsageError
 from agent.meter import Meter
 from agent.options import PROVIDERS
 from agent.providers.base import Endpoint, ModelFacts, Provider
-from agent.providers.registry import facts_for
-from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_setting, find_window, overrides
+from agent.providers.registry import at_other_server, facts_for
+from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_setting, find_window, is_own_server, overrides
 from agent.summarisers import CheaperSummarisers, Summarisers
 from agent.targets import Connect, Targets, chain_after
 from agent.tokenizers import factor_of, load_in_background, load_tokenizer
@@ -80,6 +80,7 @@ async def _built(
     settings = config.provider(name)
     endpoint = find_endpoint(name, settings, environment)
     facts = facts_for(name, model_name, overrides(config, settings, name, model_name))
+    facts = facts if is_own_server(name, endpoint) else at_other_server(facts)
     wire: WireName = ("http" if headless else "sdk") if settings.wire == "auto" else settings.wire
 
     def window(facts: ModelFacts) -> Window:

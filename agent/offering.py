@@ -10,6 +10,7 @@ def choose_tools(env: Env) -> None:
     What servers have brought meanwhile joins them."""
     before = env.offered
     env.served.join()
-    env.deferral.choose(env.tools, window_of(env).effective, env.meter.size_of_tool, env.emit)
+    search = env.provider.facts.tool_search
+    env.deferral.choose(env.tools, window_of(env).effective, env.meter.size_of_tool, env.emit, search)
     if env.offered != before:
         env.watch.retooled()

@@ -257,4 +257,5 @@ MODEL_KEYS: dict[str, Callable[[object], object]] = {
     "prices": _prices,
     "images": _flag,
     "thinking": one_of("none", "adaptive", "budget", "effort"),
+    "tool_search": one_of("none", "plain", "grouped"),
 }

@@ -122,6 +122,8 @@ def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
         fields["stored"] = _decode_stored(stored) if stored else None
         fields["pictures"] = tuple(_decode_stored(picture) for picture in fields.get("pictures", ()))
         fields["files"] = tuple(_decode_stored(file) for file in fields.get("files", ()))
+    if kind is Opaque:
+        fields["tools"] = tuple(str(name) for name in fields.get("tools", ()))
     return kind(**{**dict.fromkeys(_TEXTS.get(kind, ()), ""), **fields})
 
 

@@ -21,6 +21,14 @@ DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 SEPARATE_LIMITS = (400_000, 1_050_000)
 """Windows of OpenAI models whose `max_input_tokens` is what their longest reply leaves of it."""
 
+TOOL_SEARCH_SOURCE = (
+    "for Anthropic the page on tool search in its documentation (Opus and Sonnet from 4.0, Haiku from 4.5, Mythos), "
+    "for OpenAI LiteLLM's `supports_tool_search` for the models that its own guide names (5.4 and later), "
+    "both read on 2026-11-22"
+)
+ANTHROPIC_SEARCH = re.compile(r"claude-(?:opus|sonnet|haiku|mythos)-")
+"""The families of the table, none of whose models is older than that."""
+
 PRICES = {
     "input": "input_cost_per_token",
     "output": "output_cost_per_token",
@@ -34,6 +42,7 @@ def main(path: str, version: str) -> None:
     models = {provider: rows_of(table, provider) for provider in PROVIDERS}
     lines = [
         f'  "source": "LiteLLM {version}, model_prices_and_context_window_backup.json (MIT licence)"',
+        f'  "tool_search": {json.dumps(TOOL_SEARCH_SOURCE)}',
         '  "unit": "tokens; US dollars per million tokens"',
         '  "models": {\n' + ",\n".join(provider_text(name, rows) for name, rows in models.items()) + "\n  }",
     ]
@@ -49,7 +58,7 @@ def provider_text(name: str, rows: dict[str, Row]) -> str:
 
 def rows_of(table: dict[str, Row], provider: str) -> dict[str, Row]:
     rows = {
-        name: row_of(entry)
+        name: row_of(entry) | tool_search_of(name, entry)
         for name, entry in sorted(table.items())
         if entry.get("litellm_provider") == provider and is_for_agents(name, entry)
     }
@@ -100,6 +109,15 @@ def thinking_of(entry: Row) -> str:
     if entry["litellm_provider"] == "openai":
         return "effort"
     return "adaptive" if entry.get("supports_adaptive_thinking") else "budget"
+
+
+def tool_search_of(name: str, entry: Row) -> Row:
+    """How the model's provider finds deferred tools, where it does."""
+    if entry["litellm_provider"] == "anthropic":
+        return {"tool_search": "plain"} if ANTHROPIC_SEARCH.match(name) else {}
+    version = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)
+    is_late = version is not None and (int(version[1]), int(version[2] or 0)) >= (5, 4)
+    return {"tool_search": "grouped"} if is_late and entry.get("supports_tool_search") else {}
 
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ class Turn:
 
     text: str = ""
     reasoning: str = ""
+    found: tuple[str, ...] = ()
+    """Tools that the server's own search finds before the calls, as `mcp__SERVER__TOOL`. (Two wires have one.)"""
     calls: tuple[Call, ...] = ()
     usage: Usage = field(default_factory=lambda: Usage(input=10, output=5))
     stop: StopReason | None = None
@@ -133,6 +135,8 @@ def _anthropic(turn: Turn, number: int, model: str) -> Frames:
         blocks.append(
             ({"type": "text", "text": ""}, [{"type": "text_delta", "text": piece} for piece in pieces(turn.text)])
         )
+    if turn.found:
+        blocks += _search_blocks(turn, f"srvtoolu_{number}")
     for index, call in enumerate(turn.calls):
         start = {"type": "tool_use", "id": call.id or f"toolu_{number}_{index}", "name": call.name, "input": {}}
         deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces(call.source)]]
@@ -160,6 +164,15 @@ def _anthropic(turn: Turn, number: int, model: str) -> Frames:
     )
 
 
+def _search_blocks(turn: Turn, id: str) -> list[tuple[Json, list[Json]]]:
+    query = json.dumps({"query": "a tool for this"})
+    call: Json = {"type": "server_tool_use", "id": id, "name": "tool_search_tool_bm25", "input": {}}
+    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces(query)]
+    references = [{"type": "tool_reference", "tool_name": name} for name in turn.found]
+    content = {"type": "tool_search_tool_search_result", "tool_references": references}
+    return [(call, deltas), ({"type": "tool_search_tool_result", "tool_use_id": id, "content": content}, [])]
+
+
 def _responses(turn: Turn, number: int, model: str) -> Frames:
     usage: Json = {
         "input_tokens": turn.usage.prompt,
@@ -181,8 +194,10 @@ def _responses(turn: Turn, number: int, model: str) -> Frames:
         items.append(_reasoning_item(turn, number, events, len(items)))
     if turn.text:
         items.append(_message_item(turn, number, events, len(items)))
+    if turn.found:
+        items += _search_items(turn, number, events, len(items))
     for index, call in enumerate(turn.calls):
-        items.append(_call_item(call, f"{number}_{index}", events, len(items)))
+        items.append(_call_item(call, f"{number}_{index}", events, len(items), turn.found))
     # A refusal ends as an ordinary completed response on this wire.
     reason = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}.get(turn.stops)
     status = "incomplete" if reason else "completed"
@@ -222,11 +237,35 @@ def _message_item(turn: Turn, number: int, events: list[Json], index: int) -> Js
     return whole
 
 
-def _call_item(call: Call, suffix: str, events: list[Json], index: int) -> Json:
+def _search_items(turn: Turn, number: int, events: list[Json], index: int) -> list[Json]:
+    """The search and what it has loaded, as the server of the API sends them: with a null where it has no id."""
+    common: Json = {"call_id": None, "execution": "server", "status": "completed"}
+    spaces: dict[str, list[Json]] = {}
+    for name in turn.found:
+        function: Json = {"type": "function", "name": name, "description": "", "parameters": {}, "strict": False}
+        spaces.setdefault(namespace_of(name), []).append(function | {"defer_loading": True})
+    loaded = [{"type": "namespace", "name": name, "description": "", "tools": tools} for name, tools in spaces.items()]
+    call: Json = {"id": f"tsc_{number}", "type": "tool_search_call", "arguments": {"paths": list(spaces)}} | common
+    output: Json = {"id": f"tso_{number}", "type": "tool_search_output", "tools": loaded} | common
+    items = [call, output | {"created_by": "server"}]
+    for place, item in enumerate(items, index):
+        started = item | {"status": "in_progress"}
+        events.append({"type": "response.output_item.added", "output_index": place, "item": started})
+        events.append({"type": "response.output_item.done", "output_index": place, "item": item})
+    return items
+
+
+def namespace_of(name: str) -> str:
+    return name.rpartition("__")[0]
+
+
+def _call_item(call: Call, suffix: str, events: list[Json], index: int, found: tuple[str, ...] = ()) -> Json:
     item: Json = {
         "id": f"fc_{suffix}", "type": "function_call", "call_id": call.id or f"call_{suffix}", "name": call.name,
         "arguments": "", "status": "in_progress",
     }  # fmt: skip
+    if call.name in found:
+        item["namespace"] = namespace_of(call.name)
     events.append({"type": "response.output_item.added", "output_index": index, "item": item})
     for piece in pieces(call.source):
         place = {"item_id": item["id"], "output_index": index}

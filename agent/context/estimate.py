@@ -7,7 +7,7 @@ that a provider reports moves them (`learn`).
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agent.context.images import ImageRule, image_tokens
@@ -107,13 +107,25 @@ def count_messages(messages: Iterable[Message], ruler: Ruler = BYTES) -> Counts:
 
 
 def count_tools(specs: Iterable[ToolSpec], ruler: Ruler = BYTES) -> Counts:
-    """What the tool definitions of a request hold."""
-    return total(count_text(tools_text([spec]), ruler) for spec in specs)
+    """What the tool definitions of a request hold, as far as the model is shown them: of those that are deferred, the
+    groups."""
+    return total(count_text(text, ruler) for text in _tool_texts(specs))
 
 
 def tools_text(specs: Iterable[ToolSpec]) -> str:
-    """The tool definitions as a text of about the size that they have in a request."""
-    return "".join(_json([spec.name, spec.description, spec.schema]) for spec in specs)
+    """The tool definitions as a text of about the size that they have for the model."""
+    return "".join(_tool_texts(specs))
+
+
+def _tool_texts(specs: Iterable[ToolSpec]) -> Iterator[str]:
+    told = set[str]()
+    for spec in specs:
+        group = spec.deferred
+        if group is None:
+            yield _json([spec.name, spec.description, spec.schema])
+        elif group.name and group.name not in told:
+            told.add(group.name)
+            yield _json([group.name, group.about, {}])
 
 
 def total(counts: Iterable[Counts]) -> Counts:
@@ -259,7 +271,7 @@ def estimate_messages(messages: Sequence[Message]) -> int:
 
 def estimate_tools(specs: Sequence[ToolSpec]) -> int:
     """Estimated tokens of the tool definitions of a request."""
-    return sum(COLD.tokens(count_tools([spec])) for spec in specs)
+    return sum(COLD.tokens(count_text(text)) for text in _tool_texts(specs))
 
 
 def chars_estimate(text: str, per_token: float = 4.0) -> int:

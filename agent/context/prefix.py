@@ -139,8 +139,8 @@ class Digests:
         return known[1]
 
 
-_KEPT = ("whole", "stored", "pictures", "files", "digest")
-"""Fields that say where something is kept. They are never sent."""
+_KEPT = ("whole", "stored", "pictures", "files", "digest", "tools")
+"""Fields that say where something is kept, or what is said in another. They are never sent."""
 
 
 def canonical(value: Part | ToolSpec) -> bytes:

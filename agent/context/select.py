@@ -6,13 +6,19 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from agent.context.groups import Group, groups_of
 from agent.messages import ToolCall
 
 ToolKind: TypeAlias = Literal["builtin", "skill", "mcp"]
 """Whose tool it is. Those that come with the program are always offered."""
 
+HostedSearch: TypeAlias = Literal["none", "plain", "grouped"]
+"""How a provider finds what is held back: not at all, so that our own tools do; by a search over deferred definitions;
+or by one over groups of them, whose names and descriptions the model is shown."""
+
 SEARCH, CALL = "tool_search", "call_tool"
-"""The tools by which the model finds and calls what is held back. They are offered only when something is."""
+"""The tools by which the model finds and calls what is held back. They are offered only when something is, and not
+where the provider finds it: then it is called by its name."""
 
 _FIRST: Mapping[ToolKind, int] = {"mcp": 0, "skill": 1}
 """The kinds that may be held back, and which of them goes first."""
@@ -26,15 +32,29 @@ class ToolSpec:
     description: str
     schema: Mapping[str, object]
     kind: ToolKind = "builtin"
+    deferred: Group | None = None
+    """Set where the definition is sent but not shown to the model until the provider's search has found it."""
 
 
 def select_tools(
-    specs: Sequence[ToolSpec], held_back: AbstractSet[str] = frozenset(), *, finders: bool = False
+    specs: Sequence[ToolSpec],
+    held_back: AbstractSet[str] = frozenset(),
+    search: HostedSearch = "none",
+    *,
+    finders: bool = False,
 ) -> tuple[ToolSpec, ...]:
     """The tools in the order they are offered, every name once: the first of a name wins, the order never changes.
-    `finders`: those that find and call what is held back are offered also while nothing is."""
-    left_out = held_back if held_back or finders else {SEARCH, CALL}
-    return tuple(spec for spec in _once(specs) if spec.name not in left_out)
+    What is held back is left out, or deferred where the provider searches. `finders`: those that find and call what is
+    held back are offered also while nothing is, or while the provider finds it."""
+    known = _once(specs)
+    needs_finders = finders or (bool(held_back) and search == "none")
+    offered = [spec for spec in known if needs_finders or spec.name not in (SEARCH, CALL)]
+    if search == "none":
+        return tuple(spec for spec in offered if spec.name not in held_back)
+    groups = _groups(known) if search == "grouped" else {}
+    return tuple(
+        replace(spec, deferred=groups.get(spec.name, Group())) if spec.name in held_back else spec for spec in offered
+    )
 
 
 def tools_to_hold_back(
@@ -42,21 +62,24 @@ def tools_to_hold_back(
     most: int,
     size: Callable[[ToolSpec], int],
     used: Mapping[str, float],
+    search: HostedSearch = "none",
     *,
     finders: bool = False,
 ) -> frozenset[str]:
-    """The names of the tools to hold back, so that all that is offered takes at most `most` tokens: tools of servers
-    first, then those of skills, each kind from the one used longest ago, and of those used at the same time the later
-    one. None where that would make no request smaller. `used`: when a tool was used last, as any number that grows.
-    `finders`: see `select_tools`."""
+    """The names of the tools to hold back, so that all that the model is shown takes at most `most` tokens: tools of
+    servers first, then those of skills, each kind from the one used longest ago, and of those used at the same time the
+    later one. None where that would make no request smaller. `used`: when a tool was used last, as any number that
+    grows. `finders`: see `select_tools`."""
     known = _once(specs)
     sizes = {spec.name: size(spec) for spec in known}
     needed = sizes.pop(SEARCH, None), sizes.pop(CALL, None)
-    if None in needed:
+    if None in needed and search == "none":
         return frozenset()
     to_find = sum(filter(None, needed))
     whole = sum(sizes.values()) + (to_find if finders else 0)
     places = {spec.name: place for place, spec in enumerate(known)}
+    groups = _groups(known) if search == "grouped" else {}
+    seen = set[Group]()
     candidates = sorted(
         (spec for spec in known if spec.kind in _FIRST and spec.name in sizes),
         key=lambda spec: (_FIRST[spec.kind], used.get(spec.name, float("-inf")), -places[spec.name]),
@@ -66,11 +89,23 @@ def tools_to_hold_back(
     for spec in candidates:
         if left <= most:
             break
-        # From the first tool that is held back on, the two that find it are offered, too.
-        left += to_find if not held and not finders else 0
+        # From the first tool that is held back on, what finds it is offered, too; and its group with the first of it.
+        left += to_find if not held and not finders and search == "none" else 0
+        group = groups.get(spec.name)
+        if group is not None and group not in seen:
+            left += size(_header(group))
+            seen.add(group)
         left -= sizes[spec.name]
         held.append(spec.name)
     return frozenset(held) if left < whole else frozenset()
+
+
+def shown_size(specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> int:
+    """What the model is shown of the tools that are offered: the groups of those that are deferred, not their
+    definitions."""
+    groups = dict.fromkeys(spec.deferred for spec in specs if spec.deferred is not None and spec.deferred.name)
+    shown = sum(size(spec) for spec in specs if spec.deferred is None)
+    return shown + sum(size(_header(group)) for group in groups)
 
 
 def meant(call: ToolCall) -> ToolCall:
@@ -98,3 +133,13 @@ def _once(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
     for spec in specs:
         chosen.setdefault(spec.name, spec)
     return tuple(chosen.values())
+
+
+def _groups(specs: Sequence[ToolSpec]) -> Mapping[str, Group]:
+    """The group of each tool that may be held back. It does not depend on which of them are."""
+    return groups_of([spec.name for spec in specs if spec.kind in _FIRST])
+
+
+def _header(group: Group) -> ToolSpec:
+    """What the model is shown of a group, as if it were a tool."""
+    return ToolSpec(group.name, group.about, {})

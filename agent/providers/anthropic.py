@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent.context.budget import Window
 from agent.context.prefix import in_sent_order
+from agent.context.select import ToolSpec
 from agent.errors import AuthFailed
 from agent.messages import (
     Assistant,
@@ -52,6 +53,8 @@ VERSION = "2026-10-21"
 EPHEMERAL: Json = {"type": "ephemeral"}
 UNMARKED = ("thinking", "redacted_thinking")
 """Blocks that the API refuses to have marked for the cache."""
+HOSTED_SEARCH: Json = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+"""The API's own search for tools that are deferred. It needs no beta header."""
 BUDGETS = {"minimal": 1024, "low": 2048, "high": 16384, "xhigh": 32768, "max": 65536}
 """Thinking tokens by effort, for models that want a budget."""
 USUAL_BUDGET = 8192
@@ -138,7 +141,8 @@ def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
 
 def body(request: Request, facts: ModelFacts) -> Json:
     """The JSON body of a request."""
-    messages, ends = _messages(request.messages, facts)
+    deferred = frozenset(tool.name for tool in request.tools if tool.deferred is not None)
+    messages, ends = _messages(request.messages, facts, deferred)
     for place in request.breakpoints.parts:
         _mark(ends[place - 1])
     content: Json = {
@@ -151,11 +155,13 @@ def body(request: Request, facts: ModelFacts) -> Json:
     if request.system.strip():
         content["system"] = _system(request)
     if request.tools:
-        content["tools"] = [
-            {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
-            for tool in request.tools
-        ]
+        content["tools"] = [*map(_tool, request.tools), *([HOSTED_SEARCH] if deferred else [])]
     return content
+
+
+def _tool(tool: ToolSpec) -> Json:
+    definition: Json = {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+    return definition if tool.deferred is None else definition | {"defer_loading": True}
 
 
 def _system(request: Request) -> list[Json]:
@@ -195,7 +201,9 @@ def _thought_so_far(messages: Sequence[Message], facts: ModelFacts) -> bool:
     return True
 
 
-def _messages(messages: Sequence[Message], facts: ModelFacts) -> tuple[list[Json], list[Json | None]]:
+def _messages(
+    messages: Sequence[Message], facts: ModelFacts, deferred: frozenset[str]
+) -> tuple[list[Json], list[Json | None]]:
     """The conversation with roles that alternate: neighbours of one role become one message. And for each part the
     newest block so far that can be marked for the cache."""
     converted: list[Json] = []
@@ -206,8 +214,9 @@ def _messages(messages: Sequence[Message], facts: ModelFacts) -> tuple[list[Json
         if isinstance(message, Assistant):
             ids.add(message)
         blocks: list[Json] = []
+        has_searches = _has_searches(message, deferred)
         for part in in_sent_order(message):
-            block = _block(part, message, facts, ids)
+            block = None if _is_search(part) and not has_searches else _block(part, message, facts, ids)
             blocks += [block] if block else []
             markable = block is not None and block.get("type") not in UNMARKED
             ends.append(block if markable else ends[-1] if ends else None)
@@ -216,6 +225,21 @@ def _messages(messages: Sequence[Message], facts: ModelFacts) -> tuple[list[Json
         elif blocks:
             converted.append({"role": role, "content": blocks})
     return converted, ends
+
+
+def _has_searches(message: Message, deferred: frozenset[str]) -> bool:
+    """Whether the searches in a reply still hold: the API refuses references to tools that are not deferred now. What
+    they had found is found again."""
+    found = [name for part in message.parts if isinstance(part, Opaque) for name in part.tools]
+    return bool(deferred) and deferred.issuperset(found)
+
+
+def _is_search(part: UserPart | AssistantPart) -> bool:
+    if not isinstance(part, Opaque):
+        return False
+    native = part.native
+    by_name = native.get("type") == "server_tool_use" and str(native.get("name")).startswith("tool_search_tool")
+    return by_name or native.get("type") == "tool_search_tool_result"
 
 
 def _block(part: UserPart | AssistantPart, message: Message, facts: ModelFacts, ids: CallIds) -> Json | None:
@@ -302,7 +326,8 @@ class Decoder:
             output=count(self._usage.get("output_tokens")),
         )
         parts = [self._part(index) for index in sorted(self._blocks)]
-        return make_reply(parts, self.origin.model, usage, self._stop)
+        searches = sum(str(block["type"]).endswith("_tool_result") for block in self._blocks.values())
+        return replace(make_reply(parts, self.origin.model, usage, self._stop), passes=1 + searches)
 
     def _count(self, usage: Json | None) -> None:
         """Later counts replace earlier ones; a count that is absent leaves the earlier one as it is."""
@@ -353,5 +378,15 @@ class Decoder:
                 return Reasoning(block["thinking"], block)
             case "redacted_thinking":
                 return Reasoning("", block)
+            case "server_tool_use":
+                return Opaque({**block, "input": dict(read_arguments(source)[0]) or block.get("input") or {}})
+            case "tool_search_tool_result":
+                return Opaque(block, tuple(_found(block["content"])))
             case _:
                 return Opaque({**block, "input": dict(read_arguments(source)[0])} if source else block)
+
+
+def _found(content: Json) -> Iterator[str]:
+    """The names of the tools that a search has found; none where it has failed."""
+    for reference in content.get("tool_references") or ():
+        yield str(reference["tool_name"])

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 from agent.context.bargain import PerToken
 from agent.context.budget import Window
 from agent.context.prefix import Breakpoints
-from agent.context.select import ToolSpec
+from agent.context.select import HostedSearch, ToolSpec
 from agent.messages import Assistant, Message, StopReason, Usage
 
 
@@ -65,6 +65,8 @@ class ModelFacts:
     images: bool = False
     thinking: str = "none"
     """How the model is told to think: none, adaptive, budget (Anthropic) or effort (OpenAI)."""
+    tool_search: HostedSearch = "none"
+    """How its provider finds tools that are held back: plain (Anthropic), grouped (OpenAI), or none of its own."""
     known: bool = True
     """False when nothing but defaults is known of it."""
     cache_min_tokens: int = 1024
@@ -137,6 +139,14 @@ class Reply:
     message: Assistant
     usage: Usage
     stop_reason: StopReason
+    passes: int = 1
+    """How often the provider has read the request for this reply: once more after each search of its own. `usage` may
+    be the sum."""
+
+    @property
+    def counted(self) -> Usage:
+        """What the request took when it was read once; nothing where that cannot be told."""
+        return self.usage if self.passes == 1 else Usage()
 
 
 Chunk: TypeAlias = TextChunk | ReasoningChunk | CallChunk | Reply

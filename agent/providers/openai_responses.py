@@ -1,13 +1,14 @@
 """OpenAI's Responses API: requests to bodies, events to chunks. It stores nothing at the server."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent.context.budget import Window
 from agent.context.prefix import in_sent_order
+from agent.context.select import ToolSpec
 from agent.messages import (
     Assistant,
     AssistantPart,
@@ -94,7 +95,8 @@ def send(client: "openai.AsyncOpenAI", body: Json) -> AbstractAsyncContextManage
 
 def body(request: Request, facts: ModelFacts, quirks: frozenset[str] = frozenset()) -> Json:
     """The JSON body of a request."""
-    items, ends = _items(request.messages, facts)
+    namespaces = {tool.name: tool.deferred.name for tool in request.tools if tool.deferred is not None}
+    items, ends = _items(request.messages, facts, namespaces)
     if "breakpoints" not in quirks and has_breakpoints(facts.name):
         for place in request.breakpoints.parts:
             _mark(ends[place - 1])
@@ -108,21 +110,41 @@ def body(request: Request, facts: ModelFacts, quirks: frozenset[str] = frozenset
     if request.system.strip():
         content["instructions"] = clean(request.system)
     if request.tools:
-        content["tools"] = [
-            {
-                "type": "function",
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": dict(tool.schema),
-                "strict": False,  # strict schemas allow no optional parameter
-            }
-            for tool in request.tools
-        ]
+        content["tools"] = _tools(request.tools)
     if "prompt_cache_key" not in quirks:
         content["prompt_cache_key"] = request.session
     if facts.thinking == "effort":
         content |= _thinking(request, quirks)
     return content
+
+
+def _tools(tools: Sequence[ToolSpec]) -> list[Json]:
+    """The definitions. Those that are deferred stand in a namespace, which the API's own search looks for."""
+    definitions: list[Json] = []
+    namespaces: dict[str, Json] = {}
+    for tool in tools:
+        group = tool.deferred
+        if group is None or not group.name:
+            definitions.append(_function(tool))
+        else:
+            if group.name not in namespaces:
+                about: Json = {"type": "namespace", "name": group.name, "description": group.about, "tools": []}
+                namespaces[group.name] = about
+                definitions.append(about)
+            namespaces[group.name]["tools"].append(_function(tool))
+    has_deferred = any(tool.deferred is not None for tool in tools)
+    return [*definitions, {"type": "tool_search"}] if has_deferred else definitions
+
+
+def _function(tool: ToolSpec) -> Json:
+    definition: Json = {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.schema),
+        "strict": False,  # strict schemas allow no optional parameter
+    }
+    return definition if tool.deferred is None else definition | {"defer_loading": True}
 
 
 def _thinking(request: Request, quirks: frozenset[str]) -> Json:
@@ -135,16 +157,18 @@ def _thinking(request: Request, quirks: frozenset[str]) -> Json:
     return content
 
 
-def _items(messages: Sequence[Message], facts: ModelFacts) -> tuple[list[Json], list[Json | None]]:
+def _items(
+    messages: Sequence[Message], facts: ModelFacts, namespaces: Mapping[str, str]
+) -> tuple[list[Json], list[Json | None]]:
     """The conversation as items. And for each part the newest block so far that can be marked for the cache: texts and
-    images of the user and of outputs can, what the model said cannot."""
+    images of the user and of outputs can, what the model said cannot. `namespaces`: those of the deferred tools."""
     items: list[Json] = []
     ends: list[Json | None] = []
     ids = CallIds()
     for message in messages:
         if isinstance(message, Assistant):
             ids.add(message)
-            items += _assistant_items(message, facts, ids)
+            items += _assistant_items(message, facts, ids, namespaces)
             ends += [ends[-1] if ends else None] * len(message.parts)
             continue
         content: list[Json] = []
@@ -184,17 +208,17 @@ def _image(image: Image, facts: ModelFacts) -> Json:
     return {"type": "input_image", "detail": "auto", "image_url": f"data:{image.media_type};base64,{image.data}"}
 
 
-def _assistant_items(message: Assistant, facts: ModelFacts, ids: CallIds) -> list[Json]:
+def _assistant_items(message: Assistant, facts: ModelFacts, ids: CallIds, namespaces: Mapping[str, str]) -> list[Json]:
     own = message.model == facts.id
     items: list[Json] = []
-    for part in message.parts:
+    for part in message.parts if _has_searches(message, namespaces) else _without_searches(message):
         match part:
             case Text(native=native) if own and native:
                 items.append(dict(native))
             case Text(text=text):
                 items += [{"role": "assistant", "content": clean(text)}] if text else []
             case ToolCall():
-                items.append(_call(part, ids))
+                items.append(_call(part, ids, namespaces.get(part.name, "")))
             case Reasoning(native=native):
                 # Without its encrypted content an item is only a reference to what the server has not stored.
                 items += [dict(native)] if own and native.get("encrypted_content") else []
@@ -203,13 +227,42 @@ def _assistant_items(message: Assistant, facts: ModelFacts, ids: CallIds) -> lis
     return items
 
 
-def _call(call: ToolCall, ids: CallIds) -> Json:
-    return {
+def _has_searches(message: Assistant, namespaces: Mapping[str, str]) -> bool:
+    """Whether the searches in a reply still hold: what they have loaded is deferred now, in the same namespaces. The
+    API checks calls against what is loaded; what was left out is found again."""
+    loaded = [pair for part in message.parts if isinstance(part, Opaque) for pair in _loaded(part.native)]
+    return bool(namespaces) and all(namespaces.get(name) == namespace for name, namespace in loaded)
+
+
+def _loaded(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The name and namespace of each tool that a search has loaded."""
+    for tool in (item.get("tools") or ()) if item.get("type") == "tool_search_output" else ():
+        if tool.get("type") == "namespace":
+            yield from ((inner["name"], tool["name"]) for inner in tool["tools"])
+        else:
+            yield tool["name"], ""
+
+
+def _without_searches(message: Assistant) -> list[AssistantPart]:
+    """The parts of a reply without its searches, and without the reasoning that must be followed by one."""
+    kept: list[AssistantPart] = []
+    for part in message.parts:
+        kind = part.native.get("type") if isinstance(part, Opaque) else None
+        if kind == "tool_search_call" and kept and isinstance(kept[-1], Reasoning):
+            kept.pop()
+        if kind not in ("tool_search_call", "tool_search_output"):
+            kept.append(part)
+    return kept
+
+
+def _call(call: ToolCall, ids: CallIds, namespace: str) -> Json:
+    item: Json = {
         "type": "function_call",
         "call_id": ids[call.id],
         "name": wire_name(call.name),
         "arguments": call.source or json.dumps(dict(call.arguments), ensure_ascii=False),
     }
+    return item | {"namespace": namespace} if namespace else item
 
 
 @dataclass(slots=True)
@@ -258,7 +311,8 @@ class Decoder:
     def reply(self) -> Reply:
         items = [self._items[index] for index in sorted(self._items)] or self._response.get("output") or []
         usage = self._response.get("usage") or {}
-        return make_reply([_part(item) for item in items], self.origin.model, read_usage(usage), self._stop(items))
+        made = make_reply([_part(item) for item in items], self.origin.model, read_usage(usage), self._stop(items))
+        return replace(made, passes=1 + sum(item["type"] == "tool_search_output" for item in items))
 
     def _call_chunk(self, place: int | str, piece: str) -> CallChunk:
         self._sizes[place] = self._sizes.get(place, 0) + len(piece)
@@ -282,6 +336,9 @@ def _part(item: Json) -> AssistantPart:
         case "reasoning":
             parts = item.get("summary") or item.get("content") or ()
             return Reasoning(clean("\n\n".join(part.get("text", "") for part in parts)), native)
+        case "tool_search_call" | "tool_search_output":
+            native.pop("created_by", None)  # the server does not take it back, either
+            return Opaque(native)
         case _:
             return Opaque(native)
 

@@ -36,10 +36,13 @@ KINDS: dict[str, type] = {
     "cache_min_tokens": int,
     "images": bool,
     "thinking": str,
+    "tool_search": str,
     "prices": dict,
 }
 """The facts that a user may set, by key, and what they are."""
 THINKING = ("none", "adaptive", "budget", "effort")
+TOOL_SEARCH = {"anthropic": ("none", "plain"), "openai": ("none", "grouped")}
+"""How providers search for tools that are held back, where they do."""
 
 _DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 
@@ -50,6 +53,8 @@ def facts_for(provider: str, name: str, overrides: Mapping[str, object] = {}) ->
     known: dict[str, Any] = dict(row or {})
     if "prices" in known:
         known["prices"] = Prices(**known["prices"])
+    if provider not in TOOL_SEARCH:
+        known.pop("tool_search", None)  # one API of a provider has it, the other has not
     settings: dict[str, Any] = {
         key: _checked(provider, name, key, value) for key, value in overrides.items() if key in KINDS
     }
@@ -93,6 +98,15 @@ def with_live(
     return replace(facts, sources=tuple(sources.items()))
 
 
+def at_other_server(facts: ModelFacts) -> ModelFacts:
+    """The facts of a model whose provider is reached through somebody else's server: only what every such server can
+    do, unless the user says that this one can do more."""
+    if dict(facts.sources).get("tool_search") == "config":
+        return facts
+    kept = tuple(pair for pair in facts.sources if pair[0] != "tool_search")
+    return replace(facts, tool_search="none", sources=(*kept, ("tool_search", "default")))
+
+
 def known_models(provider: str) -> tuple[str, ...]:
     """The names that the table has for a provider."""
     return tuple(_table().get(TABLES.get(provider, ""), {}))
@@ -124,6 +138,7 @@ def _defaults(provider: str, name: str) -> dict[str, Any]:
         "max_input_tokens": None,
         "images": False,
         "thinking": "none",
+        "tool_search": "none",
         "prices": FREE if local else None,
         "cache_min_tokens": next((least for family, least in CACHE_MINIMUM if family in name), 1024),
         "cache_ttl": LATER_OPENAI_TTL
@@ -134,10 +149,11 @@ def _defaults(provider: str, name: str) -> dict[str, Any]:
 
 def _checked(provider: str, name: str, key: str, value: object) -> object:
     kind = KINDS[key]
+    words = TOOL_SEARCH.get(provider, ("none",)) if key == "tool_search" else THINKING
     is_number = kind is int and isinstance(value, int) and not isinstance(value, bool) and value > 0
-    if is_number or (kind is not int and isinstance(value, kind) and (kind is not str or value in THINKING)):
+    if is_number or (kind is not int and isinstance(value, kind) and (kind is not str or value in words)):
         return value
-    wanted = {int: "a whole number above 0", bool: "true or false", str: f"one of {', '.join(THINKING)}"}
+    wanted = {int: "a whole number above 0", bool: "true or false", str: f"one of {', '.join(words)}"}
     raise ConfigError(
         f'`providers.{provider}.models."{name}".{key}` is {value!r}: it must be {wanted.get(kind, "a table")}.'
     )

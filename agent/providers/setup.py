@@ -163,6 +163,11 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
     return Endpoint(url.rstrip("/"), key or None, settings.timeout)
 
 
+def is_own_server(name: str, endpoint: Endpoint) -> bool:
+    """Whether a provider is reached at its own address."""
+    return endpoint.base_url == _BASE_URLS[name][1]
+
+
 def key_variable(name: str, settings: ProviderConfig) -> str | None:
     """The environment variable that holds a provider's key; None for those that need none."""
     return settings.api_key_env or _KEYS.get(name)

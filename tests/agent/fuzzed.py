@@ -88,7 +88,7 @@ def replies(draw: st.DrawFn, act: Act) -> Planned:
     if draw(st.booleans()):
         parts.append(Reasoning(draw(words), {}))
     if draw(st.booleans()):
-        parts.append(Opaque({"type": "item", "id": draw(words)}))
+        parts.append(Opaque({"type": "item", "id": draw(words)}, tuple(draw(st.lists(words, max_size=2)))))
     if draw(st.booleans()) or act != "work":
         parts.append(Text(draw(words) * draw(st.sampled_from([1, 1, 200]))))
     if act == "pause":

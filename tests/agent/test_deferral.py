@@ -9,12 +9,13 @@ import pytest
 
 from agent.context.estimate import estimate_tools
 from agent.context.prompt import Instructions
-from agent.context.select import ToolSpec, select_tools
+from agent.context.select import CALL, SEARCH, HostedSearch, ToolSpec, select_tools
 from agent.deferral import Deferral, specs_of
 from agent.events import (
     ContextCompacted,
     Decision,
     Event,
+    ModelSwitched,
     Noticed,
     PermissionAsked,
     PrefixDrifted,
@@ -29,6 +30,7 @@ from agent.providers.scripted import Scripted
 from agent.watch import Watch
 from tests.agent.test_compaction import ASKED, Home, bash, call, events_of
 from tests.agent.test_resume import Desk
+from tests.agent.test_targets import Models
 from tests.served import served_tools
 from tools.catalog import builtin_tools
 
@@ -267,6 +269,63 @@ async def test_a_count_with_other_tools_is_not_taken_over_by_a_session_that_goes
     assert not [event for event in events if isinstance(event, Noticed)]
     assert again.history.anchor == Usage(2300, output=5)
     await again.close()
+
+
+class Searching(Scripted):
+    """A model whose provider searches for tools."""
+
+    search: HostedSearch = "plain"
+
+    @property
+    def facts(self) -> ModelFacts:
+        return replace(super().facts, tool_search=self.search)
+
+
+def searching(*replies: dict[str, Any], window: int, search: HostedSearch = "plain") -> Searching:
+    provider = Searching.of(*replies, context_window=window)
+    assert isinstance(provider, Searching)
+    provider.search = search
+    return provider
+
+
+def deferred_in(request: Request) -> int:
+    return sum(spec.deferred is not None for spec in request.tools)
+
+
+@pytest.mark.parametrize(
+    ("search", "window", "deferred", "finders"),
+    [
+        ("plain", 30_000, 60, ()),
+        ("plain", 60_000, 48, ()),
+        ("plain", 200_000, 0, ()),
+        ("grouped", 50_000, 58, ()),
+        ("grouped", 30_000, 0, (SEARCH, CALL)),
+    ],
+)
+async def test_the_provider_searches_while_what_it_shows_fits(
+    home: Home, search: HostedSearch, window: int, deferred: int, finders: tuple[str, ...]
+) -> None:
+    """In the smallest window the names of the groups take too much, and our own tools take their place."""
+    provider = searching({"calls": [call(HELD, title="May")]}, {"text": "done"}, window=window, search=search)
+    session = await home.open(provider, tools=TOOLS)
+    events = await events_of(session)
+    assert [deferred_in(request) for request in provider.requests] == [deferred] * 2
+    assert all(before is later for before, later in zip(*(request.tools for request in provider.requests), strict=True))
+    assert tuple(name for name in offered(provider.requests[0]) if name in (SEARCH, CALL)) == finders
+    assert output_of(events) == [(HELD, "done", f"{HELD} was called with {{'title': 'May'}}")]
+    assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
+    await session.close()
+
+
+async def test_a_model_that_takes_over_searches_as_it_can(home: Home) -> None:
+    first, second = searching({"text": "hello"}, window=30_000), script({"text": "on"}, window=60_000)
+    models = Models(second)
+    session = await home.open(first, targets=models.after(first), tools=TOOLS)
+    events = [*await events_of(session), *await events_of(session, "y" * 60_000)]
+    assert [type(event) for event in events if isinstance(event, ModelSwitched)] == [ModelSwitched]
+    assert (deferred_in(first.requests[0]), deferred_in(second.requests[0])) == (60, 0)
+    assert {SEARCH, CALL} <= set(offered(second.requests[0]))
+    await session.close()
 
 
 async def test_when_the_choice_fails_all_tools_are_offered(home: Home) -> None:

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from agent.context.budget import Window
 from agent.context.estimate import Counts, Estimator, Ruler, count_messages, count_text, count_tools, learn
+from agent.context.groups import Group
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.select import ToolSpec
 from agent.events import Event, Noticed
-from agent.messages import Assistant, Conversation, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
+from agent.messages import Assistant, Conversation, Opaque, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
 from agent.meter import Meter, Reading, decode_estimator, encode_estimator, read_usage, what_stays
 from agent.providers.base import Reply
 from tests.agent.histories import conversations
@@ -96,6 +97,40 @@ def test_a_usage_is_judged_before_it_is_believed(usage: Usage, reading: Reading)
     assert (after.anchor, after.anchored, meter.estimator) == (before.anchor, before.anchored, learned)
     assert [type(event) for event in events] == [Noticed]
     assert measured(meter, after) > used
+
+
+def test_a_deferred_definition_takes_nothing_until_it_is_found() -> None:
+    long = ToolSpec("mcp__desk__ask", "Asks at length. " * 50, {"type": "object"}, "mcp")
+    group = Group("mcp__desk", "Tools of desk: ask, tell")
+    deferred, grouped = replace(long, deferred=Group()), replace(long, deferred=group)
+
+    def components(said: Conversation, *tools: ToolSpec) -> tuple[int, int]:
+        budget = Meter().measure(build_prompt(said, INSTRUCTIONS), said, tools, WINDOW)
+        return budget.tools, budget.used - budget.tools
+
+    nothing, asked = components(ASKED)
+    assert (nothing, components(ASKED, deferred)) == (0, (0, asked))
+    about = Meter().size_of_tool(ToolSpec(group.name, group.about, {}))
+    assert components(ASKED, grouped, replace(grouped, name="mcp__desk__tell")) == (about, asked)
+    found = ASKED.plus(Assistant((Opaque({"type": "found"}, (long.name, "mcp__gone")),), "p/m"))
+    bare = ASKED.plus(Assistant((Opaque({"type": "found"}),), "p/m"))
+    (_, without), (_, with_definition) = components(bare, deferred), components(found, deferred)
+    assert with_definition - without == pytest.approx(Meter().size_of_tool(long), abs=1)
+
+
+def test_counts_of_a_reply_with_searches_anchor_and_teach_nothing() -> None:
+    """They may be of several readings of the request, each with all of it."""
+    meter = Meter()
+    before, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
+    learned = meter.estimator
+    found = ToolSpec("mcp__desk__ask", "Asks at length. " * 50, {"type": "object"}, "mcp", Group())
+    budget = meter.measure(build_prompt(before, INSTRUCTIONS), before, (*TOOLS, found), WINDOW)
+    reply = Reply(Assistant((Opaque({}, (found.name,)), Text("done")), "p/m"), Usage(6500, output=50), "end", passes=2)
+    after = meter.anchored(before, reply, budget, print)
+    assert (after.anchor, after.anchored, meter.estimator) == (before.anchor, before.anchored, learned)
+    unseen = count_messages([OUTPUTS, reply.message]) + count_tools([replace(found, deferred=None)]) + Counts(replies=1)
+    later = meter.measure(build_prompt(after, INSTRUCTIONS), after, (*TOOLS, found), WINDOW)
+    assert later.used == 3050 + learned.tokens(unseen)
 
 
 def test_a_provider_that_never_reports_is_told_of_once() -> None:

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.select import CALL, SEARCH, ToolKind, ToolSpec, meant, select_tools, tools_to_hold_back
+from agent.context.select import (
+    CALL,
+    SEARCH,
+    HostedSearch,
+    ToolKind,
+    ToolSpec,
+    meant,
+    select_tools,
+    shown_size,
+    tools_to_hold_back,
+)
 from agent.messages import ToolCall
 from tests.served import served_tools
 from tools.call_tool import CallTool
@@ -81,6 +91,23 @@ def test_where_more_may_come_the_finders_are_offered_from_the_start() -> None:
     every = (ToolSpec("a", "", {}, "mcp"), *FINDERS)
     assert select_tools(every, finders=True) == every
     assert select_tools(every, frozenset({"a"}), finders=True) == FINDERS
+
+
+@given(specs, uses, st.integers(0, 400), st.sampled_from(["plain", "grouped"]), st.booleans())
+def test_where_the_provider_searches_all_are_offered_and_what_is_held_back_is_deferred(
+    found: list[ToolSpec], used: dict[str, float], most: int, search: HostedSearch, finders: bool
+) -> None:
+    every = (*found, *FINDERS)
+    held = tools_to_hold_back(every, most, size, used, search, finders=finders)
+    offered, whole = select_tools(every, held, search, finders=finders), select_tools(every, finders=finders)
+    assert [spec.name for spec in offered] == [spec.name for spec in whole]
+    assert {spec.name for spec in offered if spec.deferred is not None} == held
+    if held:
+        may_go = {spec.name for spec in whole if spec.kind != "builtin"}
+        assert shown_size(offered, size) <= most or held == may_go
+        assert shown_size(offered, size) < taken(whole)
+        names = {spec.deferred.name for spec in offered if spec.deferred is not None}
+        assert ("" in names) == (search == "plain")
 
 
 def test_of_tools_that_were_never_used_the_first_ones_stay() -> None:

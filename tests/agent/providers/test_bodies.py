@@ -11,7 +11,7 @@ from ollama._client import _copy_messages, _copy_tools
 from ollama._types import ChatRequest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
-from pydantic import ConfigDict, TypeAdapter, with_config
+from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
 
 from agent.context.prefix import Breakpoints
 from agent.context.select import ToolSpec
@@ -60,6 +60,8 @@ def test_bodies_are_what_the_sdk_types_say(adapter: Any, params: type) -> None:
 
 def read_through(value: object) -> object:
     """The value with its lazily checked lists read, which is when they are checked."""
+    if isinstance(value, BaseModel):  # what the API says may be said to it
+        return read_through(value.model_dump(exclude_unset=True))
     if isinstance(value, dict):
         return {name: read_through(item) for name, item in value.items()}
     if isinstance(value, str | int | float | None):

@@ -11,7 +11,8 @@ from agent.messages import Usage
 from agent.providers import registry
 from agent.providers.base import Endpoint, Prices
 from agent.providers.ollama import live_facts
-from agent.providers.registry import facts_for, has_breakpoints, known_models, with_live
+from agent.providers.registry import at_other_server, facts_for, has_breakpoints, known_models, with_live
+from agent.providers.setup import is_own_server
 from tests.fake_provider import FakeProvider
 
 TABLE = Path(registry.__file__).with_name("models.json")
@@ -104,6 +105,7 @@ def test_what_the_user_sets_wins() -> None:
         "max_input_tokens": "default",
         "images": "registry",
         "thinking": "config",
+        "tool_search": "registry",
         "prices": "config",
         "cache_min_tokens": "default",
         "cache_ttl": "default",
@@ -123,6 +125,7 @@ def test_one_price_may_be_set_alone_where_the_others_are_known() -> None:
         {"context_window": True},
         {"images": 1},
         {"thinking": "hard"},
+        {"tool_search": "plain"},
         {"prices": 3},
         {"prices": {"input": 1}},
         {"prices": {"input": "1", "output": 2}},
@@ -132,6 +135,34 @@ def test_one_price_may_be_set_alone_where_the_others_are_known() -> None:
 def test_an_override_that_cannot_be(overrides: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="my-own"):
         facts_for("openai-chat", "my-own", overrides)
+
+
+@pytest.mark.parametrize(
+    ("model", "search"),
+    [
+        ("anthropic/claude-opus-5-5", "plain"),
+        ("anthropic/claude-haiku-4-5-20251001", "plain"),
+        ("anthropic/claude-unheard-of", "none"),
+        ("openai/gpt-5.4", "grouped"),
+        ("openai/gpt-6-sol", "grouped"),
+        ("openai/gpt-5.3-codex", "none"),
+        ("openai/gpt-5.4-nano", "none"),
+        ("openai-chat/gpt-5.4", "none"),
+        ("ollama/qwen3", "none"),
+    ],
+)
+def test_which_models_have_a_search_of_their_provider(model: str, search: str) -> None:
+    provider, _, name = model.partition("/")
+    assert facts_for(provider, name).tool_search == search
+
+
+def test_a_search_is_used_at_somebody_elses_server_only_where_the_user_says_so() -> None:
+    known = facts_for("openai", "gpt-6-sol")
+    told = facts_for("openai", "gpt-6-sol", {"tool_search": "grouped"})
+    assert (at_other_server(known).tool_search, at_other_server(told)) == ("none", told)
+    assert dict(at_other_server(known).sources)["tool_search"] == "default"
+    own, other = Endpoint("https://api.openai.com/v1"), Endpoint("http://127.0.0.1:4000/v1")
+    assert (is_own_server("openai", own), is_own_server("openai", other)) == (True, False)
 
 
 def test_the_table_is_small_and_whole() -> None:
