@@ -1,6 +1,6 @@
 """What a server asks of us, handed to the desk in our own values, and the answers in the SDK's."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TypedDict
 
@@ -38,7 +38,7 @@ def callbacks(server: str, desk: Desk, waiting: Callable[[], AbstractContextMana
                 schema, url = params.requested_schema, ""
         with waiting():
             answer = await desk.elicit(server, clean(params.message), schema, url)
-        return _elicited(answer, is_form=not url)
+        return _elicited(answer, schema, is_form=not url)
 
     async def sample(
         context: ClientRequestContext, params: types.CreateMessageRequestParams
@@ -66,15 +66,26 @@ def callbacks(server: str, desk: Desk, waiting: Callable[[], AbstractContextMana
     }
 
 
-def _elicited(answer: Answer, is_form: bool) -> types.ElicitResult:
+def _elicited(answer: Answer, schema: Mapping[str, object], *, is_form: bool) -> types.ElicitResult:
     match answer:
         case Accepted(content=content):
             given = {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}
+            given = {**_defaults(schema), **given}
             return types.ElicitResult.model_validate({"action": "accept", "content": given if is_form else None})
         case Declined():
             return types.ElicitResult(action="decline")
         case Dismissed():
             return types.ElicitResult(action="cancel")
+
+
+def _defaults(schema: Mapping[str, object]) -> dict[str, object]:
+    """What the fields of a form hold that the user left as they were."""
+    fields = schema.get("properties")
+    return {
+        str(name): field["default"]
+        for name, field in (fields.items() if isinstance(fields, Mapping) else ())
+        if isinstance(field, Mapping) and "default" in field
+    }
 
 
 def _request(params: types.CreateMessageRequestParams) -> SampleRequest:
