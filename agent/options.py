@@ -198,7 +198,7 @@ OPTIONS: tuple[Option, ...] = (
         "when older parts leave the view: as soon as that pays, when all outputs together exceed `protect_tokens`, "
         "only near the end of the window, or when you ask",
     ),
-    Option("rewrite.kappa_mask", 1.0, _factor, "how many times its cost the masking of old outputs must have saved"),
+    Option("rewrite.kappa_mask", 1.5, _factor, "how many times its cost the masking of old outputs must have saved"),
     Option("rewrite.kappa_compact", 8.0, _factor, "how many times its cost a summary must have saved"),
     Option(
         "recall.scope",

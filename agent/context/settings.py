@@ -31,7 +31,7 @@ the window is nearly full, or never."""
 class Patience:
     """How many times its cost a rewrite's rent must reach. A compaction loses words, so it waits longer."""
 
-    mask: float = 1.0
+    mask: float = 1.5
     compact: float = 8.0
 
 

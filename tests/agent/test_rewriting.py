@@ -27,7 +27,8 @@ from tools.catalog import builtin_tools
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/script", "auto", 1.0, 1.0)
 SMALL = Caps(tail=1_000, ledger=900, retain=300, summary=300, protect=3_500)
-USUAL = Patience()
+EAGER = Patience(mask=1.0)
+"""A mask is done as soon as sending what it removes has cost as much: these conversations are short."""
 SUMMARY: dict[str, object] = {"text": "<retain>a.txt</retain><summary>Files were read; nothing is open.</summary>"}
 
 
@@ -64,7 +65,7 @@ class Desk:
         self,
         *replies: dict[str, object],
         policy: RewritePolicy = "rent",
-        patience: Patience = USUAL,
+        patience: Patience = EAGER,
         window: int = 200_000,
         ago: float | None = None,
         model: type[Scripted] = Priced,
