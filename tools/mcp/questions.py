@@ -69,8 +69,8 @@ def callbacks(server: str, desk: Desk, waiting: Callable[[], AbstractContextMana
 def _elicited(answer: Answer, schema: Mapping[str, object], *, is_form: bool) -> types.ElicitResult:
     match answer:
         case Accepted(content=content):
-            given = {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}
-            given = {**_defaults(schema), **given}
+            given = _defaults(schema)
+            given |= {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}
             return types.ElicitResult.model_validate({"action": "accept", "content": given if is_form else None})
         case Declined():
             return types.ElicitResult(action="decline")
