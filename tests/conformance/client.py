@@ -33,7 +33,8 @@ class Visitor(NobodyThere):
 async def main(url: str) -> int:
     """Connects, calls every tool once, and leaves. 1 when the server could not be used."""
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(ServerSpec("conformance", url=url), Visitor(), Path(folder) / "server.log")
+        log, credentials = Path(folder) / "server.log", Path(folder) / "credentials.json"
+        server = Server(ServerSpec("conformance", url=url), Visitor(), log, credentials)
         server.start()
         try:
             state = await server.ready()

@@ -103,10 +103,13 @@ class Child(asyncio.SubprocessProtocol):
             finally:
                 self.transport.close()
 
-    async def exited(self, seconds: float) -> int | None:
-        """The exit code, as soon as there is one, but no later than that."""
-        await _within(seconds, self._exited)
-        return self.code
+    async def ending(self) -> str:
+        """Why it is over, with the last thing that it said about that."""
+        if self.problem:
+            return self.problem
+        await _within(_LAST_WORDS, self._exited)
+        how = "it closed its pipes" if self.code is None else f"it ended with exit code {self.code}"
+        return f"{how}: {self._log.last_line}" if self._log.last_line else how
 
     def _resume(self) -> None:
         if self._is_paused:

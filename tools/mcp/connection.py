@@ -27,7 +27,7 @@ from tools.mcp.results import messages_of, result_of, result_of_resource
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import Listing, PromptMessage
 from tools.mcp.stdio import stdio
-from tools.mcp.texts import clean, line_of
+from tools.mcp.texts import clean, line_of, said
 from tools.mcp.tool import Caller
 
 Kind: TypeAlias = Literal["tools", "resources", "prompts"]
@@ -49,10 +49,11 @@ P = TypeVar("P", bound=_Page)
 
 
 @asynccontextmanager
-async def connected(spec: ServerSpec, desk: Desk, log: Log) -> "AsyncIterator[Connection]":
+async def connected(spec: ServerSpec, desk: Desk, log: Log, lost: Callable[[], None]) -> "AsyncIterator[Connection]":
     """A connection that is ready to be used, to be left by the task that entered it. Raises `ConnectionError` when the
-    server says or shows why there is none, and whatever else the SDK raises."""
-    connection = Connection(spec, desk, log)
+    server says or shows why there is none, and whatever else the SDK raises. `lost`: is called as soon as it is over
+    although nobody has ended it."""
+    connection = Connection(spec, desk, log, lost)
     client = Client(
         connection.transport(),
         message_handler=connection.hear,
@@ -70,14 +71,14 @@ async def connected(spec: ServerSpec, desk: Desk, log: Log) -> "AsyncIterator[Co
             finally:
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
-    except MCPError as error:
-        raise ConnectionError(connection.lost or error.message) from error
+    except (MCPError, ExceptionGroup) as error:  # the SDK wraps some, and some of them more than once
+        raise ConnectionError(connection.lost or said(error)) from error
 
 
 class Connection:
     """What can be asked of a server. It says with `news` that it was lost or that the server offers something else."""
 
-    def __init__(self, spec: ServerSpec, desk: Desk, log: Log) -> None:
+    def __init__(self, spec: ServerSpec, desk: Desk, log: Log, on_lost: Callable[[], None]) -> None:
         self.patience = Patience(spec.call_timeout)
         self.news = asyncio.Event()
         self.lost = ""
@@ -87,6 +88,7 @@ class Connection:
         self._spec = spec
         self._desk = desk
         self._log = log
+        self._on_lost = on_lost
         self._client: Client
 
     def transport(self) -> AbstractAsyncContextManager[TransportStreams]:
@@ -226,8 +228,10 @@ class Connection:
         self.news.set()
 
     def _lose(self, why: str) -> None:
-        self.lost = why
-        self.news.set()
+        if not self.lost:
+            self.lost = why
+            self._on_lost()
+            self.news.set()
 
     async def _templates(self) -> list[types.ResourceTemplate]:
         """Servers that have resources need not know what a template is."""

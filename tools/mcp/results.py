@@ -3,13 +3,13 @@
 import base64
 import binascii
 import json
-from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import mcp_types as types
 
-from tools.base import Picture, Result
+from tools.base import Attached, Picture, Result
 from tools.mcp.state import PromptMessage
+from tools.mcp.texts import line_of
 
 Block: TypeAlias = (
     types.TextContent | types.ImageContent | types.AudioContent | types.ResourceLink | types.EmbeddedResource
@@ -22,26 +22,29 @@ _SHOWN = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 def result_of(answer: types.CallToolResult) -> Result:
     """What a call gave back. A text that is alone is not copied, however long it is."""
-    texts, pictures = _read(answer.content)
+    parts = _Parts()
+    for block in answer.content:
+        parts.take(block)
     if answer.structured_content is not None and not _says_the_same(answer):
-        texts.append(json.dumps(answer.structured_content, ensure_ascii=False))
-    return Result(_joined(texts), pictures=tuple(pictures), failed=answer.is_error)
+        parts.texts.append(json.dumps(answer.structured_content, ensure_ascii=False))
+    return parts.result(failed=answer.is_error)
 
 
 def result_of_resource(answer: types.ReadResourceResult) -> Result:
     """What is in a resource."""
-    texts, pictures = list[str](), list[Picture]()
+    parts = _Parts()
     for contents in answer.contents:
-        _take(contents, texts, pictures, names_it=len(answer.contents) > 1)
-    return Result(_joined(texts), pictures=tuple(pictures))
+        parts.take_contents(contents, names_it=len(answer.contents) > 1)
+    return parts.result()
 
 
 def messages_of(answer: types.GetPromptResult) -> tuple[PromptMessage, ...]:
     """What a prompt stands for."""
     messages = []
     for message in answer.messages:
-        texts, pictures = _read([message.content])
-        messages.append(PromptMessage(message.role, _joined(texts), tuple(pictures)))
+        parts = _Parts()
+        parts.take(message.content)
+        messages.append(PromptMessage(message.role, parts.text, tuple(parts.pictures), tuple(parts.files)))
     return tuple(messages)
 
 
@@ -51,42 +54,52 @@ def picture_of(data: str, media_type: str) -> Picture | None:
     return Picture(media_type, decoded) if decoded is not None and media_type in _SHOWN else None
 
 
-def _read(blocks: Iterable[Block]) -> tuple[list[str], list[Picture]]:
-    texts, pictures = list[str](), list[Picture]()
-    for block in blocks:
+class _Parts:
+    """The parts of an answer, sorted by what can be done with them."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.pictures: list[Picture] = []
+        self.files: list[Attached] = []
+
+    @property
+    def text(self) -> str:
+        return self.texts[0] if len(self.texts) == 1 else "\n".join(self.texts)
+
+    def result(self, failed: bool = False) -> Result:
+        return Result(self.text, pictures=tuple(self.pictures), files=tuple(self.files), failed=failed)
+
+    def take(self, block: Block) -> None:
         match block:
             case types.TextContent():
-                texts.append(block.text)
+                self.texts.append(block.text)
             case types.ImageContent():
-                _take_data(block.data, block.mime_type, "a picture", texts, pictures)
+                self._take_data(block.data, block.mime_type, "picture")
             case types.AudioContent():
-                _take_data(block.data, block.mime_type, "a sound", texts, pictures)
+                self._take_data(block.data, block.mime_type, "sound")
             case types.ResourceLink():
                 about = f": {block.description}" if block.description else ""
-                texts.append(f"[a link to `{block.uri}` ({block.title or block.name}){about}]")
+                self.texts.append(f"[a link to `{block.uri}` ({block.title or block.name}){about}]")
             case types.EmbeddedResource():
-                _take(block.resource, texts, pictures, names_it=True)
-    return texts, pictures
+                self.take_contents(block.resource, names_it=True)
 
+    def take_contents(self, contents: Contents, names_it: bool) -> None:
+        match contents:
+            case types.TextResourceContents():
+                if names_it:
+                    self.texts.append(f"[`{contents.uri}`:]")
+                self.texts.append(contents.text)
+            case types.BlobResourceContents():
+                self._take_data(contents.blob, contents.mime_type or "", line_of(contents.uri))
 
-def _take(contents: Contents, texts: list[str], pictures: list[Picture], names_it: bool) -> None:
-    match contents:
-        case types.TextResourceContents():
-            if names_it:
-                texts.append(f"[`{contents.uri}`:]")
-            texts.append(contents.text)
-        case types.BlobResourceContents():
-            _take_data(contents.blob, contents.mime_type or "", f"`{contents.uri}`", texts, pictures)
-
-
-def _take_data(data: str, media_type: str, name: str, texts: list[str], pictures: list[Picture]) -> None:
-    decoded = _decoded(data)
-    if decoded is None:
-        texts.append(f"[{name} that cannot be decoded]")
-    elif media_type in _SHOWN:
-        pictures.append(Picture(media_type, decoded))
-    else:
-        texts.append(f"[{name}, {media_type or 'of no known kind'}, {len(decoded):,} bytes: it cannot be shown]")
+    def _take_data(self, data: str, media_type: str, name: str) -> None:
+        decoded = _decoded(data)
+        if decoded is None:
+            self.texts.append(f"[`{name}` cannot be decoded]")
+        elif media_type in _SHOWN:
+            self.pictures.append(Picture(media_type, decoded))
+        else:
+            self.files.append(Attached(name, media_type or "application/octet-stream", decoded))
 
 
 def _decoded(data: str) -> bytes | None:
@@ -94,10 +107,6 @@ def _decoded(data: str) -> bytes | None:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return None
-
-
-def _joined(texts: Sequence[str]) -> str:
-    return texts[0] if len(texts) == 1 else "\n".join(texts)
 
 
 def _says_the_same(answer: types.CallToolResult) -> bool:

@@ -38,12 +38,15 @@ class Server:
     """A server and the one task that talks to it. Nothing that it does raises here: it becomes its state, or a
     `ToolError` of the call that it concerns."""
 
-    def __init__(self, spec: ServerSpec, desk: Desk, log: Path, first_pause: float = FIRST_PAUSE) -> None:
-        """`log`: the file for what it prints on its error output."""
+    def __init__(
+        self, spec: ServerSpec, desk: Desk, log: Path, credentials: Path, first_pause: float = FIRST_PAUSE
+    ) -> None:
+        """`log`: the file for what it prints on its error output. `credentials`: the file for what a login gave."""
         self.spec = spec
         self.log = log
         self.state = ServerState("disabled")
         self._desk = desk
+        self._credentials = credentials
         self._first_pause = first_pause
         self._task: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
@@ -152,7 +155,7 @@ class Server:
     async def _connected(self, log: Log) -> "AsyncIterator[Connection]":
         """A connection to it, with what it offers known. It is given up when it is closed meanwhile."""
         connected = await asyncio.to_thread(_load)
-        async with self._in_time() as started, connected(self.spec, self._desk, log) as connection:
+        async with self._in_time() as started, connected(self.spec, self._desk, log, self._note_lost) as connection:
             listing = await connection.listing(_EVERYTHING, Listing(), self)
             started()
             self._connection = connection
@@ -234,6 +237,12 @@ class Server:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _note_lost(self) -> None:
+        """From now on calls wait until it is started again."""
+        if self._connection is not None:
+            self._connection = None
+            self._set("starting")
+
     def _take_wish(self) -> Ending:
         wish, self._wish = self._wish, None
         return wish or "restart"
@@ -268,7 +277,7 @@ async def close_all(servers: Iterable[Server]) -> None:
     await asyncio.gather(*(server.close() for server in servers))
 
 
-def _load() -> "Callable[[ServerSpec, Desk, Log], AbstractAsyncContextManager[Connection]]":
+def _load() -> "Callable[[ServerSpec, Desk, Log, Callable[[], None]], AbstractAsyncContextManager[Connection]]":
     from tools.mcp.connection import connected  # noqa: PLC0415  # deferred, and in a thread: it takes a second
 
     return connected

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tools.base import Picture
+from tools.base import Attached, Picture
 from tools.mcp.tool import McpTool
 
 Phase: TypeAlias = Literal["starting", "ready", "failed", "needs_login", "disabled", "closed"]
@@ -41,6 +41,7 @@ class PromptMessage:
     role: Literal["user", "assistant"]
     text: str
     pictures: tuple[Picture, ...] = ()
+    files: tuple[Attached, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ async def stdio(spec: ServerSpec, log: Log, lost: Callable[[str], None]) -> Asyn
     child = await started(spec.command, environment, spec.cwd, log, spec.most_bytes)
     pending = _Pending()
     try:
-        yield _Incoming(child, pending, log, lost), _Outgoing(child, pending)
+        yield _Incoming(child, pending, log, lost), _Outgoing(child, pending, lost)
     finally:
         await child.end()
 
@@ -82,7 +82,7 @@ class _Incoming:
             if (message := self._message(line)) is not None:
                 self._pending.received(message)
                 return SessionMessage(message)
-        self._lost(await self._ending())
+        self._lost(await self._child.ending())
         raise anyio.EndOfStream
 
     def _message(self, line: bytes | TooLong) -> types.JSONRPCMessage | None:
@@ -102,13 +102,6 @@ class _Incoming:
             return None
         error = types.ErrorData(code=types.PARSE_ERROR, message=f"the answer cannot be read: {why}")
         return types.JSONRPCError(jsonrpc="2.0", id=id, error=error)
-
-    async def _ending(self) -> str:
-        if self._child.problem:
-            return self._child.problem
-        code = await self._child.exited(0.5)
-        how = "it closed its output" if code is None else f"it ended with exit code {code}"
-        return f"{how}: {self._log.last_line}" if self._log.last_line else how
 
     async def aclose(self) -> None:
         """Nothing: the program is ended by whoever started it."""
@@ -134,9 +127,10 @@ class _Incoming:
 class _Outgoing:
     """What the program is told."""
 
-    def __init__(self, child: Child, pending: _Pending) -> None:
+    def __init__(self, child: Child, pending: _Pending, lost: Callable[[str], None]) -> None:
         self._child = child
         self._pending = pending
+        self._lost = lost
 
     async def send(self, item: SessionMessage, /) -> None:
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -144,6 +138,7 @@ class _Outgoing:
         try:
             self._child.write(text.encode("utf-8", "replace") + b"\n")
         except BrokenPipeError:
+            self._lost(await self._child.ending())
             raise anyio.BrokenResourceError from None
         # Whoever cancels a call does not wait for a program that takes nothing.
         if not isinstance(item.message, types.JSONRPCNotification):

@@ -41,15 +41,14 @@ class McpTool:
 
     @property
     def effect(self) -> Effect:
-        """Nobody knows what a server does."""
-        return "run"
+        return "serve"
 
     @property
     def kind(self) -> Literal["skill", "mcp"]:
         return "mcp"
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (self.name,)
+        return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         return await self.caller.call(self.original, arguments, workspace.progress)

@@ -50,7 +50,8 @@ async def start(tmp_path: Path) -> AsyncIterator[Starts]:
     servers: list[Server] = []
 
     def started(spec: ServerSpec, desk: Desk | None = None) -> Server:
-        server = Server(spec, desk or RecordingDesk(), tmp_path / "logs" / f"{len(servers)}.log", first_pause=0.01)
+        log, credentials = tmp_path / "logs" / f"{len(servers)}.log", tmp_path / "credentials.json"
+        server = Server(spec, desk or RecordingDesk(), log, credentials, first_pause=0.01)
         servers.append(server)
         server.start()
         return server

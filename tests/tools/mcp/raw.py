@@ -42,8 +42,10 @@ def tools() -> list[dict[str, Any]]:
             large = {"type": "object", "description": "x" * 5_000_000}
             remote = {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema"}}}
             wrong = {"type": "object", "properties": {"a": {"type": "nonsense"}}}
-            schemas = {"recursive": recursive, "large": large, "remote": remote, "wrong": wrong, "list": {}}
+            schemas = {"recursive": recursive, "large": large, "remote": remote, "wrong": wrong}
             return [tool(name, schema=schema) for name, schema in schemas.items()]
+        case "no schema":
+            return [{"name": "echo"}]
         case "texts":
             return [
                 tool("escapes", "Reads\x1b[2J\x1b]0;owned\x07 a file.\u202e\U000e0041"),

@@ -45,7 +45,7 @@ async def test_a_tool_runs_on_its_server(start: Starts, workspace: Workspace) ->
     server = start(raw())
     (tool,) = (await server.ready()).tools
     assert (tool.name, tool.kind, tool.effect, tool.subjects({}, workspace)) == (
-        "mcp__raw__echo", "mcp", "run", ("mcp__raw__echo",)
+        "mcp__raw__echo", "mcp", "serve", ()
     )  # fmt: skip
     assert await tool.run({"text": "hi"}, workspace) == Result("hi")
 

@@ -1,0 +1,141 @@
+"""Servers that misbehave: each is named in one line, and whoever called it and the other servers go on."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.tools.mcp.conftest import Starts, raw
+from tests.tools.mcp.desks import RecordingDesk
+from tests.waiting import until
+from tools.base import Result, ToolError, unwatched
+from tools.mcp.server import Server, close_all
+from tools.mcp.state import Phase
+
+STARTS: list[tuple[str, Phase, str]] = [
+    ("hangs at start", "failed", "it was not ready within 0.3 seconds"),
+    ("dies at start", "failed", "it ended with exit code 2: no such database"),
+    (
+        "no schema",
+        "failed",
+        "1 validation error for ListToolsResult tools.0.inputSchema Field required [type=missing, "
+        "input_value={'name': 'echo'}, input_type=dict]",
+    ),
+    ("deep", "failed", "the answer cannot be read: it is not a valid message"),
+]
+
+
+@pytest.mark.parametrize(("way", "phase", "detail"), STARTS)
+async def test_a_server_that_cannot_be_started_is_named_in_a_line(
+    way: str, phase: Phase, detail: str, start: Starts
+) -> None:
+    other, server = start(raw()), start(raw(way, startup_timeout=0.3 if way == "hangs at start" else 30))
+    state = await server.ready()
+    assert (state.phase, state.detail.partition(" For further")[0], state.tools) == (phase, detail, ())
+    await other.ready()
+    assert await other.call("echo", {"text": "well"}, unwatched) == Result("well")
+
+
+CALLS = [
+    ("dies", "the server `raw` was lost during `echo` (it ended with exit code 3: out of luck); it may be half done"),
+    (
+        "endless line",
+        "the server `raw` was lost during `echo` (it printed a line of more than 2,000,000 bytes); it may be half done",
+    ),
+    (
+        "huge result",
+        "the server `raw` refused `echo`: the answer cannot be read: it holds 1,500,073 bytes, which is too much",
+    ),
+    (
+        "huge result, id last",
+        "the server `raw` refused `echo`: the answer cannot be read: it holds 1,500,073 bytes, which is too much",
+    ),
+    ("invalid json", "the server `raw` refused `echo`: the answer cannot be read: it is not a valid message"),
+    ("wrong result", "the server `raw` answered `echo` with something the protocol does not know"),
+]
+
+
+@pytest.mark.parametrize(("way", "told"), CALLS)
+async def test_a_call_that_goes_wrong_is_told_in_a_line(way: str, told: str, start: Starts) -> None:
+    server = start(raw(way, "1500000", most_bytes=1_000_000))
+    await server.ready()
+    with pytest.raises(ToolError) as caught:
+        await server.call("echo", {}, unwatched)
+    assert str(caught.value) == told
+    # It serves on, or is started again, which whoever calls does not notice.
+    assert (await server.ready()).phase == "ready"
+
+
+@pytest.mark.parametrize("way", ["huge result", "huge result, id last", "invalid json", "wrong result", "hang"])
+async def test_a_wrong_answer_ends_no_other_call(way: str, start: Starts) -> None:
+    server = start(raw(way, "1500000", most_bytes=1_000_000, call_timeout=0.05))
+    await server.ready()
+    process = server.log.read_text()
+    for _ in range(3):
+        with pytest.raises(ToolError):
+            await server.call("echo", {}, unwatched)
+    assert server.log.read_text().count("started") == process.count("started") == 1
+
+
+async def test_a_server_that_broke_is_started_again_and_answers(start: Starts, tmp_path: Path) -> None:
+    server = start(raw("dies once", cwd=tmp_path))
+    await server.ready()
+    with pytest.raises(ToolError, match="was lost during"):
+        await server.call("echo", {"text": "first"}, unwatched)
+    assert await server.call("echo", {"text": "second"}, unwatched) == Result("second")
+
+
+async def test_a_server_that_breaks_again_and_again_is_given_up(start: Starts) -> None:
+    server = start(raw("dies"))
+    for _ in range(6):
+        await server.ready()
+        with pytest.raises(ToolError, match="was lost during"):
+            await server.call("echo", {}, unwatched)
+    await until(lambda: server.state.phase == "failed")
+    assert server.state.detail == "it ended with exit code 3: out of luck"
+    assert (await server.restart()).phase == "ready"
+
+
+async def test_chatter_between_answers_is_written_down(start: Starts) -> None:
+    server = start(raw("chatter"))
+    await server.ready()
+    assert await server.call("echo", {}, unwatched) == Result("done")
+    assert server.log.read_text() == (
+        "started\n[on its standard output] just so you know: called\n[on its standard output] [1, 2\n"
+    )
+
+
+async def test_changed_tools_are_looked_at_again(start: Starts) -> None:
+    desk = RecordingDesk()
+    server = start(raw("changes"), desk)
+    assert [tool.original for tool in (await server.ready()).tools] == ["first"]
+    first = server.state.tools[0]
+    assert await server.call("first", {}, unwatched) == Result("changed")
+    await until(lambda: [tool.original for tool in server.state.tools] == ["second"])
+    with pytest.raises(ToolError, match="the server `raw` does not offer `first` any more"):
+        await first.caller.call("first", {}, unwatched)
+
+
+async def test_servers_that_will_not_end_are_ended_with_their_children(start: Starts) -> None:
+    servers = [start(raw("hangs at exit")) for _ in range(3)] + [start(raw("has a child"))]
+    for server in servers:
+        await server.ready()
+    child = int(servers[-1].log.read_text().split()[-1])
+    await close_all(servers)
+    assert [server.state.phase for server in servers] == ["closed"] * 4
+    assert not _runs(child)
+
+
+async def test_a_server_that_is_starting_can_be_closed(start: Starts) -> None:
+    server: Server = start(raw("hangs at start"))
+    await until(server.log.exists)
+    await server.close()
+    assert server.state.phase == "closed"
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
