@@ -61,7 +61,7 @@ async def ask(
         env.debug.say("context-guard/build-metrics", **env.meter.counters.told())
         request = env.watch.sending(to_request(prompt, tools, env), env.provider.facts)
         try:
-            reply = await stream_reply(env.provider, request, env.interrupt, env.emit)
+            reply = await stream_reply(env.provider, request, env.interrupt, env.emit, budget)
         except ContextOverflow as error:
             smaller = await recover(conversation, env, attempt, error.size, error.limit)
             smaller = smaller or await leave_model(conversation, env)

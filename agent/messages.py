@@ -117,6 +117,8 @@ class Assistant:
     parts: tuple[AssistantPart, ...]
     model: str = ""
     """`provider/name` of the model that said it. Native items go back only to the provider that made them."""
+    is_paused: bool = False
+    """The provider wants the request again to go on with this reply: it answers nothing yet."""
 
     @property
     def text(self) -> str:

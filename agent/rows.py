@@ -38,6 +38,8 @@ def encode_message(message: Message, position: int) -> MessageRow:
     body: dict[str, object] = {"parts": [_encode_part(part) for part in message.parts]}
     if isinstance(message, Assistant):
         body["model"] = message.model
+        if message.is_paused:
+            body["paused"] = True
     role = "user" if isinstance(message, User) else "assistant"
     return MessageRow(position, role, _as_json(body), ref=message_digits(message))
 
@@ -51,7 +53,7 @@ def decode_message(row: MessageRow) -> Message:
             raise ValueError(f"it holds parts that {row.role} messages do not have")
         if row.role == "user":
             return User(cast(tuple[UserPart, ...], parts))
-        return Assistant(cast(tuple[AssistantPart, ...], parts), str(body["model"]))
+        return Assistant(cast(tuple[AssistantPart, ...], parts), str(body["model"]), body.get("paused") is True)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreFailed(f"message {row.position} of the session cannot be read: {error}", "corrupt") from error
 

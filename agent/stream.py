@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+from agent.context.budget import ContextBudget
 from agent.errors import EmptyAnswer, ProviderError
 from agent.events import CallDelta, Event, Noticed, ReasoningDelta, ReplyFinished, RetryScheduled, TextDelta
 from agent.interrupt import Interrupt
@@ -18,13 +19,17 @@ MOST_OUTPUT = 65_536
 """Tokens that a reply may take when it is asked for again because it was too long."""
 
 
-async def stream_reply(provider: Provider, request: Request, interrupt: Interrupt, emit: Emit) -> Reply:
+async def stream_reply(
+    provider: Provider, request: Request, interrupt: Interrupt, emit: Emit, budget: ContextBudget | None = None
+) -> Reply:
     """The model's reply. When the user interrupts, the reply is what had been said, without calls. A reply that says
-    nothing is asked for once more. Raises `ProviderError` after the last attempt, and `EmptyAnswer`."""
+    nothing is asked for once more. So is one that was cut at the limit of its length, with more room, where the
+    request's `budget` tells how much there is. Raises `ProviderError` after the last attempt, and `EmptyAnswer`."""
     reply = await _with_retries(provider, request, interrupt, emit)
-    if _is_empty(reply) and reply.stop_reason != "refusal":
-        emit(RetryScheduled(2, 2, 0.0, "the model answered with nothing"))
-        request = with_more_output(request, reply, provider)
+    again = _second_try(request, reply, provider, budget)
+    if again is not None:
+        request, why = again
+        emit(RetryScheduled(2, 2, 0.0, why))
         reply = await _with_retries(provider, request, interrupt, emit)
     if _is_empty(reply):
         raise EmptyAnswer(f"`{provider.facts.id}` {_why_empty(reply, request)}")
@@ -33,12 +38,28 @@ async def stream_reply(provider: Provider, request: Request, interrupt: Interrup
     return reply
 
 
-def with_more_output(request: Request, reply: Reply, provider: Provider) -> Request:
-    """The request with as much room for the reply as the model can use, when the last one used it all up before it came
-    to an answer, and when that fits into the window."""
+def _second_try(
+    request: Request, reply: Reply, provider: Provider, budget: ContextBudget | None
+) -> tuple[Request, str] | None:
+    """What is asked once more, and why; None when the reply is taken as it is."""
+    larger = with_more_output(request, reply, provider, budget)
+    if _is_empty(reply):
+        return None if reply.stop_reason == "refusal" else (larger, "the model answered with nothing")
+    if budget is None or larger.max_output_tokens == request.max_output_tokens:
+        return None
+    limits = f"{request.max_output_tokens:,} tokens, and may take {larger.max_output_tokens:,} now"
+    return larger, f"the reply was cut at {limits}"
+
+
+def with_more_output(
+    request: Request, reply: Reply, provider: Provider, budget: ContextBudget | None = None
+) -> Request:
+    """The request with as much room for the reply as the model can use, when the last one used it all up, and when that
+    fits into the window as far as it is known."""
     more = min(MOST_OUTPUT, provider.facts.max_output_tokens)
-    fits = reply.usage.prompt + more <= provider.window.size
-    if reply.stop_reason != "max_tokens" or not fits:
+    window = budget.window if budget is not None else provider.window
+    prompt = max(reply.usage.prompt, budget.used if budget is not None else 0)
+    if reply.stop_reason != "max_tokens" or prompt + more > window.size:
         return request
     return replace(request, max_output_tokens=max(more, request.max_output_tokens))
 

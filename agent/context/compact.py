@@ -189,7 +189,9 @@ def _open_request(conversation: Conversation, cut: int) -> User:
 
 def _is_answer(message: Message) -> bool:
     """Whether the message ends a turn: it says something and asks for nothing."""
-    return isinstance(message, Assistant) and not message.calls and isinstance(message.parts[-1], Text)
+    if not isinstance(message, Assistant) or message.is_paused:
+        return False
+    return not message.calls and isinstance(message.parts[-1], Text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from agent.context.estimate import estimate_text
@@ -81,7 +81,7 @@ def without_open_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
     if not isinstance(last, Assistant) or not last.calls:
         return tuple(messages)
     said = tuple(part for part in last.parts if isinstance(part, Text) and part.text)
-    return (*messages[:-1], Assistant(said, last.model)) if said else tuple(messages[:-1])
+    return (*messages[:-1], replace(last, parts=said)) if said else tuple(messages[:-1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def make_reply(parts: Sequence[AssistantPart], model: str, usage: Usage, stop: S
     has_calls = any(isinstance(part, ToolCall) for part in kept)
     if stop in ("end", "calls"):  # some servers say one when they mean the other
         stop = "calls" if has_calls else "end"
-    return Reply(Assistant(tuple(kept), model), usage, stop)
+    return Reply(Assistant(tuple(kept), model, is_paused=stop == "pause"), usage, stop)
 
 
 def _clean_part(part: AssistantPart) -> AssistantPart:

@@ -52,7 +52,7 @@ def steps(draw: st.DrawFn, number: int, *, answered: bool = True) -> list[Messag
         parts.append(ToolCall(f"c{number}-{index}", draw(texts), draw(arguments), source, draw(texts)))
     if not parts:
         parts.append(Text("done"))
-    step: list[Message] = [Assistant(tuple(parts), "scripted/a")]
+    step: list[Message] = [Assistant(tuple(parts), "scripted/a", is_paused=not count and draw(st.booleans()))]
     if count and answered:
         step.append(
             User(

@@ -408,17 +408,6 @@ async def test_the_fastest_that_answers_writes_first() -> None:
     await summarisers.close()
 
 
-async def test_a_reply_that_used_up_its_tokens_before_it_answered_gets_more(home: Home) -> None:
-    provider = Scripted(
-        Script((ScriptedReply(reasoning="hm", stop="max_tokens"), ScriptedReply("fine")), max_output_tokens=100_000)
-    )
-    session = await home.open(provider)
-    events = await events_of(session)
-    assert events[-1] == TurnFinished("answered", "fine")
-    assert [request.max_output_tokens for request in provider.requests] == [50_000, 65_536]
-    await session.close()
-
-
 REPLIES = (
     {"text": "<retain>id</retain><summary>short</summary>"},
     {"text": "<summary>(no summary available)</summary>"},

@@ -114,6 +114,13 @@ def test_an_answered_request_is_left_to_the_summary() -> None:
     assert plan.facts.goals[0].endswith(": please")
 
 
+def test_a_request_stays_open_while_the_reply_to_it_is_paused() -> None:
+    paused = replace(answer("so far"), is_paused=True)
+    plan = plan_compaction(Conversation((user("go"), *step(1), *step(2), paused)), 0)
+    assert plan is not None
+    assert (plan.request, plan.tail) == (user("go"), (paused,))
+
+
 def test_the_request_of_an_earlier_compaction_and_its_pictures_stay_until_they_are_answered() -> None:
     asked = User((Text("look"), Image("image/png", "aGk=")))
     first = last_message(Conversation((asked, *step(1))))
