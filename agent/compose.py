@@ -258,7 +258,9 @@ class Sessions:
         provider = parts.targets.provider if parts else None
         model = provider.facts.id if provider else row.model if row else ""
         facts, window = (provider.facts, provider.window) if provider else known_model(self._config, model)
-        window = (parts.lessons.window if parts else None) or window
+        # Of a session that is not open, its last request tells what flags and servers had made of it.
+        sent = None if parts else recorder.mark
+        window = (parts.lessons.window if parts else sent and sent.window) or window
         # A meter of its own: to measure is to count, and the session's own counts are its turn's.
         learned = parts.meter.estimator if parts else decode_estimator(await thread.run(store.calibration, model))
         meter = Meter(learned, parts.meter.ruler if parts else None)
@@ -271,13 +273,19 @@ class Sessions:
             row.title if row else "",
             facts.id,
             overview.budget_by_component(
-                conversation, instructions, deferral.offered(tools), window, facts.images, meter
+                conversation,
+                instructions,
+                deferral.offered(tools),
+                window,
+                facts.images,
+                meter,
+                sent.tool_tokens if sent else None,
             ),
             size,
             reserves,
             window.effective,
             overview.epochs_of(await recorder.requests(), await recorder.rewrites()),
-            overview.held_back_of(tools, deferral.held_back, meter),
+            overview.HeldBack(*(sent.held_back if sent else (len(deferral.held_back), deferral.held_tokens))),
         )
 
     async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> Recall:

@@ -24,6 +24,8 @@ class Deferral:
         in Unix seconds. `finders`: more tools may come later, so those that find tools are offered from the start."""
         self.held_back: frozenset[str] = frozenset()
         """The names of the tools whose definitions the model is not shown."""
+        self.held_tokens = 0
+        """What these definitions would take."""
         self.search: HostedSearch = "none"
         """By which search of the provider they are found; none where our own tools find them."""
         self._share = share
@@ -56,8 +58,9 @@ class Deferral:
         self._offered = None
         try:
             self.held_back, self.search = self._chosen(specs, int(self._share * effective), size, search)
+            self.held_tokens = sum(size(spec) for spec in specs if spec.name in self.held_back)
         except (TypeError, ValueError, RecursionError) as error:
-            self.held_back, self.search = frozenset(), "none"
+            self.held_back, self.held_tokens, self.search = frozenset(), 0, "none"
             emit(Noticed(f"which tools to hold back could not be decided, so all of them are offered: {error}"))
 
     def spare(self, specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> float:

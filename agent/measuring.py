@@ -1,7 +1,10 @@
 """The next request and its size, as the session's parts see them. It sends nothing and changes nothing."""
 
+from dataclasses import replace
+
 from agent.context.budget import ContextBudget, Section, Window
 from agent.context.compact import Room, size_of
+from agent.context.mark import Mark
 from agent.context.prompt import Instructions, Prompt, build_prompt
 from agent.context.select import ToolSpec
 from agent.env import Env
@@ -22,6 +25,16 @@ def sections_of(instructions: Instructions) -> dict[Section, str]:
         "memories": instructions.memories,
         "skills": instructions.skills,
     }
+
+
+def remembered(env: Env) -> Mark | None:
+    """What the session remembers of its last request: how it began, what it had to fit into, what its tools took."""
+    mark = env.watch.mark
+    if mark is None or not env.watch.has_sent:
+        return mark
+    held_back = len(env.deferral.held_back), env.deferral.held_tokens
+    window = replace(window_of(env), notices=())
+    return replace(mark, window=window, tool_tokens=env.meter.tool_tokens, held_back=held_back)
 
 
 def window_of(env: Env) -> Window:

@@ -127,6 +127,12 @@ class Meter:
         """Estimated tokens of a tool's definition."""
         return self.estimator.tokens(count_tools((spec,), self.ruler))
 
+    @property
+    def tool_tokens(self) -> int:
+        """Estimated tokens of the tool definitions that were measured last."""
+        known = self._schema(self._tools[0])
+        return self.estimator.tokens(self._tools[1]) if known is None else known
+
     def begin_turn(self, said: Message) -> int:
         """Seeds the counters of a turn, and tells with how much."""
         self.crowded = False

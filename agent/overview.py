@@ -1,8 +1,7 @@
 """What a session's context holds and what it has cost, for people to look at. It reads and draws nothing."""
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.context.budget import Window
 from agent.context.prompt import Instructions, build_prompt
@@ -82,22 +81,22 @@ def budget_by_component(
     window: Window,
     images: bool,
     meter: Meter,
+    tool_tokens: int | None = None,
 ) -> tuple[Number, ...]:
-    """What the next request takes with these tools, each number with its source."""
+    """What the next request takes with these tools, each number with its source. `tool_tokens`: what the definitions
+    are known to take, where these are not all of them."""
     prompt = build_prompt(conversation, instructions, images=images)
     budget = meter.measure(prompt, conversation, tuple(tools), window, sections_of(instructions))
     counted = conversation.anchor is not None
+    if tool_tokens is not None:
+        # What was counted stays the same whatever it is made of.
+        less = min(tool_tokens - budget.tools, budget.history) if counted else 0
+        budget = replace(budget, tools=tool_tokens, history=budget.history - less)
     return tuple(
         Number(name, tokens, "counted" if counted and name == "history" else "estimated")
         for name, tokens in budget.components.items()
         if tokens or name in SHOWN_ALWAYS
     )
-
-
-def held_back_of(tools: Sequence[ToolSpec], names: AbstractSet[str], meter: Meter) -> HeldBack:
-    """What the definitions of the tools with these names would take."""
-    held = [spec for spec in tools if spec.name in names]
-    return HeldBack(len(held), sum(map(meter.size_of_tool, held)))
 
 
 def window_numbers(window: Window) -> tuple[Number, tuple[Number, ...]]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
+from agent.context.budget import Window
 from agent.context.mark import Mark
 from agent.context.refs import message_digits
 from agent.context.todos import TodoItem
@@ -178,9 +179,17 @@ def decode_mark(text: str) -> Mark | None:
     """The last request that a snapshot remembers; None when it remembers none, or cannot be read."""
     try:
         found = json.loads(text).get("sent")
-        return Mark(**found) if found else None
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        return _decode_mark(found) if found else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _decode_mark(found: Mapping[str, Any]) -> Mark:
+    window = found.get("window")
+    if window is not None:
+        sources = tuple((name, source) for name, source in window["sources"])
+        window = Window(**{**window, "sources": sources, "notices": tuple(window["notices"])})
+    return Mark(**{**found, "window": window, "held_back": tuple(found.get("held_back", (0, 0)))})
 
 
 def _encode_summary(summary: Summary) -> dict[str, object]:

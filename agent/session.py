@@ -35,7 +35,7 @@ from agent.events import (
 from agent.execute import Gate, Hands
 from agent.ingest import Ingest
 from agent.interrupt import Interrupt
-from agent.measuring import is_over_trigger
+from agent.measuring import is_over_trigger, remembered
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.meter import counted_for
 from agent.parts import Parts
@@ -98,7 +98,7 @@ class Session:
         self._env = self._make_env()
         self._conversation = begin_session(self._conversation, replace(self._env, emit=self._unheard.append))
         parts.recorder.attend(
-            lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)), lambda: self._env.watch.mark
+            lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)), lambda: remembered(self._env)
         )
 
     def _make_env(self) -> Env:

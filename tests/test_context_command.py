@@ -32,6 +32,18 @@ def test_the_budget_the_epochs_and_the_requests_of_a_stored_session(tmp_path: Pa
     assert printed["used"] == sum(component["tokens"] for component in printed["components"])
 
 
+def test_a_session_that_is_over_is_shown_in_the_window_that_it_had(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"context_window": 50_000, "max_output_tokens": 4_000, "reply": [{"text": "hi"}] * 2}))
+    ask = ("-p", "hi", "-m", f"scripted/{script}", "-C", str(tmp_path))
+    window = []
+    for flags in ((), ("--context-window", "30000")):
+        assert ebb(*ask, *flags, home=tmp_path).code == 0
+        shown = ebb("context", "--json", "-C", str(tmp_path), home=tmp_path).result
+        window.append((shown["window"]["tokens"], shown["window"]["source"], shown["reserves"][0]["tokens"]))
+    assert window == [(50_000, "script", 4_000), (30_000, "command line", 4_000)]
+
+
 def test_without_a_session_it_says_so(tmp_path: Path) -> None:
     shown = ebb("context", "-C", str(tmp_path), home=tmp_path)
     assert (shown.code, shown.out) == (2, "")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agent.context.budget import Window
 from agent.context.prefix import Fingerprint, digest
 from agent.context.prompt import Section
 
@@ -29,6 +30,12 @@ class Mark:
     messages: str = ""
     """Of as many messages as `count` says; none where the view was rewritten since."""
     count: int = 0
+    window: Window | None = None
+    """What the request had to fit into."""
+    tool_tokens: int | None = None
+    """What the tool definitions took that were offered."""
+    held_back: tuple[int, int] = (0, 0)
+    """How many tools were not, and the tokens of their definitions."""
 
 
 def mark_of(sent: Fingerprint, sections: Sequence[Section], *, is_rewritten: bool = False) -> Mark:

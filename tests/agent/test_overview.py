@@ -1,11 +1,19 @@
 """What an overview tells of a session that is open: real files, a scripted model."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent.context.budget import Window
+from agent.context.prompt import Instructions
+from agent.deferral import specs_of
+from agent.messages import Assistant, Conversation, Text, Usage, User
+from agent.meter import Meter
+from agent.overview import budget_by_component
 from tests.agent.test_resume import Desk, say
+from tools.catalog import builtin_tools
 
 
 @pytest.fixture
@@ -39,3 +47,20 @@ async def test_the_window_that_an_overflow_has_shown_is_the_one_that_is_told(des
     assert (overview.window.source, overview.window.tokens < 200_000) == ("overflow", True)
     assert overview.effective < overview.window.tokens
     await session.close()
+
+
+def test_tools_that_are_not_there_any_more_are_counted_as_they_were_sent() -> None:
+    said = (User((Text("go " * 100),)), Assistant((Text("fine"),), "m"))
+    counted = Conversation(said, anchor=Usage(input=5_000), anchored=2)
+    tools = specs_of(builtin_tools())
+
+    def sizes(conversation: Conversation, tool_tokens: int | None) -> dict[str, int]:
+        window = Window(100_000, 4_000)
+        numbers = budget_by_component(conversation, Instructions("base"), tools, window, True, Meter(), tool_tokens)
+        return {number.name: number.tokens for number in numbers}
+
+    before, after = sizes(counted, None), sizes(counted, 4_000)
+    assert (after["tools"], sum(after.values())) == (4_000, 5_000)
+    assert after["history"] == before["history"] - (4_000 - before["tools"])
+    assert sizes(replace(counted, anchor=None, anchored=0), 4_000)["tools"] == 4_000
+    assert sizes(counted, 9_000)["history"] == 0

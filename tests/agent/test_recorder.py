@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context.budget import Window
 from agent.context.compact import outputs_of
 from agent.context.mark import changes_since, mark_of
 from agent.context.prefix import fingerprint
@@ -64,7 +65,8 @@ def test_a_restored_view_is_sent_with_the_same_fingerprint(
     masked = frozenset(data.draw(st.sets(st.sampled_from(ids)))) if ids else frozenset()
     shown = replace(conversation, masked=masked, outputs_before=before)
     sent = fingerprint("s", (), build_prompt(shown, INSTRUCTIONS).messages, model="m")
-    mark = mark_of(sent, INSTRUCTIONS.sections)
+    window = Window(9_000, 2_000, 500, sources=(("context_window", "command line"),)) if before else None
+    mark = replace(mark_of(sent, INSTRUCTIONS.sections), window=window, tool_tokens=700, held_back=(3, 900))
     rows = [encode_message(message, place) for place, message in enumerate(shown.messages)]
     body = encode_snapshot(shown, len(rows), mark)
     decoded = decode_snapshot(body)
