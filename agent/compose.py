@@ -36,6 +36,7 @@ from agent.recall import Recall
 from agent.recorder import Recorder, StoreThread
 from agent.resume import restore
 from agent.rows import decode_message
+from agent.served import Served
 from agent.session import Session
 from agent.targets import Connected, Targets
 from store.archive import ArchiveStore
@@ -46,8 +47,9 @@ from tools.base import Tool, Workspace
 from tools.catalog import builtin_tools
 from tools.final_report import FinalReport
 
-if TYPE_CHECKING:  # a type only: who looks at the context pays for it
+if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
     from agent.overview import Overview
+    from agent.servers.running import RunningServers
 
 ID_BYTES = 6
 """Of a session's id, which is twice as many characters."""
@@ -107,8 +109,12 @@ class Sessions:
             )
             closing.push_async_callback(summarisers.close)
             parts = self._parts(targets, recorder, outputs, connected.meter, self._mode(row))
-            deferral = Deferral(self._config.tool_deferral_threshold, await recorder.tool_uses())
-            parts = replace(parts, summarisers=summarisers, deferral=deferral)
+            servers = self._servers(parts.served)
+            if servers is not None:
+                closing.push_async_callback(servers.close)
+            share, finders = self._config.tool_deferral_threshold, servers is not None and bool(servers.entries)
+            deferral = Deferral(share, await recorder.tool_uses(), finders=finders)
+            parts = replace(parts, summarisers=summarisers, deferral=deferral, servers=servers)
             parts = with_archive(parts, thread, store, row.project, self._config)
             self._open_parts[row.id] = parts
             if is_new:
@@ -126,6 +132,14 @@ class Sessions:
             self._config, model, self._environment, headless=headless, is_precise=is_precise
         )
         return Connected(provider, make_meter(self._config, model, estimator, interactive=self._interactive))
+
+    def _servers(self, served: Served) -> "RunningServers | None":
+        """The servers of a session, starting; None when none is declared."""
+        if not self._config.may_have_servers:
+            return None
+        from agent.servers.running import open_servers  # noqa: PLC0415  # deferred: few projects have servers
+
+        return open_servers(self._config, self._environment, self._root, served, interactive=self._interactive)
 
     def _new_row(self, model: str) -> SessionRow:
         now = time.time()

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from agent.aliases import snake_case, translate
 from agent.errors import ConfigError
-from agent.options import BY_KEY, MODEL_KEYS, OPTIONS, PROVIDER_KEYS, PROVIDERS, Mode, Option, rules
+from agent.options import BY_KEY, MODEL_KEYS, OPTIONS, PROVIDER_KEYS, PROVIDERS, SERVER_KEYS, Mode, Option, rules
 from tools.recalled import Scope
 
 Wire: TypeAlias = Literal["auto", "sdk", "http"]
@@ -90,15 +90,28 @@ class Config:
     archive_max_age: float | None
     """Days."""
     archive_max_bytes: int | None
+    mcp_startup_timeout: float | None
+    mcp_disabled: tuple[str, ...]
     max_turns: int | None
     max_cost: float | None
     allow: tuple[str, ...]
     deny: tuple[str, ...]
     providers: Mapping[str, ProviderConfig]
+    servers: Mapping[str, Mapping[str, object]]
+    """What the user says of each server, by `SERVER_KEYS`."""
     sources: Mapping[str, str]
     """Where each value came from, by key (`agent.model`)."""
     notices: tuple[str, ...] = ()
     """What the user should know about the settings: keys of the project's file that were left out."""
+
+    @property
+    def servers_file(self) -> Path:
+        """Where the project declares servers."""
+        return self.project / ".mcp.json"
+
+    @property
+    def may_have_servers(self) -> bool:
+        return bool(self.servers) or self.servers_file.exists()
 
     def provider(self, name: str) -> ProviderConfig:
         return self.providers.get(name, ProviderConfig())
@@ -140,10 +153,11 @@ def load_config(
     values = {option.key: option.default for option in OPTIONS}
     sources = {option.key: "default" for option in OPTIONS}
     providers: dict[str, dict[str, object]] = {}
+    servers: dict[str, dict[str, object]] = {}
     notices: list[str] = []
 
     user_file = folders.config / "config.toml"
-    _merge(read_toml(user_file), str(user_file), values, sources, providers, notices)
+    _merge(read_toml(user_file), str(user_file), values, sources, providers, servers, notices)
     project_file = project / ".ebb" / "config.toml"
     _tighten(read_toml(project_file), str(project_file), values, sources, notices)
     for option in OPTIONS:
@@ -152,7 +166,7 @@ def load_config(
             values[option.key] = _parsed(option.parse, environment[option.environment], source, option.key)
             sources[option.key] = source
     for text in settings:
-        _merge(parse_setting(text), f"--config {text}", values, sources, providers, notices)
+        _merge(parse_setting(text), f"--config {text}", values, sources, providers, servers, notices)
     for key, value in flags.items():
         if key.startswith("permissions."):
             value = (*rules(values[key]), *rules(value))
@@ -163,6 +177,7 @@ def load_config(
         folders=folders,
         project=project,
         providers={name: ProviderConfig(**cast(dict[str, Any], table)) for name, table in providers.items()},
+        servers=servers,
         sources=sources,
         notices=tuple(notices),
         **cast(dict[str, Any], {field_of(key): value for key, value in values.items()}),
@@ -221,12 +236,16 @@ def _merge(
     values: dict[str, object],
     sources: dict[str, str],
     providers: dict[str, dict[str, object]],
+    servers: dict[str, dict[str, object]],
     notices: list[str],
 ) -> None:
-    for section, table in tables.items():
-        if section == "providers":
-            _merge_providers(table, source, sources, providers)
-    for setting in translate(_flat({name: table for name, table in tables.items() if name != "providers"})):
+    rest = dict(tables)
+    if "providers" in rest:
+        _merge_providers(rest.pop("providers"), source, sources, providers)
+    if isinstance(of_mcp := rest.get("mcp"), dict) and "servers" in of_mcp:
+        _merge_servers(of_mcp["servers"], source, sources, servers)
+        rest["mcp"] = {name: value for name, value in of_mcp.items() if name != "servers"}
+    for setting in translate(_flat(rest)):
         named = f"{source} ({setting.written})" if setting.written else source
         if setting.without_effect:
             notices.append(f"{named}: {setting.without_effect}")
@@ -291,6 +310,21 @@ def _merge_providers(
             sources[full] = source
 
 
+def _merge_servers(tables: object, source: str, sources: dict[str, str], servers: dict[str, dict[str, object]]) -> None:
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise ConfigError(f"{source}: `mcp.servers` must hold one table a server")
+    for name, table in tables.items():
+        if not name.strip() or not name.isprintable():
+            raise ConfigError(f"{source}: {name!r} is no name for a server; take letters, digits, `-` and `_`")
+        merged = servers.setdefault(name, {})
+        for written, value in table.items():
+            key, full = snake_case(written), f"mcp.servers.{name}.{written}"
+            if key not in SERVER_KEYS:
+                raise ConfigError(f"{source}: there is no key `{full}`; allowed are {', '.join(SERVER_KEYS)}")
+            merged[key] = _parsed(SERVER_KEYS[key], value, source, full)
+            sources[f"mcp.servers.{name}.{key}"] = source
+
+
 def _models(value: object, source: str, full: str) -> dict[str, dict[str, object]]:
     if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
         raise ConfigError(f"{source}: `{full}` must hold one table a model")
@@ -310,6 +344,9 @@ def _tighten(
     tables: Mapping[str, object], source: str, values: dict[str, object], sources: dict[str, str], notices: list[str]
 ) -> None:
     for key, value in _flat(tables):
+        if key == "mcp.servers":
+            notices.append(f"`{key}` in {source} was left out: a project's servers are declared in its `.mcp.json`")
+            continue
         option = BY_KEY.get(key)
         if option is None or option.tightens is None:
             notices.append(f"`{key}` in {source} was left out: a project may only tighten permissions")

@@ -1,6 +1,6 @@
 """What a turn works with: the parts of a session, as its steps see them. It does nothing itself."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -33,6 +33,13 @@ class Limits:
 
 class Servers(Protocol):
     """What brings tools into a session."""
+
+    def attend(
+        self, env: "Env", ask: Callable[[str, tuple[str, ...]], Awaitable[str]] | None, is_open: Callable[[], bool]
+    ) -> None:
+        """From now on servers are heard in the session. `ask` puts a question to its user, if there is one; `is_open`:
+        a turn runs, so that events are shown."""
+        ...
 
     async def settle(self, *, first: bool) -> None:
         """At the start of a turn: asks the user what has to be asked, and tells what has to be told. `first`: no

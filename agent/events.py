@@ -90,8 +90,8 @@ class ReplyFinished:
     usage: Usage
     cost: float | None
     """US dollars, or None when the model's prices are not known."""
-    purpose: Literal["step", "summary", "reading"] = "step"
-    """A step of the turn, a summary for a compaction, or the reading of a long output."""
+    purpose: Literal["step", "summary", "reading", "sampling"] = "step"
+    """A step of the turn, a summary for a compaction, the reading of a long output, or what a server wanted written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,14 @@ def _seconds(value: object) -> float:
     raise ValueError("a number of seconds above 0")
 
 
+def _optional_wait(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf"):
+        return float(value)
+    raise ValueError("a number of seconds, or 0 to wait for nothing")
+
+
 def _factor(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
         return float(value)
@@ -130,6 +138,10 @@ def _narrower_scope(current: object, project: object) -> object:
 
 def _also(current: object, project: object) -> object:
     return tuple(dict.fromkeys((*rules(current), *rules(project))))
+
+
+def _also_names(current: object, project: object) -> object:
+    return tuple(dict.fromkeys((*_texts(current), *_texts(project))))
 
 
 _TOKENIZERS = (
@@ -211,6 +223,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("archive.max_bytes", None, _optional_count, "bytes that kept outputs may take before the oldest go"),
     Option("agent.max_turns", None, _optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, _dollars, "US dollars one run may cost"),
+    Option(
+        "mcp.startup_timeout",
+        None,
+        _optional_wait,
+        "seconds that the first request waits for servers; without it 5, and 0 in a terminal",
+    ),
+    Option("mcp.disabled", (), _texts, "servers that are not started", tightens=_also_names),
     Option("permissions.allow", (), rules, "calls that run without a question"),
     Option("permissions.deny", (), rules, "calls that never run", tightens=_also),
 )
@@ -259,3 +278,51 @@ MODEL_KEYS: dict[str, Callable[[object], object]] = {
     "thinking": one_of("none", "adaptive", "budget", "effort"),
     "tool_search": one_of("none", "plain", "grouped"),
 }
+
+
+def _words(value: object) -> tuple[str, ...]:
+    if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
+        return tuple(value)
+    raise ValueError("a list of texts in quotes")
+
+
+def _command(value: object) -> tuple[str, ...]:
+    words = (value,) if isinstance(value, str) else _words(value)
+    if words and words[0]:
+        return words
+    raise ValueError("a program, or a list of a program and its arguments, in quotes")
+
+
+def _named_texts(value: object) -> Mapping[str, str]:
+    if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+        return dict(value)
+    raise ValueError("a table of texts in quotes")
+
+
+def _port(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 65_536:
+        return value
+    raise ValueError("a port, a whole number from 1 to 65535")
+
+
+SERVER_KEYS: dict[str, Callable[[object], object]] = {
+    "command": _command,
+    "args": _words,
+    "env": _named_texts,
+    "cwd": _text,
+    "url": _text,
+    "headers": _named_texts,
+    "type": one_of("stdio", "http", "streamable-http", "streamable_http"),
+    "enabled": _flag,
+    "enabled_tools": _texts,
+    "disabled_tools": _texts,
+    "startup_timeout": _seconds,
+    "call_timeout": _seconds,
+    "most_bytes": _count,
+    "client_id": _text,
+    "client_secret": _text,
+    "scopes": _texts,
+    "login_port": _port,
+    "login_timeout": _seconds,
+}
+"""What may be said of a server of the Model Context Protocol."""

@@ -12,6 +12,8 @@ from agent.deferral import specs_of
 from agent.permissions import server_of
 from tools.base import Arguments, Effect, Result, Tool, ToolError, Workspace
 
+GONE = "its server has gone, or does not offer it any more"
+
 
 class Served:
     """The list changes only when it is told to, since it is the beginning of every request; what may be called changes
@@ -24,12 +26,16 @@ class Served:
         self.callable: dict[str, Tool] = {}
         """By name: what servers offer now, and what they do not offer any more but the model's list still holds."""
         self._present: tuple[Tool, ...] = ()
+        self._withheld: dict[str, str] = {}
 
-    def offer(self, tools: Sequence[Tool]) -> None:
-        """From now on servers offer these, and no others."""
+    def offer(self, tools: Sequence[Tool], withheld: Mapping[str, str] | None = None) -> None:
+        """From now on servers offer these, and no others. `withheld`: why not, of those that they would offer."""
+        self._withheld = dict(withheld or {})
         self._present = tuple({tool.name: tool for tool in reversed(tools)}.values())[::-1]
         here = {tool.name: tool for tool in self._present}
-        gone = {tool.name: Gone(tool) for tool in self.listed if tool.name not in here}
+        gone = {
+            tool.name: Gone(tool, self._withheld.get(tool.name, GONE)) for tool in self.listed if tool.name not in here
+        }
         self.callable.clear()
         self.callable.update({**here, **gone})
 
@@ -42,7 +48,7 @@ class Served:
         """What servers offer now is what the model's list holds."""
         if self.has_changed:
             self.listed, self.specs = self._present, specs_of(self._present)
-        self.offer(self._present)
+        self.offer(self._present, self._withheld)
 
     @property
     def late(self) -> tuple[Tool, ...]:
@@ -77,9 +83,10 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Stands for a tool that no server offers any more."""
+    """Stands for a tool that no server offers now."""
 
     tool: Tool
+    why: str
 
     @property
     def name(self) -> str:
@@ -105,7 +112,7 @@ class Gone:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        raise ToolError(f"`{self.name}` is not there any more: its server has gone or does not offer it now")
+        raise ToolError(f"`{self.name}` cannot be called: {self.why}")
 
 
 def _counted(tools: Sequence[Tool]) -> str:

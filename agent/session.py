@@ -97,6 +97,12 @@ class Session:
         """Whether the end of the running turn has been told."""
         self._env = self._make_env()
         self._conversation = begin_session(self._conversation, replace(self._env, emit=self._unheard.append))
+        if parts.servers is not None:
+            parts.servers.attend(
+                self._env,
+                self._ask_user if parts.interactive else None,
+                lambda: self._events is not None and not self._is_told,
+            )
         parts.recorder.attend(
             lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)), lambda: remembered(self._env)
         )

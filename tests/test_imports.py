@@ -18,6 +18,7 @@ HEAVY = (
     "openai",
     "ollama",
     "tiktoken",
+    "mcp",
     "pydantic",
     "httpx",
     "httpx2",
@@ -26,6 +27,7 @@ SELDOM = (
     "agent.context.why",
     "agent.indexing",
     "agent.overview",
+    "agent.servers",
     "agent.whereabouts",
     "store.queries",
     "store.search",
@@ -85,3 +87,15 @@ def test_a_fallback_that_is_not_needed_is_not_imported(tmp_path: Path) -> None:
 def test_a_scripted_run_imports_no_network(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text('{"reply": [{"text": "hi"}]}')
     assert loaded(["-p", "hi", "-m", f"scripted/{tmp_path / 's.json'}"], tmp_path, "http://127.0.0.1:1") == set()
+
+
+def test_servers_are_loaded_only_where_one_is_declared(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text('{"reply": [{"text": "hi"}]}')
+    (tmp_path / "project").mkdir()
+    run = ["-p", "hi", "-m", f"scripted/{tmp_path / 's.json'}", "-C", str(tmp_path / "project")]
+    assert loaded(run, tmp_path, "http://127.0.0.1:1") == set()
+    declared = {"mcpServers": {"forge": {"command": "/no/such/program"}}}
+    (tmp_path / "project" / ".mcp.json").write_text(json.dumps(declared))
+    assert loaded(run, tmp_path, "http://127.0.0.1:1") == {"agent.servers"}
+    started = ["--config", 'mcp.servers.forge.command="/no/such/program"']
+    assert loaded([*run, *started], tmp_path, "http://127.0.0.1:1") >= {"agent.servers", "mcp"}

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from agent.config import Config, field_of
@@ -135,7 +135,8 @@ def _config(arguments: Sequence[str]) -> int:
     }
     for key in config.sources:
         if key not in rows:
-            rows[key] = (_provider_value(config, key), config.sources[key], "")
+            value = _server_value if key.startswith("mcp.") else _provider_value
+            rows[key] = (value(config, key), config.sources[key], "")
     if config.threshold_ratio is not None:
         window = _window(config)
         share = round(window.compact_trigger, 4) if window else None
@@ -159,6 +160,15 @@ def _provider_value(config: Config, key: str) -> object:
         return getattr(config.provider(name), field)
     model, _, fact = field.removeprefix("models.").rpartition(".")
     return config.provider(name).models[model][fact]
+
+
+def _server_value(config: Config, key: str) -> object:
+    """What is said of a server, without what may be a secret."""
+    name, _, said = key.removeprefix("mcp.servers.").rpartition(".")
+    value = config.servers[name][said]
+    if said == "client_secret":
+        return "…"
+    return dict.fromkeys(value, "…") if isinstance(value, Mapping) else value
 
 
 def _numbers(config: Config) -> list[str]:

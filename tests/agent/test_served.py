@@ -33,6 +33,9 @@ class Bringing:
     lists: list[tuple[ServedTool, ...]]
     firsts: list[bool] = field(default_factory=list)
 
+    def attend(self, *_: object) -> None:
+        """Nobody is asked anything here."""
+
     async def settle(self, *, first: bool) -> None:
         self.firsts.append(first)
         if self.lists:
@@ -117,7 +120,7 @@ async def test_a_tool_that_is_gone_stays_in_the_list_and_says_so(home: Home) -> 
         (
             "mcp__forge__open",
             "failed",
-            "`mcp__forge__open` is not there any more: its server has gone or does not offer it now",
+            "`mcp__forge__open` cannot be called: its server has gone, or does not offer it any more",
         )
     ]
     assert told(provider.requests[-1]) == [

@@ -1,0 +1,75 @@
+"""What the user is asked about a project's servers: before they run, and before the model is offered their tools. It
+asks nobody itself."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+
+from agent.servers.declared import Declared
+from tools.mcp.tool import McpTool
+
+APPROVE, LATER, NEVER = "approve", "not now", "never in this project"
+START_OPTIONS = (APPROVE, LATER, NEVER)
+TOOL_OPTIONS = (APPROVE, LATER)
+
+MOST_NAMED = 40
+"""Tools that a question names."""
+_DESCRIPTION = 160
+"""Characters of a tool's description in a question."""
+
+
+def start_question(declared: Declared, *, has_changed: bool) -> str:
+    """May this server be started? Says exactly what would be."""
+    is_new = "has changed the server" if has_changed else "declares the server"
+    lines = [f"This project {is_new} `{declared.name}` in `{declared.source}`.", "", *terms(declared), ""]
+    what = "It can do whatever you can do on this machine." if declared.spec.command else "It learns what it is sent."
+    return "\n".join([*lines, f"{what} May it be started?"])
+
+
+def terms(declared: Declared) -> tuple[str, ...]:
+    """What is approved, a line each."""
+    written = declared.written
+    rows = (
+        ("command", " ".join(_quoted(word) for word in written.command)),
+        ("address", written.url),
+        ("folder", str(declared.spec.cwd) if written.command else ""),
+        ("sets", ", ".join(written.env)),
+        ("sends", ", ".join(written.headers)),
+        ("is given your", ", ".join(written.reads)),
+    )
+    return tuple(f"  {name}: {value}" for name, value in rows if value)
+
+
+def tools_question(server: str, tools: Sequence[McpTool], *, has_changed: bool) -> str:
+    """May the model use these tools of a server?"""
+    count = f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
+    is_new = f"has {count} that you have not approved so" if has_changed else f"offers {count}"
+    lines = [f"- {tool.original}{_parameters(tool)}: {_first_words(tool.description)}" for tool in tools[:MOST_NAMED]]
+    if len(tools) > MOST_NAMED:
+        lines.append(f"- and {len(tools) - MOST_NAMED} more; `ebb mcp test {server}` lists all of them")
+    return "\n".join([f"The server `{server}` {is_new}:", "", *lines, "", "May the model use them?"])
+
+
+def digests_of(tools: Sequence[McpTool]) -> dict[str, str]:
+    """What is approved of each tool, by the server's own name of it: all that the model is shown."""
+    return {
+        tool.original: hashlib.sha256(
+            json.dumps([tool.original, tool.description, tool.schema], sort_keys=True, default=str).encode()
+        ).hexdigest()
+        for tool in tools
+    }
+
+
+def _quoted(word: str) -> str:
+    """A word of a command, so that one can see where it begins and ends."""
+    return word if word and not any(sign.isspace() or sign in "\"'" for sign in word) else json.dumps(word)
+
+
+def _parameters(tool: McpTool) -> str:
+    properties = tool.schema.get("properties")
+    return f"({', '.join(map(str, properties))})" if isinstance(properties, Mapping) and properties else ""
+
+
+def _first_words(description: str) -> str:
+    line = " ".join(description.split())
+    return line if len(line) <= _DESCRIPTION else f"{line[: _DESCRIPTION - 1]}…"

@@ -1,0 +1,87 @@
+"""A server for tests of sessions, in plain Python so that it starts at once: `python served_program.py FOLDER`.
+
+It offers what `tools.json` in the folder lists, or `echo`. Where the folder has a FIFO `gate`, it is ready only once
+somebody has opened that for writing. It speaks the protocol of 2025 over its pipes."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(sys.argv[1])
+FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+capabilities: dict[str, Any] = {}
+
+
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def tools() -> list[dict[str, Any]]:
+    listed = FOLDER / "tools.json"
+    names = json.loads(listed.read_text()) if listed.exists() else {"echo": "Says it again."}
+    schema = {"type": "object", "properties": {"text": {"type": "string"}, "form": {"type": "object"}}}
+    return [{"name": name, "description": description, "inputSchema": schema} for name, description in names.items()]
+
+
+def asked(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """What the client answers to a request of ours."""
+    send({"id": "ours", "method": method, "params": params})
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message.get("id") == "ours":
+            return dict(message.get("result") or message["error"])
+    raise SystemExit
+
+
+def call(name: str, arguments: dict[str, Any]) -> str:
+    match name:
+        case "die":
+            os._exit(3)
+        case "elicit":
+            form = arguments.get("form", FORM)
+            return json.dumps(asked("elicitation/create", {"message": "Who are you?", "requestedSchema": form}))
+        case "sample":
+            said = {"role": "user", "content": {"type": "text", "text": arguments.get("text", "hi")}}
+            return json.dumps(asked("sampling/createMessage", {"messages": [said], "maxTokens": 50}))
+        case "grow":
+            (FOLDER / "tools.json").write_text(json.dumps(json.loads(arguments["text"])))
+            send({"method": "notifications/tools/list_changed"})
+            return "grown"
+        case "told":
+            return json.dumps(capabilities, sort_keys=True)
+        case _:
+            return str(arguments.get("text", ""))
+
+
+def answer(message: dict[str, Any]) -> None:
+    id, params = message.get("id"), message.get("params", {})
+    match message.get("method"):
+        case "initialize":
+            capabilities.update(params["capabilities"])
+            offers = {"tools": {"listChanged": True}}
+            info = {"name": "program", "version": "1"}
+            version = "2025-11-25"
+            send({"id": id, "result": {"protocolVersion": version, "capabilities": offers, "serverInfo": info}})
+        case "tools/list":
+            send({"id": id, "result": {"tools": tools()}})
+        case "tools/call":
+            text = call(params["name"], params.get("arguments", {}))
+            send({"id": id, "result": {"content": [{"type": "text", "text": text}]}})
+        case str() if id is not None:
+            send({"id": id, "error": {"code": -32601, "message": "Method not found"}})
+
+
+def main() -> None:
+    (FOLDER / "started").touch()
+    (FOLDER / "pid").write_text(str(os.getpid()))
+    if (FOLDER / "gate").exists():
+        (FOLDER / "gate").open().close()
+    for line in sys.stdin:
+        answer(json.loads(line))
+
+
+if __name__ == "__main__":
+    main()
