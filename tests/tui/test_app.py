@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from textual.events import Paste
+from textual.events import Key, Paste
 from textual.screen import Screen
 
 from agent.errors import AuthFailed
@@ -471,6 +471,24 @@ async def test_a_storm_of_sizes_breaks_nothing() -> None:
             await t.pilot.resize_terminal(*size)
             await t.pilot.press("pageup", "slash", "f1", "escape", "backspace")
         assert "日本語" in t.transcript.visible_text() or not t.transcript.following
+
+
+async def test_keys_of_one_burst_act_in_the_order_in_which_they_were_typed() -> None:
+    async with terminal() as t:
+        burst = [("a", "a"), ("b", "b"), ("ctrl+u", None), ("c", "c"), ("d", "d"), ("left", None), ("x", "x")]
+        for key, character in burst:
+            t.app.post_message(Key(key, character))
+        await t.until(lambda: "x" in t.prompt.text)
+        assert t.prompt.text == "cxd"
+
+
+async def test_a_command_typed_in_one_burst_is_the_one_that_was_typed() -> None:
+    old = FakeSession(history=conversation(1))
+    async with terminal(old, FakeSession(id="next")) as t:
+        for key in ["slash", *"clear", "enter"]:
+            t.app.post_message(Key(key, "/" if key == "slash" else key if len(key) == 1 else None))
+        await t.until(lambda: old.closed)
+        assert old.said == []
 
 
 async def test_what_is_pasted_hides_nothing() -> None:

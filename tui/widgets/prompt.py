@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from textual import events
+from textual.binding import Binding
 from textual.message import Message
 from textual.widgets import TextArea
 
@@ -11,6 +12,14 @@ from tui.sanitise import visible
 from tui.widgets.completions import Candidate, Completions
 
 NEWLINE_KEYS = ("shift+enter", "ctrl+j", "alt+enter")
+
+_EDITS = {
+    key: binding.action
+    for binding in TextArea.BINDINGS
+    if isinstance(binding, Binding)
+    for key in binding.key.split(",")
+}
+"""What a text area does with a key that is no character."""
 
 
 class Prompt(TextArea):
@@ -55,6 +64,7 @@ class Prompt(TextArea):
         self._history = history
         self._completions = completions
         self._complete = complete
+        self._offered_for = ""
 
     def put(self, text: str) -> None:
         """Replaces what is written, with the cursor at the end."""
@@ -62,7 +72,13 @@ class Prompt(TextArea):
         self.move_cursor(self.document.end)
 
     def on_text_area_changed(self) -> None:
-        self._completions.offer(self._complete(self.text))
+        self._offer()
+
+    def _offer(self) -> None:
+        """Offers what the text may become, once for each text: what was sent away does not come back by itself."""
+        if self.text != self._offered_for:
+            self._offered_for = self.text
+            self._completions.offer(self._complete(self.text))
 
     async def _on_paste(self, event: events.Paste) -> None:
         """Pasted text arrives as it will be sent: nothing in it hides from the user."""
@@ -75,12 +91,21 @@ class Prompt(TextArea):
         )
 
     async def _on_key(self, event: events.Key) -> None:
-        if self._handles(event.key):
+        if self._handles(event.key) or await self._edits(event.key):
             event.stop()
             event.prevent_default()
 
+    async def _edits(self, key: str) -> bool:
+        """Edits at once. Left to the bindings, a key waits until it has bubbled up, and a character that was typed
+        right behind it overtakes it. Tells whether there was something to do."""
+        action = _EDITS.get(key)
+        if action is not None:
+            await self.run_action(action)
+        return action is not None
+
     def _handles(self, key: str) -> bool:
         """Does what a key means here and nowhere else in a text area. Tells whether it did."""
+        self._offer()  # the text may have changed so shortly before that nobody was told yet
         if self._completions.chosen is not None and self._handles_candidate(key):
             return True
         match key:
