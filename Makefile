@@ -57,6 +57,10 @@ lock:
 bench: .venv/ready
 	$(BIN)/python -m bench.startup
 	$(BIN)/python -m bench.overhead
+	$(BIN)/python -m bench.tui.opening
+	$(BIN)/python -m bench.tui.working
+	$(BIN)/python -m bench.tui.drawing
+	$(BIN)/python -m bench.tui.streaming
 	$(BIN)/python -m bench.context.resume
 	$(BIN)/python -m bench.context.play
 	$(BIN)/python -m bench.context.summary

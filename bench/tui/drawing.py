@@ -1,0 +1,104 @@
+"""What the transcript takes to draw, driven inside the process: sessions that open and blocks that are added.
+
+python -m bench.tui.drawing [MESSAGES]
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+
+from textual.app import App, ComposeResult
+from textual.drivers.headless_driver import HeadlessDriver
+from textual.pilot import Pilot
+
+from agent.messages import Conversation
+from bench.measure import row
+from bench.tui.sessions import ANSWER, history
+from bench.tui.working import percentile
+from tui.palette import CALM
+from tui.resumed import view_of
+from tui.transcript import AnswerText, View
+from tui.widgets.transcript import Transcript
+
+ADDED = 100
+FRAME = 20
+"""Bytes below which what is written is no picture."""
+
+
+class Paper(HeadlessDriver):
+    """A terminal that everything is drawn for and nobody looks at."""
+
+    drawn = asyncio.Event()
+    drawn_at = 0.0
+    """`time.perf_counter()` of the last picture."""
+
+    @property
+    def is_headless(self) -> bool:
+        return False
+
+    def write(self, data: str) -> None:
+        if len(data) > FRAME:
+            Paper.drawn_at = time.perf_counter()
+            Paper.drawn.set()
+
+
+class Stage(App[None]):
+    """The transcript and nothing else."""
+
+    CSS = "Transcript { overflow-y: scroll; overflow-x: hidden; }"
+
+    def compose(self) -> ComposeResult:
+        yield Transcript()
+
+    def on_mount(self) -> None:
+        self.animation_level = "none"
+        self.register_theme(CALM)
+        self.theme = CALM.name
+
+
+def main() -> int:
+    for count in [int(number) for number in sys.argv[1:]] or [2_000, 50_000]:
+        for line in asyncio.run(drawn(count)):
+            print(line)
+    return 0
+
+
+async def drawn(count: int) -> list[str]:
+    """One line of the table for each thing that is done with a session of so many messages."""
+    view = view_of(Conversation(tuple(message for _, message in zip(range(count), history(), strict=False))))
+    stage, took, added = Stage(driver_class=Paper), [0.0], [0.0]
+
+    async def drive(pilot: Pilot[object]) -> None:
+        nonlocal view
+        await pilot.pause(0.3)
+        transcript = stage.query_one(Transcript)
+        took[0] = await painted(partial(transcript.restart, view.past))
+        added.clear()
+        for number in range(ADDED):
+            view = View(view.past, (*view.turn, AnswerText(ANSWER.format(count=number))))
+            added.append(await painted(partial(transcript.show, view.blocks)))
+        stage.exit()
+
+    await stage.run_async(size=(120, 40), auto_pilot=drive)
+    return [
+        row(f"{count:,} messages: opened and painted", took, "ms", 500),
+        row(f"{count:,} messages: append to paint", added, "ms"),
+        row("95th percentile of it", [percentile(added)], "ms", 30),
+    ]
+
+
+async def painted(act: Callable[[], object]) -> float:
+    """Milliseconds from an act to the picture that shows it. Everything that follows of it is drawn afterwards."""
+    Paper.drawn.clear()
+    began = time.perf_counter()
+    act()
+    await Paper.drawn.wait()
+    took = (Paper.drawn_at - began) * 1000
+    await asyncio.sleep(0.05)
+    return took
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Sessions of any length in a store, as a user has them, and `ebb` to open them with. It measures nothing."""
+
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from agent.rows import encode_message, encode_snapshot
+from bench.measure import environment
+from store.sessions import SessionRow, SessionStore, SnapshotRow
+
+MODEL = "openai-chat/bench"
+SETTINGS = """\
+[agent]
+model = "openai-chat/bench"
+permission_mode = "auto"
+
+[providers.openai-chat]
+wire = "http"
+base_url = "{url}"
+
+[providers.openai-chat.models.bench]
+context_window = 100000000
+max_output_tokens = 100000
+"""
+LAST = "This is where the session ends."
+"""The last line of every session."""
+
+COMMON = (
+    "the",
+    "of",
+    "parser",
+    "token",
+    "reads",
+    "and",
+    "file",
+    "is",
+    "line",
+    "test",
+    "value",
+    "so",
+    "it",
+    "then",
+    "none",
+)
+ANSWER = """\
+It **fails** because `parse` never sees the end: see [the notes](https://example.org/notes).
+
+- the lexer drops the last token
+- the parser asks for it {count} times
+
+```python
+def parse(tokens: list[Token]) -> Node:
+    while tokens[-1].kind != "end":  # never comes
+        yield tokens.pop()
+```
+
+| file | before | after |
+|---|---|---|
+| parser.py | {count} | 0 |
+| lexer.py | 3 | 1 |
+"""
+
+
+def ebb(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "tui.cli", *arguments]
+
+
+def home(folder: Path, url: str = "http://127.0.0.1:9") -> dict[str, str]:
+    """The environment of a user whose model is served at an address."""
+    (folder / "config").mkdir(parents=True, exist_ok=True)
+    (folder / "config" / "config.toml").write_text(SETTINGS.format(url=url))
+    return environment(folder, {"OPENAI_API_KEY": "key"})
+
+
+def store_session(folder: Path, project: Path, id: str, count: int, shown: int | None = None) -> None:
+    """A session of `count` messages, of which the model still sees the last ones: `shown`, or all."""
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    store = SessionStore(folder / "data" / "sessions.db")
+    row = SessionRow(id, str(project.resolve()), "a long session", MODEL, "auto", 1.0, float(count))
+    store.create(row)
+    messages = tuple(message for _, message in zip(range(count - 1), history(), strict=False))
+    messages += (Assistant((Text(f"Done.\n\n{LAST}"),), MODEL),)
+    rows = [encode_message(message, position) for position, message in enumerate(messages)]
+    view = Conversation(messages[-(shown or count) :])
+    store.write(row.id, rows, [], SnapshotRow(count, encode_snapshot(view, count)), [])
+    store.close()
+
+
+def history() -> Iterator[Message]:
+    """A session without an end: a request, steps with a call each, an answer."""
+    dice = random.Random(7)
+    number = 0
+    while True:
+        yield User((Text(f"please look at the parser: {words(dice, 25)}"),))
+        for _ in range(3):
+            number += 1
+            call = ToolCall(f"c{number}", "bash", {"command": f"pytest -q tests/test_{number}.py"}, "")
+            yield Assistant((Text(f"I look at **it** first. {words(dice, 30)}"), call), MODEL)
+            yield User((ToolOutput(call.id, "\n".join(words(dice, 8) for _ in range(dice.randrange(30)))),))
+        yield Assistant((Text(ANSWER.format(count=number) + "\n" + words(dice, 60)),), MODEL)
+
+
+def words(dice: random.Random, count: int) -> str:
+    return " ".join(dice.choices(COMMON, k=count))
