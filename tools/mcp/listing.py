@@ -43,6 +43,8 @@ def tools_of(
             other = tools[name].original
             why = "listed twice" if other == tool.name else f"named like `{line_of(other)}`"
             notes.append(f"{called} is left out: it is {why}")
+        elif tool.execution is not None and tool.execution.task_support == "required":
+            notes.append(f"{called} is left out: it runs only as a task that is asked for later")
         elif problem := schema_fault(tool.input_schema):
             notes.append(f"{called} is left out: {problem}")
         else:

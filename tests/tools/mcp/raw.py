@@ -65,9 +65,35 @@ def result(text: str) -> dict[str, Any]:
 
 
 calls = 0
+asked: dict[str, object] = {}
+"""The calls that wait for an answer of ours, by the id of the question."""
+
+QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "form": ("elicitation/create", {"message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}),
+    "url": (
+        "elicitation/create",
+        {"mode": "url", "message": "Log in there", "url": "https://example.com/in", "elicitationId": "e1"},
+    ),
+    "file": (
+        "elicitation/create",
+        {"mode": "url", "message": "Open this", "url": "file:///etc/passwd", "elicitationId": "e2"},
+    ),
+    "sample": (
+        "sampling/createMessage",
+        {"messages": [{"role": "user", "content": {"type": "text", "text": "Hello"}}], "maxTokens": 9},
+    ),
+    "roots": ("roots/list", {}),
+}
 
 
-def call(id: object, arguments: dict[str, Any]) -> None:
+def ask(id: object, question: str) -> None:
+    """Asks, and gives the answer back as what the call came to."""
+    method, params = QUESTIONS[question]
+    asked[f"q{calls}"] = id
+    send({"id": f"q{calls}", "method": method, "params": params})
+
+
+def call(id: object, arguments: dict[str, Any], token: object) -> None:
     global calls
     calls += 1
     start = f'{{"jsonrpc":"2.0","id":{json.dumps(id)},"result":{{"content":[{{"type":"text","text":"'
@@ -99,6 +125,17 @@ def call(id: object, arguments: dict[str, Any]) -> None:
             send({"id": id, "result": result("done")})
         case "wrong result":
             send({"id": id, "result": {"content": [{"type": "smell", "data": 1}]}})
+        case "asks":
+            ask(id, arguments["text"])
+        case "logs":
+            for level, data in (("info", "one\x1b[31m\ntwo"), ("error", {"what": "three"})):
+                send({"method": "notifications/message", "params": {"level": level, "data": data}})
+            send({"id": id, "result": result("logged")})
+        case "steps":
+            for step in range(1, 4):
+                progress = {"progressToken": token, "progress": step, "total": 3, "message": "still\x1b[2J\nthere"}
+                send({"method": "notifications/progress", "params": progress})
+            send({"id": id, "result": result("at last")})
         case "changes":
             send({"method": "notifications/tools/list_changed"})
             send({"id": id, "result": result("changed")})
@@ -117,16 +154,18 @@ def answer(message: dict[str, Any]) -> None:
         case "initialize":
             if WAY == "hangs at start":
                 hang()
-            capabilities = {"tools": {"listChanged": True}}
+            capabilities = {"tools": {"listChanged": True}, "logging": {}}
             info = {"name": "raw", "version": "1"}
             version = "2025-11-25"
             send({"id": id, "result": {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}})
         case "tools/list":
             send({"id": id, "result": {"tools": tools()}})
         case "tools/call":
-            call(id, params.get("arguments", {}))
+            call(id, params.get("arguments", {}), params.get("_meta", {}).get("progressToken"))
         case "ping":
             send({"id": id, "result": {}})
+        case None if id in asked:
+            send({"id": asked.pop(id), "result": result(json.dumps(message.get("result", message.get("error"))))})
         case str() if id is not None:
             send({"id": id, "error": {"code": -32601, "message": "Method not found"}})
 

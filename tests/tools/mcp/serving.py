@@ -5,10 +5,15 @@ import asyncio
 import base64
 import socket
 import sys
+from typing import Annotated
 
+import mcp_types as types
 import uvicorn
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context, Elicit, ElicitationResult, ListRoots, MCPServer, Resolve, Sample
+from mcp.server.mcpserver.prompts import Prompt
+from mcp.server.mcpserver.resources import TextResource
 from mcp.server.mcpserver.utilities.types import Image
+from pydantic import BaseModel, Field
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -49,6 +54,72 @@ async def hang(context: Context) -> str:
     await context.report_progress(0)
     await asyncio.Event().wait()
     return "never"
+
+
+class Name(BaseModel):
+    name: str = Field(description="Yours")
+
+
+def ask_name() -> Elicit[Name]:
+    return Elicit("Who are you?\x1b[2J", Name)
+
+
+def ask_model() -> Sample:
+    message = types.SamplingMessage(role="user", content=types.TextContent(type="text", text="Tell a joke."))
+    hints = [types.ModelHint(name="small")]
+    return Sample(
+        [message], max_tokens=50, system_prompt="Be funny.", model_preferences=types.ModelPreferences(hints=hints)
+    )
+
+
+def ask_roots() -> ListRoots:
+    return ListRoots()
+
+
+@server.tool(description="Asks the user.")
+def greet(asked: Annotated[ElicitationResult[Name], Resolve(ask_name)]) -> str:
+    return f"Hello {asked.data.name}" if asked.action == "accept" else asked.action
+
+
+@server.tool(description="Asks a model.")
+def joke(sampled: Annotated[types.CreateMessageResult, Resolve(ask_model)]) -> str:
+    return f"{sampled.model}: {sampled.content.text if isinstance(sampled.content, types.TextContent) else ''}"
+
+
+@server.tool(description="Asks for the folders.")
+def folders(found: Annotated[types.ListRootsResult, Resolve(ask_roots)]) -> str:
+    return " ".join(str(root.uri) for root in found.roots)
+
+
+@server.tool(description="Adds a tool, a resource and a prompt.")
+async def grow(context: Context) -> str:
+    server.add_tool(echo, name="grown")
+    server.add_resource(TextResource(uri="memo://grown", name="grown", text="I grew."))
+    server.add_prompt(Prompt.from_function(review, name="grown"))
+    await context.notify_tools_changed()
+    await context.notify_resources_changed()
+    await context.notify_prompts_changed()
+    return "grown"
+
+
+@server.resource("memo://today", description="What is due.\x1b[31m", mime_type="text/plain")
+def today() -> str:
+    return "Nothing is due."
+
+
+@server.resource("memo://picture", mime_type="image/png")
+def painting() -> bytes:
+    return PIXEL
+
+
+@server.resource("memo://day/{day}")
+def day(day: str) -> str:
+    return f"Nothing is due on {day}."
+
+
+@server.prompt(description="Reviews a file.")
+def review(path: str, tone: str = "kind") -> str:
+    return f"Review {path} and be {tone}."
 
 
 def main() -> None:

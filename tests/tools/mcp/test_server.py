@@ -34,7 +34,8 @@ async def test_a_server_over_its_pipes_answers_calls(start: Starts) -> None:
 async def test_a_server_at_an_address_answers_calls(start: Starts, address: str) -> None:
     server = start(ServerSpec("web", url=address))
     assert [tool.name for tool in (await server.ready()).tools] == [
-        f"mcp__web__{name}" for name in ("echo", "add", "picture", "fail", "steps", "hang")
+        f"mcp__web__{name}"
+        for name in ("echo", "add", "picture", "fail", "steps", "hang", "greet", "joke", "folders", "grow")
     ]
     assert [await server.call(name, arguments, unwatched) for name, arguments, _ in CALLS] == [
         expected for _, _, expected in CALLS

@@ -1,0 +1,59 @@
+"""Resources, prompts and what changes in them."""
+
+import asyncio
+
+import pytest
+
+from tests.tools.mcp.conftest import Starts, everything, raw
+from tests.tools.mcp.desks import RecordingDesk
+from tests.tools.mcp.serving import PIXEL
+from tools.base import Picture, Result, ToolError, unwatched
+from tools.mcp.state import Prompt, PromptArgument, PromptMessage, Resource
+
+TODAY = Resource("memo://today", "today", "What is due.", "text/plain")
+PICTURE = Resource("memo://picture", "painting", "", "image/png")
+REVIEW = Prompt("review", "Reviews a file.", (PromptArgument("path", required=True), PromptArgument("tone")))
+
+
+async def test_resources_are_listed_and_read(start: Starts) -> None:
+    server = start(everything())
+    listing = (await server.ready()).listing
+    assert (listing.resources, listing.templates) == (
+        (TODAY, PICTURE), (Resource("memo://day/{day}", "day", "", "text/plain"),)
+    )  # fmt: skip
+    assert [await server.read_resource(uri) for uri in ("memo://today", "memo://picture", "memo://day/monday")] == [
+        Result("Nothing is due."),
+        Result("", pictures=(Picture("image/png", PIXEL),)),
+        Result("Nothing is due on monday."),
+    ]
+    with pytest.raises(ToolError, match="the server `everything` refused the resource `memo://nothing`"):
+        await server.read_resource("memo://nothing")
+
+
+async def test_prompts_are_listed_and_filled_in(start: Starts) -> None:
+    server = start(everything())
+    assert (await server.ready()).prompts == (REVIEW,)
+    assert await server.get_prompt("review", {"path": "a.py"}) == (PromptMessage("user", "Review a.py and be kind."),)
+    with pytest.raises(ToolError, match="refused the prompt `nothing`"):
+        await server.get_prompt("nothing", {})
+
+
+async def test_a_server_without_resources_and_prompts_has_none(start: Starts) -> None:
+    state = await start(raw()).ready()
+    assert (state.resources, state.prompts) == ((), ())
+
+
+async def test_everything_that_is_added_is_seen(start: Starts) -> None:
+    desk = RecordingDesk()
+    server = start(everything(), desk)
+    before = (await server.ready()).listing
+    assert await server.call("grow", {}, unwatched) == Result("grown")
+    async with asyncio.timeout(20):
+        while len(server.state.prompts) == 1 or len(server.state.resources) == 2 or server.state.tools == before.tools:
+            desk.news.clear()
+            await desk.news.wait()
+    after = server.state.listing
+    assert [tool.original for tool in after.tools if tool not in before.tools] == ["grown"]
+    assert [each.uri for each in after.resources if each not in before.resources] == ["memo://grown"]
+    assert [each.name for each in after.prompts if each not in before.prompts] == ["grown"]
+    assert await server.call("grown", {"text": "new"}, unwatched) == Result("new")

@@ -1,0 +1,90 @@
+"""What servers ask of us goes to the desk, and the answer back to the server, in both generations of the protocol."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tools.mcp.conftest import Starts, everything, raw
+from tests.tools.mcp.desks import RecordingDesk
+from tools.base import Result, unwatched
+from tools.mcp.desk import Accepted, Answer, Declined, Dismissed, NobodyThere, Refused, Said, Sample, SampleRequest
+
+FORM = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "title": "Name", "description": "Yours"}},
+    "required": ["name"],
+}
+
+
+async def test_a_server_of_today_asks_user_model_and_folders(start: Starts, tmp_path: Path) -> None:
+    desk = RecordingDesk(Accepted({"name": "Ann"}), Sample("Knock knock.", "some-model"), (tmp_path,))
+    server = start(everything(), desk)
+    assert (await server.ready()).protocol == "2026-07-28"
+    assert [await server.call(name, {}, unwatched) for name in ("greet", "joke", "folders")] == [
+        Result("Hello Ann"),
+        Result("some-model: Knock knock."),
+        Result(tmp_path.as_uri()),
+    ]
+    joke = SampleRequest((Said("user", "Tell a joke."),), 50, system="Be funny.", models=("small",))
+    (message, schema), asked = desk.asked[0][1:3], desk.asked[1:]  # type: ignore[index]  # a tuple
+    assert (message, schema["properties"], asked) == ("Who are you?", FORM["properties"], [("everything", joke)])
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "given"),
+    [
+        ("form", Accepted({"tags": ("a", "b")}), {"action": "accept", "content": {"tags": ["a", "b"]}}),
+        ("form", Declined(), {"action": "decline"}),
+        ("form", Dismissed(), {"action": "cancel"}),
+        ("url", Accepted({}), {"action": "accept"}),
+        ("file", Accepted({}), {"action": "decline"}),
+    ],
+)  # fmt: skip
+async def test_an_answer_of_the_user_goes_back(
+    question: str, answer: Answer, given: dict[str, Any], start: Starts
+) -> None:
+    server = start(raw("asks"), RecordingDesk(answer))
+    assert (await server.ready()).protocol == "2025-11-25"
+    assert json.loads((await server.call("echo", {"text": question}, unwatched)).text) == given
+
+
+async def test_an_address_is_shown_with_its_message(start: Starts) -> None:
+    desk = RecordingDesk(Declined())
+    server = start(raw("asks"), desk)
+    await server.ready()
+    await server.call("echo", {"text": "url"}, unwatched)
+    assert desk.asked == [("raw", "Log in there", {}, "https://example.com/in")]
+
+
+async def test_a_model_that_the_user_refuses_is_an_error_of_the_server(start: Starts) -> None:
+    server = start(raw("asks"), RecordingDesk(sample=Refused("the user said no")))
+    await server.ready()
+    answer = await server.call("echo", {"text": "sample"}, unwatched)
+    assert json.loads(answer.text) == {"code": -1, "message": "the user said no"}
+
+
+@pytest.mark.parametrize("question", ["form", "sample", "roots"])
+async def test_where_nobody_is_nothing_is_asked(question: str, start: Starts) -> None:
+    server = start(raw("asks"), NobodyThere())
+    await server.ready()
+    answer = json.loads((await server.call("echo", {"text": question}, unwatched)).text)
+    assert "not supported" in answer["message"]
+
+
+async def test_progress_is_shown_on_a_line_each(start: Starts) -> None:
+    server = start(raw("steps"))
+    await server.ready()
+    shown: list[str] = []
+    assert await server.call("echo", {}, shown.append) == Result("at last")
+    assert shown == ["1 of 3: still there\n"]  # what follows within a tenth of a second is left out
+
+
+async def test_what_a_server_logs_is_kept_and_told_on_one_line_each(start: Starts) -> None:
+    desk = RecordingDesk()
+    server = start(raw("logs"), desk)
+    await server.ready()
+    await server.call("echo", {}, unwatched)
+    assert desk.lines == ["[info] one two", '[error] {"what": "three"}']
+    assert server.log.read_text() == 'started\n[info] one two\n[error] {"what": "three"}\n'
