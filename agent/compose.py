@@ -28,7 +28,7 @@ from agent.keeping import forget, open_store, recall_of, tidy, with_archive
 from agent.messages import Conversation, Message
 from agent.meter import Meter, counted_for, decode_estimator
 from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
-from agent.options import MODES, Mode, stricter_mode
+from agent.options import MODES, AfterTool, Mode, stricter_mode
 from agent.parts import Parts
 from agent.permissions import Policy, Rule, parse_rule
 from agent.providers.setup import first_choice
@@ -174,6 +174,7 @@ class Sessions:
             recorder=recorder,
             limits=Limits(config.max_turns, config.max_cost),
             compacting=compacting,
+            after_tool=tuple(filter(is_for_calls, config.hooks_after_tool)),
             effort=config.reasoning_effort,
             debug=self._debug(),
             surroundings=self._surroundings,
@@ -370,6 +371,11 @@ def compacting_of(config: Config, effective: int) -> Compacting:
 
 
 NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
+
+
+def is_for_calls(hook: AfterTool) -> bool:
+    """True. Raises `ConfigError` when what the hook is for is no rule, before anything is opened for a session."""
+    return bool(parse_rule(hook.match).tool)
 
 
 def deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:

@@ -12,7 +12,18 @@ from typing import Any, Literal, TypeAlias, cast
 
 from agent.aliases import snake_case, translate
 from agent.errors import ConfigError
-from agent.options import BY_KEY, MODEL_KEYS, OPTIONS, PROVIDER_KEYS, PROVIDERS, SERVER_KEYS, Mode, Option, rules
+from agent.options import (
+    BY_KEY,
+    MODEL_KEYS,
+    OPTIONS,
+    PROVIDER_KEYS,
+    PROVIDERS,
+    SERVER_KEYS,
+    AfterTool,
+    Mode,
+    Option,
+    rules,
+)
 from tools.recalled import Scope
 
 Wire: TypeAlias = Literal["auto", "sdk", "http"]
@@ -92,6 +103,7 @@ class Config:
     archive_max_bytes: int | None
     mcp_startup_timeout: float | None
     mcp_disabled: tuple[str, ...]
+    hooks_after_tool: tuple[AfterTool, ...]
     max_turns: int | None
     max_cost: float | None
     allow: tuple[str, ...]

@@ -46,7 +46,11 @@ class Place:
 class Keeper(Protocol):
     """Chooses what the model is shown of what a call gave back, and keeps the rest."""
 
-    async def shown(self, call: ToolCall, place: Place, status: OutputStatus, raw: Result) -> ToolOutput: ...
+    async def shown(
+        self, call: ToolCall, place: Place, status: OutputStatus, raw: Result, ran: Asked | None = None
+    ) -> ToolOutput:
+        """`ran`: what the tool that was run was asked for; None when none was run to its end."""
+        ...
 
     async def keep(self, call: ToolCall, place: Place, output: ToolOutput) -> Kept:
         """The output with all of it kept, when less than its text is going to be shown."""
@@ -115,10 +119,12 @@ async def _run_call(call: ToolCall, place: Place, hands: Hands) -> ToolOutput:
     hands.emit(ToolStarted(call.id, call.name, call.arguments))
     if hands.interrupt.requested():
         return await _finish(call, place, hands, "cancelled", "not run: the user interrupted the turn before it began")
+    ran: Asked | None = None
     try:
         tool = tool_for(call, hands.tools)
         subjects = tool.subjects(call.arguments, hands.workspace)
-        ruling = decide(Asked(tool.name, tool.effect, subjects), hands.gate.policy)
+        asked = Asked(tool.name, tool.effect, subjects)
+        ruling = decide(asked, hands.gate.policy)
         refusal = await _refusal(call, tool, ruling, hands)
         if hands.interrupt.requested():
             return await _finish(
@@ -126,14 +132,15 @@ async def _run_call(call: ToolCall, place: Place, hands: Hands) -> ToolOutput:
             )
         if refusal:
             return await _finish(call, place, hands, "denied", refusal)
+        ran = asked
         result = await _watched(call, tool, subjects, hands)
     except ToolError as error:
-        return await _finish(call, place, hands, "failed", str(error))
+        return await _finish(call, place, hands, "failed", str(error), ran=ran)
     if result is None:
         return await _finish(
             call, place, hands, "interrupted", "interrupted by the user while it was running; it may be half done"
         )
-    return await _finish(call, place, hands, "failed" if result.failed else "done", result.text, result)
+    return await _finish(call, place, hands, "failed" if result.failed else "done", result.text, result, ran)
 
 
 async def _watched(call: ToolCall, tool: Tool, subjects: Sequence[str], hands: Hands) -> Result | None:
@@ -185,10 +192,16 @@ async def _asked(ask: Ask, question: PermissionAsked) -> Decision:
 
 
 async def _finish(
-    call: ToolCall, place: Place, hands: Hands, status: OutputStatus, text: str, result: Result | None = None
+    call: ToolCall,
+    place: Place,
+    hands: Hands,
+    status: OutputStatus,
+    text: str,
+    result: Result | None = None,
+    ran: Asked | None = None,
 ) -> ToolOutput:
     changed = tuple(display(path, hands.workspace.root) for path in result.changed) if result else ()
-    output = await hands.keeper.shown(call, place, status, result or Result(text))
+    output = await hands.keeper.shown(call, place, status, result or Result(text), ran)
     lines = output.stored.lines if output.stored is not None else None
     hands.emit(ToolFinished(call.id, call.name, status, output.text, changed, lines))
     return output

@@ -2,10 +2,10 @@
 What is shown is decided in `agent.context.offload`."""
 
 import base64
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from agent.archive import Archive
 from agent.context.attached import lines_for, sorted_out
@@ -24,11 +24,17 @@ from agent.debug import Debug
 from agent.errors import StoreFailed
 from agent.events import Event, Noticed
 from agent.execute import Place
+from agent.interrupt import Interrupt
 from agent.messages import Image, OutputStatus, Stored, ToolCall, ToolOutput
+from agent.options import AfterTool
 from agent.outputs import Kept
+from agent.permissions import Asked
 from agent.rows import decoded_size, in_message
-from tools.base import Log, Picture, Result
+from tools.base import Log, Picture, Result, Workspace
 from tools.printed import as_text
+
+if TYPE_CHECKING:  # a type only: most runs have no hooks
+    from agent.hooks import Hooks
 
 _CHUNK = 1 << 18
 
@@ -47,10 +53,22 @@ class Ingest:
     digest: Digest | None = None
     """Reads long outputs, where the user wants that."""
     debug: Debug = field(default_factory=Debug)
+    hooks: "Hooks | None" = None
+    """Programs of the user, where there are any."""
 
-    async def shown(self, call: ToolCall, place: Place, status: OutputStatus, raw: Result) -> ToolOutput:
-        """The output as the model is shown it, with what was kept. Whatever is to see an output as it came, sees `raw`
-        here, once, before any of it leaves the view."""
+    async def shown(
+        self, call: ToolCall, place: Place, status: OutputStatus, raw: Result, ran: Asked | None = None
+    ) -> ToolOutput:
+        """The output as the model is shown it, with what was kept. Hooks see it as it came, once, before any of it is
+        kept or cut; what they say stands behind it."""
+        said = await self.hooks.say_of(call, ran, status, raw) if self.hooks and ran else ""
+        output = await self._taken_in(call, place, status, raw)
+        if said:
+            output = replace(output, text=_joined(output.text, said))
+        self._say(call, place, output)
+        return output
+
+    async def _taken_in(self, call: ToolCall, place: Place, status: OutputStatus, raw: Result) -> ToolOutput:
         raw = sorted_out(raw)
         images = tuple([await self._image(picture) for picture in raw.pictures])
         files, lines = await self._files(call, place, raw)
@@ -62,10 +80,7 @@ class Ingest:
         except StoreFailed as error:
             self.emit(Noticed(f"the output of `{call.name}` could not be kept, so it is shown in part: {error}"))
             output = self._without_archive(call, raw, output)
-        if lines:
-            output = replace(output, text=_joined(output.text, lines))
-        self._say(call, place, output)
-        return output
+        return replace(output, text=_joined(output.text, lines)) if lines else output
 
     async def keep(self, call: ToolCall, place: Place, output: ToolOutput) -> Kept:
         """The output with all of it kept, when less than its text is going to be shown."""
@@ -196,6 +211,21 @@ class Ingest:
             lines=kept.lines,
             form="preview" if is_preview(output.text) else "full",
         )
+
+
+def hooks_of(
+    configured: Sequence[AfterTool],
+    session: str,
+    workspace: Workspace,
+    interrupt: Interrupt,
+    emit: Callable[[Event], None],
+) -> "Hooks | None":
+    """What asks the user's programs, where there are any."""
+    if not configured:
+        return None
+    from agent.hooks import Hooks  # noqa: PLC0415  # deferred: most runs have none
+
+    return Hooks(configured, session, workspace, interrupt, emit)
 
 
 def _joined(text: str, ending: str) -> str:

@@ -26,6 +26,18 @@ class Option:
     """(value so far, the project's value) -> the value that holds. None: a project may not set it at all."""
 
 
+@dataclass(frozen=True, slots=True)
+class AfterTool:
+    """A program that sees the outputs of some calls."""
+
+    match: str
+    """A permission rule for the calls."""
+    command: str | tuple[str, ...]
+    """For the shell, or a program with its arguments."""
+    timeout: float = 60.0
+    """Seconds."""
+
+
 def _text(value: object) -> str:
     if isinstance(value, str) and value:
         return value
@@ -96,6 +108,30 @@ def _texts(value: object) -> tuple[str, ...]:
     if isinstance(value, list | tuple) and all(isinstance(text, str) and text for text in value):
         return tuple(value)
     raise ValueError("a list of texts in quotes")
+
+
+def _hooks(value: object) -> tuple[AfterTool, ...]:
+    try:
+        if isinstance(value, list | tuple):
+            return tuple(_hook(table) for table in value)
+    except ValueError:
+        pass
+    raise ValueError(
+        'tables such as {match = "bash(git *)", command = ["notify", "-q"], timeout = 60}: `match` is a permission '
+        "rule, `command` a list or a line for the shell, `timeout` seconds"
+    )
+
+
+def _hook(table: object) -> AfterTool:
+    if isinstance(table, AfterTool):
+        return table
+    if not isinstance(table, dict) or not {"match", "command"} <= set(table) <= {"match", "command", "timeout"}:
+        raise ValueError
+    command = table["command"]
+    argv = _text(command) if isinstance(command, str) else _texts(command)
+    if not argv:
+        raise ValueError
+    return AfterTool(_text(table["match"]), argv, _seconds(table.get("timeout", 60.0)))
 
 
 def tokenizer_name(value: object) -> str:
@@ -221,6 +257,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("archive.max_age", None, _optional_days, "days after which a kept output that nobody needed is removed"),
     Option("archive.max_bytes", None, _optional_count, "bytes that kept outputs may take before the oldest go"),
+    Option("hooks.after_tool", (), _hooks, "programs of yours that see each output of some calls as it came"),
     Option("agent.max_turns", None, _optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, _dollars, "US dollars one run may cost"),
     Option(

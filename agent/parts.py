@@ -14,6 +14,7 @@ from agent.debug import Debug
 from agent.deferral import Deferral
 from agent.env import Limits, Servers
 from agent.meter import Meter
+from agent.options import AfterTool
 from agent.permissions import Policy
 from agent.recall import Recall
 from agent.recorder import Recorder
@@ -50,6 +51,8 @@ class Parts:
     """The models that the user set for summaries."""
     lessons: Lessons = field(default_factory=Lessons)
     """What the session has learnt about its model's window."""
+    after_tool: Sequence[AfterTool] = ()
+    """The user's programs that see outputs as they came."""
     effort: str | None = None
     debug: Debug = field(default_factory=Debug)
     surroundings: Callable[[], Surroundings] = Surroundings

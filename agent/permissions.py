@@ -140,6 +140,19 @@ def _by_mode(asked: Asked, policy: Policy) -> Ruling:
     return Ruling("ask", f"{policy.mode} mode asks before a file changes", offers)
 
 
+def concerns(rule: Rule, asked: Asked, root: str) -> bool:
+    """Whether a call is one of those that a rule describes, whatever else it does: a tool or a server; a command that
+    holds such a one; a file or folder, or what is in it. `*` at its end stands for whatever follows."""
+    if not _names(rule, asked):
+        return False
+    rule = Rule(rule.tool, rule.prefix.removesuffix("*"))
+    if asked.effect == "run":
+        wanted = rule.prefix.casefold().split()
+        readings_of_all = (words for command in asked.subjects for words in _all_readings(command))
+        return not wanted or any(_holds(words, wanted) for words in readings_of_all)
+    return not rule.prefix or any(_is_same_or_within(path, _place(rule, root)) for path in asked.subjects)
+
+
 def _names(rule: Rule, asked: Asked) -> bool:
     return fnmatchcase(asked.tool, rule.tool) or rule.tool == server_of(asked.tool)
 

@@ -33,7 +33,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.execute import Gate, Hands
-from agent.ingest import Ingest
+from agent.ingest import Ingest, hooks_of
 from agent.interrupt import Interrupt
 from agent.measuring import is_over_trigger, remembered
 from agent.messages import Conversation, Image, Note, Text, User
@@ -115,7 +115,8 @@ class Session:
         own = {tool.name: tool for tool in (*parts.tools, *parts.unlisted)}
         tools = ChainMap(own, parts.served.callable)
         reader = OutputReader(lambda: parts.targets.provider, self.id, self._interrupt, self._emit, parts.summarisers)
-        keeper = Ingest(parts.archive, parts.offloading, self._emit, reader, parts.debug)
+        hooks = hooks_of(parts.after_tool, self.id, workspace, self._interrupt, self._emit)
+        keeper = Ingest(parts.archive, parts.offloading, self._emit, reader, parts.debug, hooks)
         return Env(
             targets=parts.targets,
             instructions=parts.instructions,

@@ -24,13 +24,16 @@ HEAVY = (
     "httpx2",
 )
 SELDOM = (
+    "agent.context.heard",
     "agent.context.why",
+    "agent.hooks",
     "agent.indexing",
     "agent.overview",
     "agent.servers",
     "agent.whereabouts",
     "store.queries",
     "store.search",
+    "tools.listener",
     "tools.patch",
     "tools.search",
     "tools.sift",

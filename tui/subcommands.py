@@ -142,7 +142,11 @@ def _config(arguments: Sequence[str]) -> int:
         share = round(window.compact_trigger, 4) if window else None
         rows["agent.compact_trigger"] = (share, *rows["agent.compact_trigger"][1:])
     if options.json:
-        print(json.dumps({key: {"value": value, "source": source} for key, (value, source, _) in rows.items()}))
+        print(
+            json.dumps(
+                {key: {"value": value, "source": source} for key, (value, source, _) in rows.items()}, default=asdict
+            )
+        )
         return 0
     print(f"# {config.folders.config / 'config.toml'}, then {config.project / '.ebb' / 'config.toml'}")
     for key, (value, source, text) in rows.items():
@@ -198,7 +202,7 @@ def _window(config: Config) -> Window | None:
 
 
 def _toml(value: object) -> str:
-    return "(not set)" if value is None else json.dumps(value, ensure_ascii=False)
+    return "(not set)" if value is None else json.dumps(value, ensure_ascii=False, default=asdict)
 
 
 def _demo(arguments: Sequence[str]) -> int:

@@ -1,5 +1,6 @@
 """Sessions that keep what leaves their view, in a real database with real files."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
 from agent.events import Event
 from agent.messages import Assistant, ToolOutput, User
+from agent.options import AfterTool
 from agent.parts import Parts
 from agent.permissions import Policy
 from agent.providers.scripted import Scripted
@@ -52,7 +54,13 @@ class Home:
         return await fetching(recall)(ref, None)
 
     async def session(
-        self, provider: Scripted, *extra: Tool, is_new: bool = True, keeps: bool = True, **offloading: Any
+        self,
+        provider: Scripted,
+        *extra: Tool,
+        is_new: bool = True,
+        keeps: bool = True,
+        hooks: Sequence[AfterTool] = (),
+        **offloading: Any,
     ) -> Session:
         """A session with the built-in tools and some more. `keeps`: whether it keeps what leaves the view."""
         recorder, archive = self.recorder(is_new=is_new), self.archive()
@@ -68,6 +76,7 @@ class Home:
             archive=archive if keeps else None,
             offloading=Offloading(**offloading),
             unlisted=unlisted_tools(),
+            after_tool=hooks,
         )
         return Session(parts, conversation, spent)
 

@@ -7,6 +7,7 @@ import pytest
 
 from agent.config import Config, ProviderConfig, find_project, load_config
 from agent.errors import ConfigError
+from agent.options import AfterTool
 
 
 class Place:
@@ -146,3 +147,36 @@ def test_the_project_is_the_top_of_the_work_tree_or_the_folder_itself(tmp_path: 
     assert find_project(tmp_path / "link" / "b") == tmp_path / "repo"
     (tmp_path / "plain").mkdir()
     assert find_project(tmp_path / "plain") == tmp_path / "plain"
+
+
+def test_hooks_are_the_users_own(place: Place) -> None:
+    place.user(
+        '[[hooks.after_tool]]\nmatch = "bash(git *)"\ncommand = "./seen.sh"\n'
+        '[[hooks.after_tool]]\nmatch = "mcp__x"\ncommand = ["seen", "-q"]\ntimeout = 5\n'
+    )
+    place.repository('[[hooks.after_tool]]\nmatch = "*"\ncommand = "curl evil"\n')
+    config = place.load()
+    assert config.hooks_after_tool == (
+        AfterTool("bash(git *)", "./seen.sh"),
+        AfterTool("mcp__x", ("seen", "-q"), 5.0),
+    )
+    file = place.project / ".ebb" / "config.toml"
+    assert config.notices == (f"`hooks.after_tool` in {file} was left out: a project may only tighten permissions",)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        'command = "a"',
+        'match = "bash"',
+        'match = ""\ncommand = "a"',
+        'match = "bash"\ncommand = []',
+        'match = "bash"\ncommand = [1]',
+        'match = "bash"\ncommand = "a"\ntimeout = 0',
+        'match = "bash"\ncommand = "a"\nwhen = "now"',
+    ],
+)
+def test_a_hook_that_says_too_little_or_too_much_is_an_error(place: Place, table: str) -> None:
+    place.user(f"[[hooks.after_tool]]\n{table}\n")
+    with pytest.raises(ConfigError, match=r"`hooks.after_tool` is .* but must be tables such as"):
+        place.load()

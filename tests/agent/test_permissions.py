@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent.errors import ConfigError
 from agent.options import MODES, Mode
-from agent.permissions import Asked, Policy, Rule, decide, parse_rule
+from agent.permissions import Asked, Policy, Rule, concerns, decide, parse_rule
 from tools.commandline import simple_commands
 
 ROOT = "/home/u/project"
@@ -378,3 +378,28 @@ def test_a_question_about_a_servers_tool_offers_the_tool_and_the_server() -> Non
 def test_a_server_is_no_shell() -> None:
     strict = replace(policy("auto"), no_shell="there is no sandbox")
     assert decide(served("mcp__forge__list_issues"), strict).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("rule", "call", "is_meant"),
+    [
+        ("*", shell("ls"), True),
+        ("bash", shell("ls"), True),
+        ("bash", read(f"{ROOT}/a"), False),
+        ("bash(git *)", shell("git status"), True),
+        ("bash(git)", shell("cd src && /usr/bin/git -C . push | cat"), True),
+        ("bash(git:*)", shell("GIT_DIR=x sudo git push"), True),
+        ("bash(git push)", shell("git -c a=b push"), True),
+        ("bash(git push)", shell("git status"), False),
+        ("bash(git *)", shell("echo legitimate"), False),
+        ("write", edit(f"{ROOT}/a"), False),
+        ("edit(src)", edit(f"{ROOT}/src/a.py"), True),
+        ("edit(src/*)", edit(f"{ROOT}/src/a.py"), True),
+        ("edit(src)", edit(f"{ROOT}/source/a.py"), False),
+        ("mcp__forge", served("mcp__forge__list_issues"), True),
+        ("mcp__forge__list*", served("mcp__forge__list_issues"), True),
+        ("mcp__forge", served("mcp__forgery__list"), False),
+    ],
+)
+def test_a_rule_describes_calls_whatever_else_they_do(rule: str, call: Asked, is_meant: bool) -> None:
+    assert concerns(parse_rule(rule), call, ROOT) == is_meant

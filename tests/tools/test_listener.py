@@ -1,0 +1,61 @@
+"""Programs that are told something and answer, as real processes."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.tools.test_bash import is_running, until
+from tools.listener import Answer, answer_of
+
+MOST = 1000
+
+
+async def ask(command: str, folder: Path, told: bytes = b"", seconds: float = 60.0) -> Answer:
+    return await answer_of(["/bin/sh", "-c", command], told, folder, dict(os.environ), seconds, MOST)
+
+
+@pytest.mark.parametrize(
+    ("command", "told", "answer"),
+    [
+        ("cat", 5, Answer(0, b"xxxxx", b"")),
+        ("cat; echo no >&2; exit 2", 5, Answer(2, b"xxxxx", b"no\n")),
+        ("exit 3", 5_000_000, Answer(3, b"", b"")),
+        ("exec 0<&- 1>&- 2>&-; exit 4", 5_000_000, Answer(4, b"", b"")),
+        ("wc -c", 5_000_000, Answer(0, b"5000000\n", b"")),
+        ("head -c 5000000 /dev/zero | tr '\\0' y", 0, Answer(0, b"y" * MOST, b"")),
+        ("kill -9 $$", 0, Answer(-9, b"", b"")),
+        ("echo first; sleep 600 &", 0, Answer(0, b"first\n", b"")),
+        ("echo first; head -c 2000 /dev/zero | tr '\\0' z >&2; yes >&2 &", 0, Answer(0, b"first\n", b"z" * MOST)),
+    ],
+)
+async def test_an_answer_is_what_the_program_itself_said(
+    command: str, told: int, answer: Answer, tmp_path: Path
+) -> None:
+    assert await ask(command, tmp_path, b"x" * told) == answer
+
+
+@pytest.mark.parametrize("command", ["sleep 600 & echo $! > pid; wait", "trap '' TERM; echo $$ > pid; sleep 600"])
+async def test_a_program_that_takes_too_long_is_ended_with_its_children(command: str, tmp_path: Path) -> None:
+    assert (await ask(command, tmp_path, seconds=0.5)).code is None
+    await until(lambda: not is_running(tmp_path / "pid"))
+
+
+async def test_what_a_program_started_ends_with_it(tmp_path: Path) -> None:
+    assert (await ask("sleep 600 & echo $! > pid", tmp_path)).code == 0
+    await until(lambda: not is_running(tmp_path / "pid"))
+
+
+async def test_nothing_is_left_of_a_program_that_nobody_listens_to(tmp_path: Path) -> None:
+    asking = asyncio.create_task(ask("echo $$ > new; mv new pid; exec sleep 600", tmp_path))
+    await until((tmp_path / "pid").exists)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await until(lambda: not is_running(tmp_path / "pid"))
+
+
+async def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        await answer_of([str(tmp_path / "nothing")], b"", tmp_path, {}, 60.0, MOST)
