@@ -41,6 +41,9 @@ def call(name: str, arguments: dict[str, Any]) -> str:
         case "die":
             os._exit(3)
         case "elicit":
+            if "url" in arguments:
+                opens = {"mode": "url", "message": "Who are you?", "url": arguments["url"], "elicitationId": "1"}
+                return json.dumps(asked("elicitation/create", opens))
             form = arguments.get("form", FORM)
             return json.dumps(asked("elicitation/create", {"message": "Who are you?", "requestedSchema": form}))
         case "sample":
