@@ -308,7 +308,8 @@ class Sessions:
         Raises `AgentError`."""
         thread, store = await self._store()
         row = await self._find(prefix) if prefix is not None else None
-        return recall_of(thread, store, row.id if row else "", row.project if row else self._project, everywhere)
+        session, project = (row.id, row.project) if row else ("", self._project)
+        return recall_of(thread, store, session, project, everywhere, self._config.recall_embedding_model)
 
     async def delete(self, prefix: str) -> SessionInfo:
         """Deletes a session with its outputs. Raises `AgentError`; a session that is open elsewhere stays."""

@@ -98,6 +98,8 @@ class Config:
     rewrite_kappa_mask: float
     rewrite_kappa_compact: float
     recall_scope: Scope
+    recall_embedding_model: str | None
+    """The folder of a static model by which searches also find what is near in meaning."""
     archive_max_age: float | None
     """Days."""
     archive_max_bytes: int | None

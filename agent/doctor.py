@@ -57,6 +57,18 @@ def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator
         yield Finding("configuration", "note", notice)
     yield from _keys(config, environment)
     yield from _model(config, environment)
+    if config.recall_embedding_model is not None:
+        yield _embedding_model(config.recall_embedding_model)
+
+
+def _embedding_model(setting: str) -> Finding:
+    from agent.embedding import Embedder, EmbeddingFailed, folder_of  # noqa: PLC0415  # deferred: few have one
+
+    try:
+        embedder = Embedder(setting)
+    except EmbeddingFailed as error:
+        return Finding("meanings", "broken", str(error))
+    return Finding("meanings", "well", f"`{folder_of(setting)}` gives vectors of {embedder.size:,} numbers")
 
 
 def _keys(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:

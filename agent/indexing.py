@@ -1,9 +1,10 @@
 """Messages as documents that can be searched: what a search finds of a session, and the index brought up to date. It
 decides nothing; what a message means is said elsewhere."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from agent.context.mask import one_line, patched_paths, what_happened
 from agent.context.offload import is_brought_back
@@ -24,6 +25,7 @@ BATCH = 200
 """Messages that are indexed at a time, so that others get at the database in between."""
 TITLE = 160
 
+Done = TypeVar("Done")
 Told = Callable[[int, int], None]
 """Takes how many messages of how many are done."""
 
@@ -52,22 +54,21 @@ class Indexer:
 
     async def catch_up(self, told: Told = nobody) -> None:
         """Adds what was said since the last time. A damaged index is made anew."""
-        try:
-            await self._catch_up(told)
-        except StoreFailed as error:
-            if error.reason not in ("corrupt", "unreadable"):
-                raise
-            await self.repair(told)
+        await self.sound(lambda: self._catch_up(told), told)
 
     async def find(self, wanted: Wanted, told: Told = nobody) -> tuple[Match, ...]:
-        """What the index finds, which is made anew when that shows that it is damaged."""
+        """What the index finds."""
+        return await self.sound(lambda: self._thread.run(self.index.find, wanted), told)
+
+    async def sound(self, work: Callable[[], Awaitable[Done]], told: Told = nobody) -> Done:
+        """What the work gives, done again after the index was made anew when it shows that the index is damaged."""
         try:
-            return await self._thread.run(self.index.find, wanted)
+            return await work()
         except StoreFailed as error:
             if error.reason not in ("corrupt", "unreadable"):
                 raise
             await self.repair(told)
-            return await self._thread.run(self.index.find, wanted)
+            return await work()
 
     async def repair(self, told: Told = nobody) -> None:
         """Makes the index anew from the messages."""

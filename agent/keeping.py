@@ -55,12 +55,27 @@ def opened_store(folders: Folders) -> Iterator[SessionStore]:
 def with_archive(parts: Parts, thread: StoreThread, store: SessionStore, project: str, config: Config) -> Parts:
     """The parts of a session that keeps what leaves its view. `project` is the session's own."""
     archive = Archive(thread, store, parts.recorder.session, project)
-    recall = Recall(thread, store, archive, parts.recorder.session, project, config.recall_scope, parts.debug)
+    model, missing = config.recall_embedding_model, ""
+    if model is not None:
+        from agent.embedding import what_is_missing  # noqa: PLC0415  # deferred: few runs look for meanings
+
+        missing = what_is_missing(model)
+    recall = Recall(
+        thread,
+        store,
+        archive,
+        parts.recorder.session,
+        project,
+        config.recall_scope,
+        parts.debug,
+        None if missing else model,
+    )
     fetch = fetching(recall)
     return replace(
         parts,
         archive=archive,
         recall=recall,
+        notices=(*parts.notices, missing) if missing else parts.notices,
         shelf=Shelf(thread, store, archive, parts.recorder.session),
         offloading=Offloading(
             config.result_offload_threshold, config.preview_bytes, config.max_message_bytes, config.tool_output_mode
@@ -76,10 +91,18 @@ def with_archive(parts: Parts, thread: StoreThread, store: SessionStore, project
     )
 
 
-def recall_of(thread: StoreThread, store: SessionStore, session: str, project: str, everywhere: bool) -> Recall:
+def recall_of(
+    thread: StoreThread,
+    store: SessionStore,
+    session: str,
+    project: str,
+    everywhere: bool,
+    embedding_model: str | None = None,
+) -> Recall:
     """What the user may look up from a session, which need not be open."""
     scope: Scope = "all" if everywhere else "project"
-    return Recall(thread, store, Archive(thread, store, session, project), session, project, scope)
+    archive = Archive(thread, store, session, project)
+    return Recall(thread, store, archive, session, project, scope, embedding_model=embedding_model)
 
 
 async def forget(thread: StoreThread, store: SessionStore, session: str) -> None:

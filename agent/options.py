@@ -255,6 +255,7 @@ OPTIONS: tuple[Option, ...] = (
         "what may be recalled: this session, the sessions of this project, or those of all projects",
         tightens=_narrower_scope,
     ),
+    Option("recall.embedding_model", None, _optional_text, "folder of a model2vec model, to search by meaning, too"),
     Option("archive.max_age", None, _optional_days, "days after which a kept output that nobody needed is removed"),
     Option("archive.max_bytes", None, _optional_count, "bytes that kept outputs may take before the oldest go"),
     Option("hooks.after_tool", (), _hooks, "programs of yours that see each output of some calls as it came"),

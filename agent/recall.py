@@ -25,6 +25,8 @@ from tools.recalled import SCOPES, Asked, Fetch, LookUp, Memory, Remembered, Sco
 if TYPE_CHECKING:  # types only: most runs look nothing up
     from agent.context.why import Trace
     from agent.indexing import Indexer, Told
+    from agent.meanings import Meanings
+    from store.queries import Wanted
     from store.search import Match
 
 REBUILT = "the search index was damaged and was made anew from the messages"
@@ -33,6 +35,7 @@ BEGINNING = 120
 
 MOST_NAMED = 5
 """Outputs that are named as too long."""
+MEANT = "nothing holds these words; this is near in meaning"
 SOME = "nothing holds all of these words; this holds some of them"
 
 
@@ -48,8 +51,10 @@ class Recall:
         project: str,
         scope: Scope = "project",
         debug: Debug | None = None,
+        embedding_model: str | None = None,
     ) -> None:
-        """`project` is the real path of the session's project; `scope` the widest that may be seen."""
+        """`project` is the real path of the session's project; `scope` the widest that may be seen; `embedding_model`
+        the folder of the model by which also what is near in meaning is found."""
         self._thread = thread
         self._store = store
         self._archive = archive
@@ -57,6 +62,8 @@ class Recall:
         self._project = project
         self._scope: Scope = scope
         self._debug = debug or Debug()
+        self._embedding_model = embedding_model
+        self._meanings: Meanings | None = None
 
     @cached_property
     def _indexer(self) -> "Indexer":
@@ -84,15 +91,38 @@ class Recall:
             project=self._project if scope == "project" else None,
             limit=asked.limit,
         )
-        matches = await self._indexer.find(wanted, told)
+        matches, notes = await self._find(wanted, told)
         found = tuple([await self._remembered(match, asked) for match in matches])
         self._debug.say("context/recall", query=asked.query, scope=scope, found=len(found))
-        notes = [REBUILT] if self._indexer.repairs > repairs else []
+        notes += [REBUILT] if self._indexer.repairs > repairs else []
         if any(match.way == "some" for match in matches):
             notes.append(SOME)
-        if not found and asked.query:
+        if asked.query and all(match.way == "meaning" for match in matches):
+            notes += [MEANT] if matches else []
             notes += await self._unsearched("`read_result` with a `pattern` searches all of one")
         return Memory(found, tuple(notes))
+
+    async def _find(self, wanted: "Wanted", told: "Told") -> "tuple[tuple[Match, ...], list[str]]":
+        """What is found, and why not by its meaning where that was asked for, once."""
+        if self._embedding_model is None or not wanted.words.strip() or '"' in wanted.words:
+            return await self._indexer.find(wanted, told), []
+        from agent.embedding import EmbeddingFailed  # noqa: PLC0415  # deferred: see `_indexer`
+
+        try:
+            meanings = await self._thread.run(self._load_meanings, self._embedding_model)
+        except EmbeddingFailed as error:
+            self._embedding_model = None
+            return await self._indexer.find(wanted, told), [str(error)]
+        return await meanings.find(self._indexer, wanted, told), []
+
+    def _load_meanings(self, model: str) -> "Meanings":
+        if self._meanings is not None:
+            return self._meanings
+        from agent.embedding import Embedder  # noqa: PLC0415  # deferred: see `_indexer`
+        from agent.meanings import Meanings  # noqa: PLC0415  # deferred: numpy takes a while
+
+        self._meanings = Meanings(self._thread, self._store, Embedder(model))
+        return self._meanings
 
     async def _unsearched(self, advice: str, found: Collection[str] = ()) -> list[str]:
         """Which outputs of this session, besides those found, are too long to be searched to their ends, and what to
@@ -157,7 +187,8 @@ class Recall:
 
         document = match.document
         words = pieces_of(asked.query)
-        shown = excerpt(document.text, words, EXCERPT if words else BEGINNING)
+        start, end = match.part or (0, len(document.text))
+        shown = excerpt(document.text[start:end], words, EXCERPT if words else BEGINNING)
         searched = min(document.size, MOST_INDEXED)
         return Remembered(
             str(await self._reference(match)),
@@ -170,6 +201,7 @@ class Recall:
             document.path,
             searched if document.size > searched else None,
             document.size,
+            by_meaning=match.way == "meaning",
         )
 
     async def _reference(self, match: "Match") -> Reference:

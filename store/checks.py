@@ -14,7 +14,7 @@ from store.sessions import SessionStore
 MOST_PROBLEMS = 20
 _STEPS = 50_000
 """Of SQLite's machine, between two calls of `tick`."""
-_INDEX_TABLES = ("words", "parts", "fts5")
+_INDEX_TABLES = ("words", "parts", "fts5", "vectors")
 
 
 @dataclass(frozen=True, slots=True)

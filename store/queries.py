@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Way: TypeAlias = Literal["words", "parts", "some", "newest"]
-"""How something was found: it holds all words; all of them as parts of longer words; some of them; nothing was asked
-for but the newest."""
+Way: TypeAlias = Literal["words", "parts", "some", "meaning", "newest"]
+"""How something was found: it holds all words; all of them as parts of longer words; some of them; it is only near in
+meaning; nothing was asked for but the newest."""
 
 MOST_PIECES = 32
 """Words of a query that count."""

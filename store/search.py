@@ -10,7 +10,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from store.errors import StoreError
@@ -59,6 +59,18 @@ class Match:
     way: Way
     accesses: int
     """How often it was looked up."""
+    part: tuple[int, int] | None = None
+    """Where the part of its text begins and ends that was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document that was found, not read yet."""
+
+    id: int
+    way: Way
+    accesses: int = 0
+    part: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +132,7 @@ class SearchIndex:
             if before is None or (before[0] or 0) < start:
                 return  # the session was deleted, or the index emptied
             position, summaries, project = before[0] or 0, before[1] or 0, before[2]
-            has_parts = _has(db, "parts")
+            has_parts = has_table(db, "parts")
             for document in documents:
                 is_new = document.number > summaries if document.kind == "summary" else document.position >= position
                 if is_new:  # another process may have been faster
@@ -169,22 +181,24 @@ class SearchIndex:
     def find(self, wanted: Wanted) -> tuple[Match, ...]:
         """What was looked for, the best first: what holds all words; then what holds them as parts of longer words;
         then, when there is nothing else, what holds some of them. Without words: the newest."""
+        return self.read(self.ranked(wanted))
+
+    def ranked(self, wanted: Wanted, most: int = 0) -> list[Hit]:
+        """What `find` finds, not read yet. `most`: how many there may be where more are at hand."""
         self._prepare()
+        limit, wanted = wanted.limit, replace(wanted, limit=max(wanted.limit, most))
         if not wanted.words.strip():
-            return self._read(self._newest(wanted), "newest")
+            return [Hit(id, "newest", accesses) for id, accesses in self._newest(wanted)]
         pieces = pieces_of(wanted.words)
-        found = self._read(self._ranked(wanted, expression(pieces, "all")), "words")
-        if len(found) < wanted.limit:
+        found = [Hit(id, "words", accesses) for id, accesses in self._ranked(wanted, expression(pieces, "all"))]
+        if len(found) < limit:
             wider = [self._terms_with(piece, MOST_TERMS // len(pieces)) for piece in pieces]
             more = self._ranked(wanted, expression(pieces, "all", wider)) if any(wider) else []
-            known = {(match.session, match.document.position, match.document.number) for match in found}
-            found += tuple(
-                match
-                for match in self._read(more, "parts")
-                if (match.session, match.document.position, match.document.number) not in known
-            )
+            known = {hit.id for hit in found}
+            found += [Hit(id, "parts", accesses) for id, accesses in more if id not in known]
         if not found and len(pieces) > 1:
-            found = self._read(self._ranked(wanted, expression(pieces, "some")), "some")
+            some = self._ranked(wanted, expression(pieces, "some"))
+            found = [Hit(id, "some", accesses) for id, accesses in some]
         return found[: wanted.limit]
 
     def touch(self, session: str, ref: str) -> None:
@@ -209,7 +223,7 @@ class SearchIndex:
             db.execute("drop trigger if exists documents_forgotten")
             for index in ("words", "parts"):
                 drop_index(db, index)
-            for table in ("documents", "terms", "indexed"):
+            for table in ("vectors", "documents", "terms", "indexed"):
                 db.execute(f"drop table if exists {table}")
             create_tables(db)
             create_words(db)
@@ -268,16 +282,18 @@ class SearchIndex:
             wanted.limit,
         )
 
-    def _read(self, rows: Sequence[tuple[int, int]], way: Way) -> tuple[Match, ...]:
-        accesses = dict(rows)
+    def read(self, hits: Sequence[Hit]) -> tuple[Match, ...]:
+        """Those of them that are still there, in that order."""
         found = self._store.query(
             "select d.id, d.session, s.project, d.position, d.number, d.kind, d.title, d.text, d.tool, d.path, d.size, "
             "d.created from documents d join sessions s on s.id = d.session "
-            f"where d.id in ({', '.join('?' * len(rows))})",
-            *accesses,
+            f"where d.id in ({', '.join('?' * len(hits))})",
+            *(hit.id for hit in hits),
         )
-        matches = {row[0]: Match(row[1], row[2], Document(*row[3:]), way, accesses[row[0]]) for row in found}
-        return tuple(matches[id] for id, _ in rows if id in matches)
+        rows = {row[0]: (row[1], row[2], Document(*row[3:])) for row in found}
+        return tuple(
+            Match(*rows[hit.id], way=hit.way, accesses=hit.accesses, part=hit.part) for hit in hits if hit.id in rows
+        )
 
     def _terms_with(self, piece: str, limit: int) -> tuple[str, ...]:
         """Words that hold a part of a word, the shortest first, as the index's language has them."""
@@ -295,7 +311,7 @@ class SearchIndex:
         if self._store.query("select 1 from sqlite_master where name = 'parts'"):
             return True
         with self._store.transaction() as db:
-            if _has(db, "parts"):  # another process was faster
+            if has_table(db, "parts"):  # another process was faster
                 return True
             try:
                 create_parts(db)
@@ -312,7 +328,7 @@ class SearchIndex:
         return True
 
 
-def _has(db: sqlite3.Connection, table: str) -> bool:
+def has_table(db: sqlite3.Connection, table: str) -> bool:
     return db.execute("select 1 from sqlite_master where name = ?", (table,)).fetchone() is not None
 
 
@@ -360,7 +376,11 @@ def _filters(wanted: Wanted) -> tuple[str, list[object]]:
         clause += " and d.created < ?"
         values.append(wanted.until)
     if wanted.path:
-        pattern = wanted.path if set(wanted.path) & _WILD else f"*{wanted.path}*"
         clause += " and d.path glob ?"
-        values.append(clean(pattern))
+        values.append(path_pattern(wanted.path))
     return clause, values
+
+
+def path_pattern(path: str) -> str:
+    """What all of a path must match that has this part or matches this pattern."""
+    return clean(path if set(path) & _WILD else f"*{path}*")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.agent.meaning import model_in
 from tests.running import Run, ebb
 from tui.checkup import Progress
 
@@ -242,3 +243,17 @@ def test_it_tells_how_far_it_is_on_a_terminal(
     progress("sessions", 1_235, 9_000)
     progress.wipe()
     assert capsys.readouterr().err == "\r\x1b[Klooking at sessions  1,234 of 9,000\r\x1b[K"
+
+
+def test_a_model_of_meanings_is_looked_at(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    model = Path(model_in(tmp_path / "model"))
+    setting = ("--config", f'recall.embedding_model="{model}"')
+    assert house.doctor(*setting) == {}
+    lines = house.run("doctor", *setting).out.splitlines()
+    assert [line for line in lines if line[6:].startswith("meanings")] == [
+        f"ok    meanings        `{model}` gives vectors of 8 numbers"
+    ]
+    (model / "model.safetensors").unlink()
+    said = f"`recall.embedding_model`: `{model}` holds no static model (`model.safetensors`); "
+    assert house.doctor(*setting) == {"broken meanings": (f"{said}searches go by words alone", "")}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.meaning import model_in
 from tests.fake_provider import FakeProvider, Turn
 from tests.running import environment
 
@@ -22,17 +23,22 @@ HEAVY = (
     "pydantic",
     "httpx",
     "httpx2",
+    "numpy",
+    "model2vec",
 )
 SELDOM = (
     "agent.context.heard",
     "agent.context.why",
+    "agent.embedding",
     "agent.hooks",
     "agent.indexing",
+    "agent.meanings",
     "agent.overview",
     "agent.servers",
     "agent.whereabouts",
     "store.queries",
     "store.search",
+    "store.vectors",
     "tools.listener",
     "tools.patch",
     "tools.search",
@@ -102,3 +108,15 @@ def test_servers_are_loaded_only_where_one_is_declared(tmp_path: Path) -> None:
     assert loaded(run, tmp_path, "http://127.0.0.1:1") == {"agent.servers"}
     started = ["--config", 'mcp.servers.forge.command="/no/such/program"']
     assert loaded([*run, *started], tmp_path, "http://127.0.0.1:1") >= {"agent.servers", "mcp"}
+
+
+def test_a_model_of_meanings_is_loaded_by_the_first_search(tmp_path: Path) -> None:
+    model = ["--config", f'recall.embedding_model="{model_in(tmp_path / "model")}"']
+    script = tmp_path / "s.json"
+    script.write_text('{"reply": [{"text": "hi"}]}')
+    said = loaded(["-p", "hi", "-m", f"scripted/{script}", *model], tmp_path, "http://127.0.0.1:1")
+    assert said == {"agent.embedding"}
+    ask = {"calls": [{"name": "recall", "arguments": {"query": "car"}}]}
+    script.write_text(json.dumps({"reply": [ask, {"text": "hi"}]}))
+    found = loaded(["-p", "hi", "-m", f"scripted/{script}", *model], tmp_path, "http://127.0.0.1:1")
+    assert {"agent.meanings", "model2vec", "numpy", "store.vectors"} <= found

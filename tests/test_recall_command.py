@@ -7,6 +7,7 @@ from typing import Any
 import pexpect
 import pytest
 
+from tests.agent.meaning import model_in
 from tests.running import Run, command, ebb, environment
 
 
@@ -148,3 +149,30 @@ def test_a_deleted_session_is_not_found_any_more(home: Home) -> None:
     assert session[:8] in home.ebb("one", "sessions", "search", "done").out
     home.ebb("one", "sessions", "delete", session)
     assert home.ebb("one", "sessions", "search", "done").out.startswith("nothing was found")
+
+
+def test_what_means_the_same_is_found_where_a_model_is_set(home: Home) -> None:
+    (home.folder / "one" / "a.txt").write_text("the automobile stands there\n")
+    home.runs("one", call("read", path="a.txt"))
+    model = model_in(home.folder / "model")
+    setting = f'recall.embedding_model="{model}"'
+    search = ("sessions", "search", "vehicle", "--config", setting)
+    (line,) = [line for line in home.ebb("one", *search).out.splitlines() if "r1" in line]
+    assert line.endswith("Viewed a.txt – 1 lines  (by its meaning)")
+    assert [line["by_meaning"] for line in home.ebb("one", *search, "--json").lines] == [True]
+    second = home.runs("one", call("recall", query="vehicle"), flags=("--config", setting))
+    (found,) = home.outputs("one", second)
+    assert "Viewed a.txt – 1 lines (by its meaning)\n  1\tthe automobile stands there" in found
+
+
+def test_a_model_that_is_missing_is_told_of_once(home: Home) -> None:
+    setting = f'recall.embedding_model="{home.folder / "nowhere"}"'
+    told = f"`recall.embedding_model`: there is no folder `{home.folder / 'nowhere'}`, and nothing is fetched"
+    search = home.ebb("one", "sessions", "search", "word", "--config", setting)
+    assert search.err == f"ebb: {told}; searches go by words alone\n"
+    script = home.folder / "script.json"
+    script.write_text(json.dumps({"reply": [call("recall", query="word"), {"text": "done"}]}))
+    flags = ("-m", f"scripted/{script}", "--output-format", "json", "--config", setting)
+    run = home.ebb("one", "-p", "go", *flags)
+    assert run.err.count(told) == 1
+    assert told not in home.outputs("one", str(run.result["session"]))[0]

@@ -79,6 +79,7 @@ def _telling(progress: Callable[[str], None]) -> Callable[[int, int], None]:
 
     def told(done: int, total: int) -> None:
         nonlocal last
+        last = min(last, done)  # one preparation may follow another
         if total > MANY and (done - last >= MANY or done == total):
             last = done
             progress(f"indexed {done:,} of {total:,} messages\n")
@@ -108,8 +109,9 @@ def _entry(one: Remembered) -> str:
     where = f", {one.where}" if one.where else ""
     title = f": {one.title}" if one.title else ""
     part = f" (its first {one.searched:,} of {one.size:,} bytes are searched)" if one.searched else ""
+    meant = " (by its meaning)" if one.by_meaning else ""
     body = "".join(f"\n  {line}" for line in plain(one.excerpt).split("\n")) if one.excerpt else ""
-    return f"[recall:{one.ref}] {what}, {when}{where}{plain(title)}{part}{body}"
+    return f"[recall:{one.ref}] {what}, {when}{where}{plain(title)}{meant}{part}{body}"
 
 
 def _asked(arguments: Arguments, now: float) -> Asked:

@@ -50,6 +50,8 @@ class Remembered:
     """How many of its bytes were searched, when that is not all."""
     size: int = 0
     """Bytes."""
+    by_meaning: bool = False
+    """Whether it was found although it does not hold the words."""
 
 
 @dataclass(frozen=True, slots=True)

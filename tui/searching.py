@@ -93,7 +93,7 @@ def found_lines(one: Remembered) -> list[str]:
     """Reference, what it is, when and where, and why it was found."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.at))
     what = f"{one.kind} of {one.tool}" if one.tool else one.kind
-    head = "  ".join(filter(None, (one.ref, when, what, one.title)))
+    head = "  ".join(filter(None, (one.ref, when, what, one.title, "(by its meaning)" if one.by_meaning else "")))
     return [visible_line(head), *(f"    {line}" for line in visible(one.excerpt).split("\n") if line.strip())]
 
 

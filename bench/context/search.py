@@ -1,6 +1,8 @@
 """How long searches over a long history take: the index made at once, brought up to date, and asked.
 
-python -m bench.context.search [MESSAGES]
+python -m bench.context.search [MESSAGES [FOLDER]]
+
+With the folder of a model2vec model it searches by meaning, too.
 """
 
 import asyncio
@@ -31,17 +33,18 @@ WORDS = 40_000
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as name:
-        asyncio.run(measured(Path(name) / "sessions.db", count))
+        asyncio.run(measured(Path(name) / "sessions.db", count, sys.argv[2] if len(sys.argv) > 2 else None))
     return 0
 
 
-async def measured(path: Path, count: int) -> None:
+async def measured(path: Path, count: int, model: str | None) -> None:
     thread = StoreThread(lambda: SessionStore(path))
     store = await thread.open()
     words = vocabulary()
     await thread.run(fill, store, count, words)
     before = await asyncio.to_thread(megabytes, path)
-    recall = Recall(thread, store, Archive(thread, store, "s0", "/p/0"), "s0", "/p/0", "all")
+    archive = Archive(thread, store, "s0", "/p/0")
+    recall = Recall(thread, store, archive, "s0", "/p/0", "all", embedding_model=model)
     print(row(f"first search over {count:,} messages", [await timed(lambda: recall.search(Asked("nothing")))], "ms"))
     await thread.run(store.query, "pragma wal_checkpoint(truncate)")
     size = await asyncio.to_thread(megabytes, path)

@@ -65,8 +65,9 @@ class Sessions:
     def archive(self, session: str = HERE) -> Archive:
         return Archive(self.thread, self.store, session, PROJECTS[session])
 
-    def recall(self, scope: Scope = "project", session: str = HERE) -> Recall:
-        return Recall(self.thread, self.store, self.archive(session), session, PROJECTS[session], scope)
+    def recall(self, scope: Scope = "project", session: str = HERE, model: str | None = None) -> Recall:
+        archive = self.archive(session)
+        return Recall(self.thread, self.store, archive, session, PROJECTS[session], scope, embedding_model=model)
 
 
 async def opened(folder: Path) -> Sessions:

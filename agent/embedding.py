@@ -1,0 +1,119 @@
+"""A model on disk that turns texts into vectors: whether it is there, what it gives. It reaches no network and knows no
+store; what it needs is imported when it is used."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import AgentError
+
+if TYPE_CHECKING:  # types only: few runs look for meanings
+    import numpy as np
+    from numpy.typing import NDArray
+
+KEY = "recall.embedding_model"
+FILES = (
+    "config.json",
+    "config_sentence_transformers.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "0_StaticEmbedding/model.safetensors",
+    "0_StaticEmbedding/tokenizer.json",
+)
+"""What a static model may be made of."""
+ORDINARY = (
+    "please fix the bug",
+    "the tests fail with an error in the parser",
+    "I changed the function and ran it again",
+    "what does this file do",
+    "it works now, thank you",
+    "add an option to the command line",
+    "def main():\n    return 0",
+    "import os\nimport sys",
+    "total 12\ndrwxr-xr-x 2 user user 4096",
+    "error: cannot find module",
+    "the user asked for a list of files and what they hold",
+    "update the documentation and the changelog",
+    "we should not do this because it is slow",
+    "git commit and push to the branch",
+    "create a new class with a method that returns the value",
+)
+"""What sessions always say. Texts are alike in that, whatever they are about, so what these have in common counts
+nothing."""
+BY_WORDS = "searches go by words alone"
+
+
+class EmbeddingFailed(AgentError):
+    """The model cannot be used."""
+
+
+def folder_of(setting: str) -> Path:
+    """The folder that is meant, as a whole path: that is no name under which anything could be fetched."""
+    return Path(os.path.abspath(os.path.expanduser(setting)))
+
+
+def what_is_missing(setting: str) -> str:
+    """Why the model cannot be there, as far as that is seen without loading it; empty when nothing is known against
+    it."""
+    folder = folder_of(setting)
+    if not folder.is_dir():
+        return f"`{KEY}`: there is no folder `{folder}`, and nothing is fetched; {BY_WORDS}"
+    if not any((folder / name).is_file() for name in FILES if name.endswith("safetensors")):
+        return f"`{KEY}`: `{folder}` holds no static model (`model.safetensors`); {BY_WORDS}"
+    if find_spec("model2vec") is None:
+        return f"`{KEY}` needs the package model2vec: run `pip install 'ebbtide[semantic]'`; until then {BY_WORDS}"
+    return ""
+
+
+class Embedder:
+    """A static model that is loaded. Raises `EmbeddingFailed` when it cannot be."""
+
+    def __init__(self, setting: str) -> None:
+        """`setting`: its folder."""
+        missing = what_is_missing(setting)
+        if missing:
+            raise EmbeddingFailed(missing)
+        folder = folder_of(setting)
+        try:
+            from model2vec import StaticModel  # noqa: PLC0415  # deferred: it takes a while, and few runs need it
+
+            self._model = StaticModel.from_pretrained(folder, force_download=False)
+            self._model.embedding = self._model.embedding.astype("float32")
+            self._ordinary = self._units(ORDINARY).mean(axis=0)
+            self.fingerprint = _fingerprint(folder)
+            self.size = len(self._ordinary)
+        except Exception as error:  # the libraries raise bare exceptions for files that are damaged
+            raise EmbeddingFailed(f"`{KEY}`: `{folder}` cannot be loaded: {error}; {BY_WORDS}") from error
+
+    def embed(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """A row of length 1 for each text: in what it differs from what is ordinary. Zeros for one of which the model
+        knows no word."""
+        rows = self._units(texts)
+        return _units(rows - self._ordinary * rows.any(axis=1, keepdims=True))
+
+    def _units(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        return _units(self._model.encode(list(texts), use_multiprocessing=False))
+
+
+def _units(rows: "NDArray[np.floating]") -> "NDArray[np.float32]":
+    """The rows made as long as 1, but those that are zero."""
+    import numpy as np  # noqa: PLC0415  # deferred: few runs look for meanings
+
+    rows = np.asarray(rows, dtype=np.float32)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    units: NDArray[np.float32] = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    return units
+
+
+def _fingerprint(folder: Path) -> str:
+    """What stands for the model's files, wherever they are."""
+    digest = hashlib.sha256(repr(ORDINARY).encode())
+    for name in FILES:
+        if (folder / name).is_file():
+            digest.update(f"{name}\0".encode())
+            with (folder / name).open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:32]
