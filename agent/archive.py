@@ -71,6 +71,8 @@ class Located:
     created: float = 0.0
     """Unix seconds."""
     output: OutputRow | None = None
+    beside: tuple[int, ...] = ()
+    """Parts of the output that are pictures, when all of it is meant and not only this part."""
 
     @property
     def uri(self) -> str:
@@ -124,7 +126,8 @@ class Archive:
         content = await self._content(located)
         if located.output is not None:
             await self._thread.run(self._rows.touch, located.session, located.output.number)
-        found = Found(self._short(located), content, located.media_type)
+        beside = [self._short(replace(located, reference=_part_of(located, part))) for part in located.beside]
+        found = Found(self._short(located), content, located.media_type, beside=tuple(beside))
         match located.reference.location:
             case Lines(first=first, last=last):
                 return replace(found, lines=(first, last))
@@ -205,7 +208,11 @@ class Archive:
                 f"`{known.target}` has {len(parts) - 1} pictures and files: leave `:{known.location}` out"
             )
         row = parts[part]
-        return Located(known, session, row.position, row.size, row.lines, row.media_type, row.tool, row.created, row)
+        others = [other.part for other in parts if other.media_type in PICTURE_TYPES and other.part != part]
+        beside = () if isinstance(known.location, Tool) else tuple(others)
+        return Located(
+            known, session, row.position, row.size, row.lines, row.media_type, row.tool, row.created, row, beside
+        )
 
     async def _message(self, known: Reference, session: str, prefix: str) -> Located:
         await self._name_messages(session)
@@ -310,6 +317,10 @@ def _parsed(text: str) -> Reference:
         return parse_reference(text)
     except BadReference as error:
         raise ReferenceFailed(str(error)) from error
+
+
+def _part_of(located: Located, part: int) -> Reference:
+    return replace(located.reference, location=Tool(part))
 
 
 def _is_a_picture(parts: Sequence[OutputRow]) -> bool:

@@ -12,6 +12,7 @@ from agent.measuring import budget_of
 from agent.messages import Conversation, Note, User
 from agent.recall import Recall
 from tools.kept import Found
+from tools.pictures import PICTURE_TYPES
 
 Part = TypeVar("Part")
 
@@ -62,7 +63,12 @@ def kept(part: Part | None) -> Part:
 def told(found: Found, most: int) -> str:
     """What the model is told: the content, or its beginning. Raises `AgentError`."""
     if not found.media_type.startswith("text/"):
-        raise AgentError(f"`{found.ref}` is a {found.media_type}: let the model read it with `recall`")
+        how = (
+            "let the model read it with `recall`"
+            if found.media_type in PICTURE_TYPES
+            else "`/archive` says how to save it"
+        )
+        raise AgentError(f"`{found.ref}` is {found.media_type}: {how}")
     content, (start, end) = found.content, (0, found.content.size)
     if found.span is not None:
         start, end = found.span

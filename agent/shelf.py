@@ -74,8 +74,12 @@ class Shelf:
         return await self._thread.run(self._entries, view)
 
     def _entries(self, view: Conversation) -> tuple[Shelved, ...]:
-        rows = [row for row in ArchiveStore(self._store).all(self._session) if row.part == 0]
-        listed = {(row.position, row.call): row for row in rows[-MOST:]}
+        everything = ArchiveStore(self._store).all(self._session)
+        rows = [row for row in everything if row.part == 0]
+        listed = {(row.position, row.call): [row] for row in rows[-MOST:]}
+        for row in everything:
+            if row.part and (parts := listed.get((row.position, row.call))) is not None:
+                parts.append(row)
         first = rows[-MOST].position - 1 if len(rows) > MOST else 0
         messages = self._store.messages(self._session, first)
         start = (messages[-1].position + 1 if messages else 0) - len(view.messages)
@@ -85,7 +89,8 @@ class Shelf:
         """Lines of what a reference stands for. A first line that is too far on becomes the last that fills a page."""
         located = await self._archive.resolve(ref)
         if not located.media_type.startswith("text/"):
-            return Page((f"({located.media_type}, {located.size:,} bytes)",), 1, 1)
+            told = f"{located.media_type}, {located.size:,} bytes"
+            return Page((f"({told}; `ebb sessions show {self._session} {ref} > FILE` saves it)",), 1, 1)
         content = await self._archive.peek(located)
         try:
             first = max(1, min(first, content.lines - count + 1))
@@ -109,7 +114,7 @@ class Shelf:
 
 
 def _shelved(
-    rows: Sequence[MessageRow], start: int, listed: dict[tuple[int, str], OutputRow], view: Conversation
+    rows: Sequence[MessageRow], start: int, listed: dict[tuple[int, str], list[OutputRow]], view: Conversation
 ) -> Iterator[Shelved]:
     calls: dict[str, ToolCall] = {}
     for row in rows:
@@ -120,11 +125,13 @@ def _shelved(
             calls = {call.id: meant(call) for call in message.calls}
             continue
         for output in message.outputs:
-            kept = listed.get((row.position, output.call_id))
-            if kept is not None:
+            for kept in reversed(listed.get((row.position, output.call_id), ())):
+                if 0 < kept.part <= len(output.images):
+                    continue  # it is shown with its output, or left the view with it
                 state = _state(output, kept, view, has_left=row.position < start)
                 call = calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {})
-                yield Shelved(f"r{kept.number}", state, kept.size, kept.lines, kept.created, call)
+                ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
+                yield Shelved(ref, state, kept.size, kept.lines, kept.created, call)
 
 
 def _left(message: Message, row: MessageRow) -> Iterator[Shelved]:
@@ -144,7 +151,8 @@ def _state(output: ToolOutput, kept: OutputRow, view: Conversation, *, has_left:
         return "summarised"
     if output.call_id in view.masked:
         return "masked"
-    return "preview" if output.stored is not None or is_preview(output.text) else "shown"
+    is_named_only = kept.part > 0
+    return "preview" if is_named_only or output.stored is not None or is_preview(output.text) else "shown"
 
 
 def _lines(content: Content, first: int, count: int) -> tuple[str, ...]:

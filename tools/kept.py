@@ -42,6 +42,8 @@ class Found:
     """First and last line, when the reference names them."""
     span: tuple[int, int] | None = None
     """Start and end in bytes, when the reference names them."""
+    beside: tuple[str, ...] = ()
+    """References of the pictures that came with it and are not part of it."""
 
 
 class InMemory:

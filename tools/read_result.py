@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from tools.arguments import number, text
@@ -23,6 +24,8 @@ NOTES = 200
 LIMIT = 4096
 MOST_AROUND = 50
 """Lines."""
+MOST_NAMED = 5
+"""Pictures that are named."""
 HEX = 1024
 """Bytes that are shown at once when they are no text."""
 
@@ -53,22 +56,34 @@ class ReadResult:
             raise ToolError("`lines` goes without `offset` and `limit`, which count bytes: give one or the other")
         found = await workspace.kept(text(arguments, "ref_id"))
         try:
-            if "pattern" in arguments:
-                around = lines_around(arguments)
-                return await matches(found, text(arguments, "pattern"), around, wanted)
-            if found.media_type in PICTURE_TYPES:
-                return await unhurried(lambda: picture_of(found))
-            if not (wanted or found.media_type.startswith("text/") or "offset" in arguments or "limit" in arguments):
-                return await unhurried(lambda: medium_of(found))
-            if wanted or (found.lines and "offset" not in arguments and "limit" not in arguments):
-                first, last = wanted or found.lines or (1, 1)
-                return await unhurried(lambda: numbered_lines(found, first, last))
-            start, end = found.span or (0, LIMIT)
-            offset = number(arguments, "offset", start)
-            limit = number(arguments, "limit", LIMIT if "offset" in arguments else end - start)
-            return await unhurried(lambda: _bytes(found, offset, min(limit, MOST - NOTES)))
+            return with_pictures_named(await _shown(found, arguments, wanted), found)
         finally:
             found.content.close()
+
+
+async def _shown(found: Found, arguments: Arguments, wanted: tuple[int, int] | None) -> Result:
+    if "pattern" in arguments:
+        return await matches(found, text(arguments, "pattern"), lines_around(arguments), wanted)
+    if found.media_type in PICTURE_TYPES:
+        return await unhurried(lambda: picture_of(found))
+    if not (wanted or found.media_type.startswith("text/") or "offset" in arguments or "limit" in arguments):
+        return await unhurried(lambda: medium_of(found))
+    if wanted or (found.lines and "offset" not in arguments and "limit" not in arguments):
+        first, last = wanted or found.lines or (1, 1)
+        return await unhurried(lambda: numbered_lines(found, first, last))
+    start, end = found.span or (0, LIMIT)
+    offset = number(arguments, "offset", start)
+    limit = number(arguments, "limit", LIMIT if "offset" in arguments else end - start)
+    return await unhurried(lambda: _bytes(found, offset, min(limit, MOST - NOTES)))
+
+
+def with_pictures_named(result: Result, found: Found) -> Result:
+    """The result with where the pictures are that came with what was found."""
+    if not found.beside:
+        return result
+    shown = ", ".join(found.beside[:MOST_NAMED])
+    more = f" and {len(found.beside) - MOST_NAMED} more" if len(found.beside) > MOST_NAMED else ""
+    return replace(result, text=f"{result.text}\n(pictures came with it: {shown}{more})")
 
 
 async def unhurried(work: Callable[[], T]) -> T:

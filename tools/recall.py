@@ -9,8 +9,18 @@ from typing import get_args
 from tools.arguments import number, text
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
 from tools.described import description_beside
+from tools.kept import Found
 from tools.pictures import PICTURE_TYPES
-from tools.read_result import MOST, lines_of, matches, medium_of, numbered_lines, picture_of, unhurried
+from tools.read_result import (
+    MOST,
+    lines_of,
+    matches,
+    medium_of,
+    numbered_lines,
+    picture_of,
+    unhurried,
+    with_pictures_named,
+)
 from tools.recalled import KINDS, SCOPES, Asked, Kind, Memory, Remembered, Scope
 from tools.schema import object_of
 from tools.truncate import plain
@@ -61,16 +71,20 @@ class Recall:
         wanted = lines_of(text(arguments, "lines", ""))
         found = await workspace.fetch(ref, _scope(arguments))
         try:
-            if "search" in arguments:
-                return await matches(found, _pattern(text(arguments, "search")), (2, 2), wanted, most)
-            if found.media_type in PICTURE_TYPES:
-                return await unhurried(lambda: picture_of(found))
-            if not (wanted or found.lines or found.media_type.startswith("text/")):
-                return await unhurried(lambda: medium_of(found))
-            first, last = wanted or found.lines or (1, 10**18)
-            return await unhurried(lambda: numbered_lines(found, first, last, most))
+            return with_pictures_named(await _shown(found, arguments, wanted, most), found)
         finally:
             found.content.close()
+
+
+async def _shown(found: Found, arguments: Arguments, wanted: tuple[int, int] | None, most: int) -> Result:
+    if "search" in arguments:
+        return await matches(found, _pattern(text(arguments, "search")), (2, 2), wanted, most)
+    if found.media_type in PICTURE_TYPES:
+        return await unhurried(lambda: picture_of(found))
+    if not (wanted or found.lines or found.media_type.startswith("text/")):
+        return await unhurried(lambda: medium_of(found))
+    first, last = wanted or found.lines or (1, 10**18)
+    return await unhurried(lambda: numbered_lines(found, first, last, most))
 
 
 def _telling(progress: Callable[[str], None]) -> Callable[[int, int], None]:

@@ -134,3 +134,5 @@ def test_a_part_is_brought_back_by_lines_and_by_bytes() -> None:
 def test_a_picture_is_not_brought_back_as_text() -> None:
     with pytest.raises(AgentError, match="let the model read it"):
         told(Found("r1", InMemory(b"png"), "image/png"), 100)
+    with pytest.raises(AgentError, match="`r1:tool-2` is audio/wav: `/archive` says how to save it"):
+        told(Found("r1:tool-2", InMemory(b"RIFF"), "audio/wav"), 100)

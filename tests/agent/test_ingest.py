@@ -15,6 +15,7 @@ from agent.events import Noticed, TurnFinished
 from agent.messages import Assistant, Image, Stored, Text, ToolCall, ToolOutput, User
 from agent.providers.scripted import Scripted
 from agent.rows import decode_message, encode_message
+from agent.shelf import Shelf
 from store.archive import ArchiveStore
 from store.errors import StoreError
 from store.outputs import OutputRow
@@ -127,6 +128,58 @@ async def test_a_medium_comes_back_with_its_first_bytes_and_how_to_save_it(home:
     assert recalled.text == read.text
     assert bytes_of_it.text == "(not text; as hexadecimal numbers)\n00\n(bytes 5010-5011 of 5,011)"
     assert (missing.status, missing.text) == ("failed", "`r1` has 1 pictures and files: leave `:tool-2` out")
+    await session.close()
+
+
+async def test_what_is_read_again_names_the_pictures_that_came_with_it(home: Home) -> None:
+    pictures = (Picture("image/png", PNG), Picture("image/gif", b"GIF89a"))
+    session = await home.session(
+        get(
+            ("read_result", {"ref_id": "r1"}),
+            ("recall", {"ref_id": "r1"}),
+            ("read_result", {"ref_id": "r1:tool-2"}),
+            ("read_result", {"ref_id": "r1", "pattern": "two"}),
+        ),
+        Giver(Result("one\ntwo", pictures=pictures)),
+    )
+    await events_of(session)
+    assert [(output.text, len(output.images)) for output in outputs_of(session)] == [
+        ("one\ntwo", 2),
+        ("one\ntwo\n(bytes 0-7 of 7)\n(pictures came with it: r1:tool-1, r1:tool-2)", 0),
+        ("1\tone\n2\ttwo\n(lines 1-2 of 2)\n(pictures came with it: r1:tool-1, r1:tool-2)", 0),
+        ("picture, image/gif, 6 bytes", 1),
+        ("2:two\n(pictures came with it: r1:tool-1, r1:tool-2)", 0),
+    ]
+    await session.close()
+
+
+async def test_an_output_that_is_a_picture_comes_back_as_one_and_names_the_others(home: Home) -> None:
+    pictures = tuple(Picture("image/gif", b"GIF89a" + bytes([number])) for number in range(8))
+    then = ("read_result", {"ref_id": "r1"})
+    session = await home.session(get(then), Giver(Result("eight", pictures=pictures)))
+    await events_of(session)
+    assert outputs_of(session)[1] == ToolOutput(
+        "call-2-2",
+        "picture, image/gif, 7 bytes\n"
+        "(pictures came with it: r1:tool-2, r1:tool-3, r1:tool-4, r1:tool-5, r1:tool-6 and 2 more)",
+        images=(outputs_of(session)[0].images[0],),
+    )
+    await session.close()
+
+
+async def test_files_are_on_the_shelf_with_how_to_save_them(home: Home) -> None:
+    given = Result("files", pictures=(Picture("image/png", PNG),), files=(PDF, SONG))
+    session = await home.session(get(), Giver(given))
+    await events_of(session)
+    shelf = Shelf(home.thread, home.store, home.archive(), ID)
+    listed = await shelf.entries(session.history)
+    assert [(one.ref, one.state, one.size) for one in listed] == [
+        ("r1", "shown", len(outputs_of(session)[0].text.encode())),
+        ("r1:tool-2", "preview", 5011),
+        ("r1:tool-3", "preview", 12),
+    ]
+    saved = f"(application/pdf, 5,011 bytes; `ebb sessions show {ID} r1:tool-2 > FILE` saves it)"
+    assert (await shelf.page("r1:tool-2", 1, 10)).lines == (saved,)
     await session.close()
 
 
