@@ -1,7 +1,6 @@
 """A model and tools that do anything, as a test has planned it, and a session's parts without a disk or a thread."""
 
 import asyncio
-from base64 import b64decode
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent.context.budget import Window
 from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
+from agent.context.select import ToolSpec
 from agent.errors import AuthFailed, ContextOverflow
 from agent.interrupt import Interrupt
 from agent.messages import (
@@ -29,8 +29,8 @@ from agent.messages import (
 )
 from agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
 from agent.recorder import StoreThread
+from tests.agent.fuzzed_tools import calls
 from tests.agent.providers.cases import PIXEL
-from tools.base import Arguments, Effect, Picture, Result, Workspace
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,25 +61,8 @@ class Planned:
     counting: Counting = "counted"
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What a call of the fuzzed tools gives back, as its arguments say."""
-
-    piece: str
-    times: int
-    how: Literal["done", "failed", "picture", "interrupt"]
-
-
 pictures = st.sampled_from([Image("image/png", PIXEL), Image("image/png", PIXEL), Image("image/png", "unreadable")])
 words = st.text('ab é.\n"\\', min_size=1, max_size=8)
-outputs = st.builds(
-    Output,
-    st.sampled_from(["ok", "line of output\n", "Error: no such file\n", "日本語", "x" * 90 + "\n"]),
-    st.sampled_from([0, 1, 1, 5, 40, 400, 4000]),
-    st.sampled_from([*(["done"] * 10), "failed", "failed", "picture", "interrupt"]),
-)
-TOOLS = ("read", "bash", "grep", "edit", "write", "compact_context", "final_report")
-USED = (*(TOOLS[:5] * 3), *TOOLS[5:])
 
 
 @st.composite
@@ -94,13 +77,7 @@ def replies(draw: st.DrawFn, act: Act) -> Planned:
     if act == "pause":
         parts.append(Opaque({"type": "server_tool_use", "id": draw(words)}))
     if act == "work":
-        for number in range(draw(st.integers(1, 3))):
-            found = draw(outputs)
-            arguments = {"path": draw(st.sampled_from(["a.py", "b.py"])), "piece": found.piece, "times": found.times}
-            # Servers may give the calls of each reply the same ids again.
-            id = f"call_{number}" if draw(st.booleans()) else ""
-            arguments |= {"how": found.how, "report": "all there is"}
-            parts.append(ToolCall(id, draw(st.sampled_from(USED)), arguments))
+        parts += [draw(calls(number)) for number in range(draw(st.integers(1, 3)))]
     counting: Counting = draw(st.sampled_from([*(["counted"] * 16), "missing", "negative", "huge", "tiny"]))
     return Planned(act, tuple(parts), counting)
 
@@ -162,7 +139,7 @@ class Fuzzed:
 
     def size(self, request: Request) -> int:
         """What the request takes in truth."""
-        text = estimate_text(request.system) + estimate_tools(request.tools)
+        text = estimate_text(request.system) + estimate_tools(shown_tools(request))
         return round((text + estimate_messages(request.messages)) * self.scale)
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
@@ -245,36 +222,14 @@ def counted(how: Counting, size: int, output: int) -> Usage:
             return Usage(input=1)
 
 
+def shown_tools(request: Request) -> tuple[ToolSpec, ...]:
+    """The tools whose definitions the model is shown."""
+    return tuple(spec for spec in request.tools if spec.deferred is None)
+
+
 def is_for_summary(request: Request) -> bool:
     last = request.messages[-1] if request.messages else User(())
     return isinstance(last, User) and ASKED in last.text
-
-
-@dataclass(frozen=True, slots=True)
-class Parrot:
-    """A tool that gives back what its call says."""
-
-    name: str
-    interrupt: Interrupt
-    description: str = "Does as it is told."
-    schema: Mapping[str, object] = field(default_factory=lambda: {"type": "object"})
-    effect: Effect = "none"
-
-    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return ()
-
-    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        how = arguments["how"]
-        if how == "interrupt":
-            self.interrupt.request()
-            await asyncio.Event().wait()
-        pictures = (Picture("image/png", b64decode(PIXEL)),) if how == "picture" else ()
-        return Result(told(arguments), pictures=pictures, failed=how == "failed")
-
-
-def told(arguments: Arguments) -> str:
-    """What a parrot says to arguments."""
-    return str(arguments["piece"]) * int(str(arguments["times"]))
 
 
 class Inline(StoreThread):

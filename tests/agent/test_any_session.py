@@ -2,10 +2,12 @@
 What is said during a compaction, at an interruption or right before the end is never lost."""
 
 import asyncio
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,33 +15,43 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from agent.archive import Archive
 from agent.context.budget import Window
+from agent.context.guard import Target
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.settings import Caps, Compacting
-from agent.errors import AgentError
+from agent.deferral import Deferral
+from agent.errors import AgentError, ReferenceFailed
 from agent.events import Event, PrefixDrifted, TurnFailed, TurnFinished
 from agent.interrupt import Interrupt
 from agent.messages import Assistant, Message, Reasoning, Text, ToolCall, User
+from agent.meter import Meter
 from agent.parts import Parts
 from agent.permissions import Policy
 from agent.providers.base import ModelFacts, Request
+from agent.recall import Recall, fetching, looking_up
 from agent.recorder import Recorder, StoreThread
 from agent.rows import decode_message
+from agent.served import Served
 from agent.session import Session
-from agent.targets import Targets
+from agent.targets import Connected, Targets
+from store.archive import ArchiveStore
+from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tests.agent.context.test_context import is_valid
 from tests.agent.fuzzed import Act, Fuzzed, Planned, Writing, words, writings
 from tests.conftest import thorough
+from tests.served import served_tools
 from tools.base import Workspace
 from tools.catalog import builtin_tools
 
 T = TypeVar("T")
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "fuzzed/a", "auto", 1.0, 1.0)
-FACTS = ModelFacts("fuzzed", "a", 30_000, 2_000)
+FACTS, LARGER = ModelFacts("fuzzed", "a", 30_000, 2_000), ModelFacts("fuzzed", "b", 60_000, 4_000)
 INSTRUCTIONS = Instructions("Be brief.")
 
+HELD = "mcp__chat__delete_invoice"
 CALLS: list[tuple[str, dict[str, object]]] = [
     ("read", {"path": "a.txt"}),
     ("read", {"path": "missing.txt"}),
@@ -53,6 +65,13 @@ CALLS: list[tuple[str, dict[str, object]]] = [
     ("bash", {}),
     ("compact_context", {}),
     ("nothing_of_the_kind", {}),
+    ("read_result", {"ref_id": "r1"}),
+    ("read_result", {"ref_id": "r2", "lines": "1-20"}),
+    ("recall", {"query": "line"}),
+    ("recall", {"ref_id": "r3"}),
+    ("tool_search", {"query": "delete an invoice"}),
+    ("call_tool", {"name": HELD, "arguments": {"title": "May"}}),
+    (HELD, {"title": "June"}),
 ]
 calls = st.sampled_from(CALLS)
 acts: st.SearchStrategy[Act] = st.sampled_from(
@@ -83,19 +102,26 @@ class AnySession(RuleBasedStateMachine):
         self.events: list[Event] = []
         self.told: list[str] = []
         """All that the user said, in order."""
+        self.time = 0.0
+        self.has_expired = False
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)
 
-    @initialize(size=st.sampled_from([30_000, 14_000]), on_full=st.sampled_from(["compact", "compact", "final"]))
-    def start(self, size: int, on_full: Any) -> None:
+    @initialize(
+        size=st.sampled_from([30_000, 14_000]),
+        on_full=st.sampled_from(["compact", "compact", "final"]),
+        follow=st.lists(st.just(Target("fuzzed", "b", Window(60_000, 4_000, 2_000))), max_size=1),
+    )
+    def start(self, size: int, on_full: Any, follow: list[Target]) -> None:
         self.root = self.folder / "project"
         self.root.mkdir()
         (self.root / "a.txt").write_text("one line\n" * 200)
         self.compacting = Compacting(Caps(tail=300, ledger=900, retain=100, summary=200, protect=400), on_full=on_full)
         window = Window(size, size // 8, size // 16)
         self.model = Fuzzed(FACTS, window, size, 1.0, Interrupt(), self.look, {"text": "hm"})
-        self.thread = StoreThread(lambda: SessionStore(":memory:"))
+        self.follow = follow
+        self.thread = StoreThread(lambda: SessionStore(":memory:", blobs=Blobs(self.folder / "blobs")))
         self.store = self.run(self.thread.open())
         self.run(self.open())
 
@@ -103,20 +129,41 @@ class AnySession(RuleBasedStateMachine):
         is_new = await self.thread.run(self.store.session, ROW.id) is None
         recorder = Recorder(self.thread, self.store, ROW, is_new=is_new)
         conversation, spent = (None, None) if is_new else await recorder.load()
+        self.archive = Archive(self.thread, self.store, ROW.id, ROW.project)
+        recall = Recall(self.thread, self.store, self.archive, ROW.id, ROW.project)
+        fetch = fetching(recall)
+        served = Served()
+        served.offer(served_tools())
+        workspace = Workspace(
+            self.root,
+            self.folder / "outputs",
+            kept=lambda ref: fetch(ref, None),
+            fetch=fetch,
+            look_up=looking_up(recall),
+        )
         self.session = Session(
             Parts(
-                targets=Targets(self.model),
+                targets=Targets(self.model, self.follow, self.connect),
                 instructions=INSTRUCTIONS,
                 tools=builtin_tools(),
-                workspace=Workspace(self.root, self.folder / "outputs"),
+                workspace=workspace,
                 policy=Policy(str(self.root), "auto"),
                 recorder=recorder,
+                archive=self.archive,
+                recall=recall,
                 compacting=self.compacting,
+                deferral=Deferral(used=await recorder.tool_uses()),
+                served=served,
+                now=lambda: self.time,
             ),
             conversation,
             spent,
         )
         self.model.interrupt = self.session._interrupt
+
+    async def connect(self, id: str) -> Connected:
+        window = Window(60_000, 4_000, 2_000)
+        return Connected(replace(self.model, facts=LARGER, window=window, real=window.size), Meter())
 
     def look(self, request: Request, size: int, was_refused: bool) -> None:
         self.requests.append(request)
@@ -170,6 +217,17 @@ class AnySession(RuleBasedStateMachine):
         failed = isinstance(self.events[-1], TurnFailed)
         assert asked or failed
 
+    @rule(keep=st.sampled_from([None, None, 0]))
+    def tidy(self, keep: int | None) -> None:
+        """Hours later, what nobody needs goes, and sometimes what somebody needs, for its size."""
+        self.plan([], [])
+        self.time += 10_000
+        archive = ArchiveStore(self.store)
+        self.run(self.thread.run(archive.collect))
+        if keep is not None:
+            self.has_expired = True
+            self.run(self.thread.run(archive.expire, most_bytes=keep))
+
     @rule()
     def open_again(self) -> None:
         self.plan([], [])
@@ -204,6 +262,24 @@ class AnySession(RuleBasedStateMachine):
         if not self.session._is_behind:
             assert shown == log[len(log) - len(shown) :]
             assert is_valid(build_prompt(self.session.history, INSTRUCTIONS).messages)
+
+    @invariant()
+    def what_is_not_shown_can_be_reached(self) -> None:
+        """Until it goes for its age or size, which is said."""
+        log = self.run(self.log())
+        outputs = [output for message in log if isinstance(message, User) for output in message.outputs]
+        for number, output in enumerate(outputs, 1):
+            if output.stored is not None:
+                found = self.run(self.found(f"r{number}"))
+                is_told = f"`r{number}` was removed on" in found
+                assert found == output.stored.digest or (self.has_expired and is_told)
+
+    async def found(self, ref: str) -> str:
+        """The digest of what a reference stands for, or why it stands for nothing any more."""
+        try:
+            return hashlib.sha256(await self.archive.read(ref)).hexdigest()
+        except ReferenceFailed as error:
+            return str(error)
 
     @invariant()
     def requests_keep_their_beginning(self) -> None:
