@@ -137,7 +137,8 @@ class _Page:
                 continue  # it stands before a match that is one too many
             if self._is_apart(line, previous) and any(not each.is_match for each in lines):
                 self._show("--")
-            self._show(f"{line.number}{':' if line.is_match else '-'}{cut_line(plain(line.text), LONGEST_LINE)}")
+            number = f"{line.number}{':' if line.is_match else '-'}" if line.number else ""
+            self._show(f"{number}{cut_line(plain(line.text), LONGEST_LINE)}")
             self.count += line.is_match
             previous = line
         return True

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ LONGEST_SEARCH = 30.0
 """Seconds after which a search is ended, with what it has found."""
 
 _LONGEST_RECORD = 1 << 22
+_BEGINNING = 64
+"""Bytes of a longer one that are kept: they tell what it is."""
+_LONG_MATCH = re.compile(rb'\{"type": ?"match"')
 
 _RG = (
     "--no-config",
@@ -30,6 +34,8 @@ _RG = (
     "--color=never",
 )
 
+TOO_LONG = "(a line of several megabytes matches here: cut parts out of it in bash)"
+
 Ending: TypeAlias = Literal["complete", "enough", "late"]
 
 
@@ -38,6 +44,7 @@ class Line:
     path: str
     """Relative to the folder that was searched."""
     number: int
+    """0 for one that is too long to be handed over; then `text` says so."""
     text: str
     is_match: bool
 
@@ -103,18 +110,25 @@ class _Files:
         self._take = take
         self._path = ""
         self._lines: list[Line] = []
+        self._is_cut = False
+        """Whether a line that matches was too long."""
 
     def take(self, record: bytes) -> bool:
+        if not record.endswith(b"}"):  # the beginning of one that is too long
+            self._is_cut = self._is_cut or _LONG_MATCH.match(record) is not None
+            return True
         event = json.loads(record)
         data = event["data"]
         match event["type"]:
             case "begin":
                 self._path, self._lines = os.fsdecode(_bytes(data["path"])).removeprefix("./"), []
+                self._is_cut = False
             case "match" | "context" as kind:
                 text = _bytes(data["lines"]).removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
                 self._lines.append(Line(self._path, data["line_number"], text, kind == "match"))
             case "end" if data["binary_offset"] is None:
-                return self._take(self._lines)
+                cut = [Line(self._path, 0, TOO_LONG, True)] if self._is_cut else []
+                return self._take([*self._lines, *cut])
         return True
 
 
@@ -172,7 +186,7 @@ def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable
 
 
 def _records(stream: IO[bytes], separator: bytes) -> Iterator[bytes]:
-    """The records of a stream, but none that is longer than fits."""
+    """The records of a stream; of one that is longer than fits, the beginning."""
     held = b""
     skipping = False
     while chunk := stream.read1(1 << 16) if hasattr(stream, "read1") else stream.read(1 << 16):
@@ -182,6 +196,8 @@ def _records(stream: IO[bytes], separator: bytes) -> Iterator[bytes]:
                 yield record
             skipping = False
         if len(held) > _LONGEST_RECORD:
+            if not skipping:
+                yield held[:_BEGINNING].rstrip(b"}")  # so that it is no whole one
             held, skipping = b"", True
     if held and not skipping:
         yield held

@@ -81,6 +81,24 @@ async def test_long_lists_are_cut_and_say_so(workspace: Workspace) -> None:
     assert lines[-1].startswith("(there are more: these are the first 200;")
 
 
+@pytest.mark.parametrize("program", ["rg", "ours"])
+async def test_a_line_that_is_too_long_to_be_shown_is_found(
+    program: str, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if program == "rg":
+        if RG is None:
+            pytest.skip("rg is not installed here")
+        monkeypatch.setenv("PATH", os.path.dirname(RG))
+    fill(workspace.root, {"a.txt": "one foo\n" + "many foo " * 600_000 + "\nfoo", "b.txt": "bar\n" + "x" * 5_000_000})
+    assert await found(Grep(), workspace, pattern="foo") == (
+        "a.txt\n1:one foo\n3:foo\n(a line of several megabytes matches here: cut parts out of it in bash)"
+    )
+    assert await found(Grep(), workspace, pattern="xx", mode="files") == "b.txt"
+    assert await found(Grep(), workspace, pattern="xx") == (
+        "b.txt\n(a line of several megabytes matches here: cut parts out of it in bash)"
+    )
+
+
 async def test_odd_names_are_shown_on_one_line(workspace: Workspace) -> None:
     fill(workspace.root, {"a\nb": "foo", "-e": "foo"})
     (workspace.root / os.fsdecode(b"\xff")).write_text("foo")
