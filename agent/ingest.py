@@ -79,7 +79,7 @@ class Ingest:
             output = await self._form(call, place, raw, lines, output)
         except StoreFailed as error:
             self.emit(Noticed(f"the output of `{call.name}` could not be kept, so it is shown in part: {error}"))
-            output = self._without_archive(call, raw, output)
+            output = self._without_archive(call, place, raw, output)
         return replace(output, text=_joined(output.text, lines)) if lines else output
 
     async def keep(self, call: ToolCall, place: Place, output: ToolOutput) -> Kept:
@@ -183,7 +183,7 @@ class Ingest:
 
         return await self.archive.put(seen())
 
-    def _without_archive(self, call: ToolCall, raw: Result, output: ToolOutput) -> ToolOutput:
+    def _without_archive(self, call: ToolCall, place: Place, raw: Result, output: ToolOutput) -> ToolOutput:
         """As much of an output as may be shown whole, and the file in which a program's output stays."""
         skim = Skim()
         with suppress(FileNotFoundError):  # somebody has removed the file
@@ -195,7 +195,7 @@ class Ingest:
         text = (
             readable(skim.beginning)
             if is_whole and skim.size == len(skim.beginning)
-            else cut_form(skim, None, self.settings)
+            else cut_form(skim, f"r{place.number}", self.settings)
         )
         return replace(
             output, text=_joined(text, f"all of it is in {raw.log.path}\n{raw.text}"), whole=str(raw.log.path)

@@ -177,8 +177,8 @@ async def test_an_archive_that_fails_leaves_the_output_in_view(home: Home, monke
     assert next(event.text[: len(notice)] for event in events if isinstance(event, Noticed)) == notice
     printed, read = outputs_of(session)
     (log,) = home.outputs.iterdir()
-    ending = f"\n[23,893 bytes, 5,000 lines, cut; the rest could not be kept]\nall of it is in {log}\nexit code 0"
-    assert printed.text.endswith(ending)
+    told = '[23,893 bytes, 5,000 lines, cut; ref_id="r1" has all of it]'
+    assert printed.text.endswith(f"\n{told}\nall of it is in {log}\nexit code 0")
     assert (printed.text.startswith("1\n2\n"), printed.whole, printed.stored) == (True, str(log), None)
     assert log.read_bytes() == await home.archive().read("r1")
     assert read.text.startswith("1\t" + "x" * 2000)
