@@ -4,7 +4,7 @@ SDK, which takes a second to load; nothing else does."""
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import mcp_types as types
@@ -21,6 +21,7 @@ from tools.mcp.desk import Desk
 from tools.mcp.http import http
 from tools.mcp.listing import prompts_of, resources_of, templates_of, tools_of
 from tools.mcp.log import Log
+from tools.mcp.oauth import authorisation
 from tools.mcp.patience import Patience
 from tools.mcp.questions import callbacks
 from tools.mcp.results import messages_of, result_of, result_of_resource
@@ -29,6 +30,7 @@ from tools.mcp.state import Listing, PromptMessage
 from tools.mcp.stdio import stdio
 from tools.mcp.texts import clean, line_of, said
 from tools.mcp.tool import Caller
+from tools.mcp.vault import NeedsLogin, Vault
 
 Kind: TypeAlias = Literal["tools", "resources", "prompts"]
 KINDS: tuple[Kind, ...] = ("tools", "resources", "prompts")
@@ -46,16 +48,19 @@ class _Page(Protocol):
 
 
 P = TypeVar("P", bound=_Page)
+E = TypeVar("E", bound=BaseException)
 
 
 @asynccontextmanager
-async def connected(spec: ServerSpec, desk: Desk, log: Log, lost: Callable[[], None]) -> "AsyncIterator[Connection]":
+async def connected(
+    spec: ServerSpec, desk: Desk, log: Log, vault: Vault, with_user: bool, lost: Callable[[], None]
+) -> "AsyncIterator[Connection]":
     """A connection that is ready to be used, to be left by the task that entered it. Raises `ConnectionError` when the
-    server says or shows why there is none, and whatever else the SDK raises. `lost`: is called as soon as it is over
-    although nobody has ended it."""
+    server says or shows why there is none, `NeedsLogin`, and whatever else the SDK raises. `with_user`: a login is done
+    where the server wants one. `lost`: is called as soon as it is over although nobody has ended it."""
     connection = Connection(spec, desk, log, lost)
     client = Client(
-        connection.transport(),
+        stdio(spec, log, connection.lose) if spec.command else _http(spec, vault, desk, with_user),
         message_handler=connection.hear,
         logging_callback=connection.hear_log,
         client_info=types.Implementation(name="ebbtide", version="0.1.0"),
@@ -72,7 +77,23 @@ async def connected(spec: ServerSpec, desk: Desk, log: Log, lost: Callable[[], N
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
     except (MCPError, ExceptionGroup) as error:  # the SDK wraps some, and some of them more than once
+        if (login := _found(error, NeedsLogin)) is not None:
+            raise login from error
         raise ConnectionError(connection.lost or said(error)) from error
+
+
+@asynccontextmanager
+async def _http(spec: ServerSpec, vault: Vault, desk: Desk, with_user: bool) -> AsyncIterator[TransportStreams]:
+    async with authorisation(spec, vault, desk, with_user) as auth, http(spec, auth) as streams:
+        yield streams
+
+
+def _found(error: BaseException, kind: type[E]) -> E | None:
+    """The first error of a kind, whatever it is wrapped in."""
+    if isinstance(error, kind):
+        return error
+    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return next((found for each in inner if (found := _found(each, kind)) is not None), None)
 
 
 class Connection:
@@ -90,9 +111,6 @@ class Connection:
         self._log = log
         self._on_lost = on_lost
         self._client: Client
-
-    def transport(self) -> AbstractAsyncContextManager[TransportStreams]:
-        return stdio(self._spec, self._log, self._lose) if self._spec.command else http(self._spec)
 
     def use(self, client: Client) -> None:
         self._client = client
@@ -227,7 +245,7 @@ class Connection:
         self.stale.update(kinds)
         self.news.set()
 
-    def _lose(self, why: str) -> None:
+    def lose(self, why: str) -> None:
         if not self.lost:
             self.lost = why
             self._on_lost()

@@ -13,6 +13,7 @@ from mcp_types import INTERNAL_ERROR
 
 from tools.mcp.spec import ServerSpec
 
+_ABOUT_US = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 _CONNECT = 10.0
 """Seconds. How long an answer may take is measured by whoever waits for it."""
 
@@ -43,9 +44,14 @@ class _Client(httpx2.AsyncClient):
         )
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:  # noqa: ANN401  # as httpx2 has it
-        """As ever; only that a server that cannot be reached has answered with an error."""
+        """As ever; only that a server that cannot be reached, or that answers with an error page, has answered with an
+        error of the protocol."""
         try:
-            return await super().send(request, **options)
+            response = await super().send(request, **options)
+            if request.method != "POST" or response.status_code < 400 or _is_known(response):
+                return response
+            await response.aclose()
+            return _failure(request, f"the server answers with HTTP {response.status_code} {response.reason_phrase}")
         except httpx2.TransportError as error:
             return _failure(request, f"the server cannot be reached: {_said(error)}")
 
@@ -71,6 +77,12 @@ class _Limited(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+def _is_known(response: httpx2.Response) -> bool:
+    """Whether the SDK makes something of the status or of the error that comes with it."""
+    is_json = response.headers.get("content-type", "").lower().startswith("application/json")
+    return response.status_code == httpx2.codes.NOT_FOUND or (is_json and response.status_code not in _ABOUT_US)
 
 
 def _failure(request: httpx2.Request, message: str) -> httpx2.Response:

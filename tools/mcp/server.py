@@ -4,8 +4,9 @@ and loads the protocol's library only once a server is started."""
 import asyncio
 import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -16,6 +17,7 @@ from tools.mcp.log import Log
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import Listing, Phase, PromptMessage, ServerState
 from tools.mcp.texts import line_of, said
+from tools.mcp.vault import NeedsLogin, Vault
 
 if TYPE_CHECKING:
     from tools.mcp.connection import Connection, Kind
@@ -31,7 +33,8 @@ _MARGIN = 1.0
 """Seconds beyond the grace of its program in which a server has to be closed."""
 _EVERYTHING: "frozenset[Kind]" = frozenset(("tools", "resources", "prompts"))
 
-Ending: TypeAlias = Literal["close", "restart", "lost"]
+Wish: TypeAlias = Literal["close", "restart"]
+"""What a server can be told."""
 
 
 class Server:
@@ -52,9 +55,11 @@ class Server:
         self._connection: Connection | None = None
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
-        self._wish: Ending | None = None
+        self._wish: Wish | None = None
         self._starting: asyncio.Timeout | None = None
         """How long the start that is going on may take."""
+        self._is_logging_in = False
+        """Whether a start may ask the user to log in."""
 
     def start(self) -> None:
         """Starts it in the background. Does nothing when it is started already."""
@@ -65,7 +70,8 @@ class Server:
 
     async def ready(self) -> ServerState:
         """Its state, once it is no longer starting."""
-        await self._settled.wait()
+        while self.state.phase == "starting":
+            await self._settled.wait()
         return self.state
 
     async def restart(self) -> ServerState:
@@ -76,6 +82,18 @@ class Server:
             self._set("starting")
             self._do("restart")
         return await self.ready()
+
+    async def login(self) -> ServerState:
+        """Starts it again, the user logging in if it wants that. Whoever cancels this gives up the login."""
+        self._is_logging_in = True
+        try:
+            return await self.restart()
+        except asyncio.CancelledError:
+            if self.state.phase == "starting":
+                self._do("restart")
+            raise
+        finally:
+            self._is_logging_in = False
 
     async def close(self) -> None:
         """Ends it: within the grace that its program gets, or by force."""
@@ -105,8 +123,7 @@ class Server:
         return await (await self._ready_connection()).get_prompt(name, dict(arguments))
 
     async def _ready_connection(self) -> "Connection":
-        if self.state.phase == "starting":
-            await self._settled.wait()
+        await self.ready()
         if self._connection is None:
             detail = f": {self.state.detail}" if self.state.detail else ""
             raise ToolError(f"the server `{self.spec.label}` cannot be used ({self.state.phase}){detail}")
@@ -115,47 +132,68 @@ class Server:
     # The task.
 
     async def _live(self) -> None:
-        """Starts it, serves, and starts it again, until it is closed or there is no hope."""
-        loop = asyncio.get_running_loop()
+        """Starts it, serves, and starts it again, until it is closed."""
         log = Log(self.log)
         restarts = 0
+        wish: Wish = "restart"
         try:
-            while True:
-                began, was_ready, detail = loop.time(), False, ""
-                try:
-                    async with self._connected(log) as connection:
-                        was_ready = True
-                        ending = await self._serve(connection)
-                        detail = connection.lost
-                except Exception as error:  # noqa: BLE001  # whatever a server does to the SDK: the others go on
-                    ending = self._take_wish() if self._wish is not None else "lost"
-                    detail = self._reason(error, log)
-                self._connection = None
-                if ending == "close":
-                    return
-                if loop.time() - began > _STEADY or ending == "restart":
+            while wish != "close":
+                ended = await self._run(log)
+                if ended.was_steady:
                     restarts = 0
-                if ending == "lost" and (restarts >= MOST_RESTARTS or not (was_ready or restarts)):
-                    self._set("failed", detail)
-                    ending, restarts = await self._told(), 0
-                elif ending == "lost":
-                    pause = self._first_pause * 2**restarts
-                    restarts += 1
-                    self._set("starting", f"{detail}; it is started again ({restarts} of {MOST_RESTARTS})")
-                    ending = await self._told(pause)
-                if ending == "close":
-                    return
-                self._set("starting", self.state.detail)
+                match ended.how:
+                    case "close" | "restart":
+                        wish, restarts = ended.how, 0
+                    case "needs login":
+                        self._set("needs_login", ended.why)
+                        wish, restarts = await self._told(), 0
+                    case "lost" if restarts < MOST_RESTARTS and (ended.was_ready or restarts):
+                        pause = self._first_pause * 2**restarts
+                        restarts += 1
+                        self._set("starting", f"{ended.why}; it is started again ({restarts} of {MOST_RESTARTS})")
+                        wish = await self._told(pause)
+                    case "lost":
+                        self._set("failed", ended.why)
+                        wish, restarts = await self._told(), 0
         finally:
             self._connection = None
             log.close()
             self._set("closed")
 
+    async def _run(self, log: Log) -> "_Ended":
+        """Starts it and serves once."""
+        loop = asyncio.get_running_loop()
+        began, was_ready = loop.time(), False
+        how: Wish | Literal["lost", "needs login"] = "lost"
+        try:
+            async with self._connected(log) as connection:
+                was_ready = True
+                how = await self._serve(connection)
+                why = connection.lost
+        except NeedsLogin as error:
+            how, why = "needs login", str(error)
+        except Exception as error:  # noqa: BLE001  # whatever a server does to the SDK: the others go on
+            why = self._reason(error, log)
+        self._connection = None
+        if self._wish is not None:
+            how = self._take_wish()
+        elif how == "restart":
+            self._set("starting")
+        return _Ended(how, why, was_ready, was_steady=loop.time() - began > _STEADY)
+
     @asynccontextmanager
     async def _connected(self, log: Log) -> "AsyncIterator[Connection]":
-        """A connection to it, with what it offers known. It is given up when it is closed meanwhile."""
-        connected = await asyncio.to_thread(_load)
-        async with self._in_time() as started, connected(self.spec, self._desk, log, self._note_lost) as connection:
+        """A connection to it, with what it offers known. It is given up when it is told something else meanwhile."""
+        await asyncio.to_thread(import_module, "tools.mcp.connection")
+        from tools.mcp.connection import connected  # noqa: PLC0415  # deferred, and in a thread: it takes a second
+
+        with_user = self._is_logging_in
+        patience = self.spec.startup_timeout + (self.spec.login.patience if with_user else 0)
+        vault = Vault(self._credentials, self.spec.url)
+        async with (
+            self._in_time(patience) as started,
+            connected(self.spec, self._desk, log, vault, with_user, self._note_lost) as connection,
+        ):
             listing = await connection.listing(_EVERYTHING, Listing(), self)
             started()
             self._connection = connection
@@ -166,9 +204,9 @@ class Server:
             yield connection
 
     @asynccontextmanager
-    async def _in_time(self) -> AsyncIterator[Callable[[], None]]:
+    async def _in_time(self, seconds: float) -> AsyncIterator[Callable[[], None]]:
         """Gives up a start that takes too long, or in which it is told something else."""
-        async with asyncio.timeout(self.spec.startup_timeout) as patience:
+        async with asyncio.timeout(seconds) as patience:
 
             def started() -> None:
                 patience.reschedule(None)
@@ -182,7 +220,7 @@ class Server:
             finally:
                 self._starting = None
 
-    async def _serve(self, connection: "Connection") -> Ending:
+    async def _serve(self, connection: "Connection") -> "Wish | Literal['lost']":
         """Returns when the connection is over, looking at what is offered whenever that has changed."""
         loop = asyncio.get_running_loop()
         looked = loop.time()
@@ -212,7 +250,7 @@ class Server:
         self.state = replace(self.state, listing=listing, detail="")
         self._tell()
 
-    async def _told(self, seconds: float | None = None) -> Ending:
+    async def _told(self, seconds: float | None = None) -> Wish:
         """What it is told to do; to start again, when it is told nothing for so long."""
         try:
             async with asyncio.timeout(seconds):
@@ -243,11 +281,11 @@ class Server:
             self._connection = None
             self._set("starting")
 
-    def _take_wish(self) -> Ending:
+    def _take_wish(self) -> Wish:
         wish, self._wish = self._wish, None
         return wish or "restart"
 
-    def _do(self, wish: Ending) -> None:
+    def _do(self, wish: Wish) -> None:
         self._wish = wish
         self._wake.set()
         if self._starting is not None and not self._starting.expired():
@@ -256,7 +294,7 @@ class Server:
     def _reason(self, error: Exception, log: Log) -> str:
         """Why it could not be started, on one line. All of it goes into the log."""
         log.write("".join(traceback.format_exception(error)).encode("utf-8", "replace"))
-        if isinstance(error, TimeoutError):
+        if isinstance(error, TimeoutError) and not str(error):
             return f"it was not ready within {self.spec.startup_timeout:g} seconds"
         return said(error)
 
@@ -277,7 +315,11 @@ async def close_all(servers: Iterable[Server]) -> None:
     await asyncio.gather(*(server.close() for server in servers))
 
 
-def _load() -> "Callable[[ServerSpec, Desk, Log, Callable[[], None]], AbstractAsyncContextManager[Connection]]":
-    from tools.mcp.connection import connected  # noqa: PLC0415  # deferred, and in a thread: it takes a second
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """How a run of a server ended."""
 
-    return connected
+    how: Wish | Literal["lost", "needs login"]
+    why: str
+    was_ready: bool
+    was_steady: bool

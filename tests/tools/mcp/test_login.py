@@ -1,0 +1,161 @@
+"""Logging in: a browser is sent somewhere and comes back, what that gave is kept and renewed, and nothing is asked
+where the user did not want to log in."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import httpx2
+import pytest
+
+from tests.tools.mcp.conftest import ROOT, Starts
+from tests.tools.mcp.desks import RecordingDesk
+from tests.waiting import until
+from tools.base import Result, ToolError, unwatched
+from tools.mcp.callback import callback
+from tools.mcp.spec import Login, ServerSpec
+
+Kept: TypeAlias = Callable[[], dict[str, Any]]
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[str]:
+    command = [sys.executable, "-m", "tests.tools.mcp.authorising", *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[str]:
+    with served() as address:
+        yield address
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    """What is in the file of the login."""
+    return lambda: json.loads((tmp_path / "credentials.json").read_text())
+
+
+class Browser(RecordingDesk):
+    """A user who opens the address at once, and is sent back by it."""
+
+    page = ""
+
+    async def open_login(self, server: str, url: str) -> None:
+        await super().open_login(server, url)
+        async with httpx2.AsyncClient(follow_redirects=True) as client:
+            self.page = (await client.get(url)).text
+
+
+async def test_without_a_login_the_server_waits_for_one_and_nothing_is_asked(
+    guarded: str, start: Starts, tmp_path: Path
+) -> None:
+    desk, credentials = Browser(), tmp_path / "credentials.json"
+    server = start(ServerSpec("guarded", url=guarded), desk)
+    assert (await server.ready()).phase == "needs_login"
+    assert (desk.asked, credentials.exists()) == ([], False)
+    with pytest.raises(ToolError, match=r"the server `guarded` cannot be used \(needs_login\)"):
+        await server.call("enter", {}, unwatched)
+
+
+async def test_a_login_is_kept_in_a_file_of_its_owner_and_used_again(
+    guarded: str, start: Starts, tmp_path: Path, kept: Kept
+) -> None:
+    desk = Browser()
+    server = start(ServerSpec("guarded", url=guarded), desk)
+    await server.ready()
+    assert (await server.login()).phase == "ready"
+    assert await server.call("enter", {}, unwatched) == Result("let in")
+    assert "You are logged in" in desk.page
+    assert (tmp_path / "credentials.json").stat().st_mode & 0o777 == 0o600
+    assert "code_challenge_method=S256" in str(desk.asked[0])
+    again = start(ServerSpec("guarded", url=guarded), desk)
+    assert (await again.ready()).phase == "ready"
+    assert len(desk.asked) == 1
+
+
+async def test_a_token_that_has_run_out_is_renewed_without_the_user(
+    guarded: str, start: Starts, tmp_path: Path, kept: Kept
+) -> None:
+    first = start(ServerSpec("guarded", url=guarded), Browser())
+    await first.login()
+    old = kept()
+    (tmp_path / "credentials.json").write_text(json.dumps({**old, "expires": 1}))
+    desk = Browser()
+    second = start(ServerSpec("guarded", url=guarded), desk)
+    assert (await second.ready()).phase == "ready"
+    assert await second.call("enter", {}, unwatched) == Result("let in")
+    assert (desk.asked, kept()["tokens"] == old["tokens"], kept()["expires"] > 1) == ([], False, True)
+
+
+async def test_a_token_that_is_not_accepted_any_more_asks_for_a_login(
+    guarded: str, start: Starts, tmp_path: Path, kept: Kept
+) -> None:
+    await start(ServerSpec("guarded", url=guarded), Browser()).login()
+    forged = {**kept(), "tokens": {"access_token": "forged"}}
+    (tmp_path / "credentials.json").write_text(json.dumps(forged))
+    desk = Browser()
+    server = start(ServerSpec("guarded", url=guarded), desk)
+    assert ((await server.ready()).phase, desk.asked) == ("needs_login", [])
+    assert (await server.login()).phase == "ready"
+
+
+async def test_what_was_kept_for_one_address_is_not_shown_to_another(
+    guarded: str, start: Starts, tmp_path: Path, kept: Kept
+) -> None:
+    await start(ServerSpec("guarded", url=guarded), Browser()).login()
+    (tmp_path / "credentials.json").write_text(json.dumps({**kept(), "url": "http://127.0.0.1:1/mcp"}))
+    assert (await start(ServerSpec("guarded", url=guarded)).ready()).phase == "needs_login"
+
+
+async def test_a_login_that_nobody_finishes_is_given_up(guarded: str, start: Starts) -> None:
+    server = start(ServerSpec("guarded", url=guarded, login=Login(patience=0.2)))
+    state = await server.login()
+    assert (state.phase, state.detail) == ("needs_login", "the login was not finished within 0.2 seconds")
+
+
+async def test_a_login_that_is_cancelled_leaves_the_server_as_it_was(guarded: str, start: Starts) -> None:
+    desk = RecordingDesk()
+    server = start(ServerSpec("guarded", url=guarded), desk)
+    await server.ready()
+    login = asyncio.create_task(server.login())
+    await until(lambda: bool(desk.asked))
+    login.cancel()
+    await asyncio.gather(login, return_exceptions=True)
+    assert (await server.ready()).phase == "needs_login"
+
+
+async def test_a_login_that_is_refused_is_named(start: Starts) -> None:
+    with served("denies") as address:
+        server = start(ServerSpec("guarded", url=address), Browser())
+        state = await server.login()
+    assert (state.phase, state.detail) == ("needs_login", "the login was refused: not today")
+
+
+async def test_a_key_of_the_user_is_no_login(guarded: str, start: Starts) -> None:
+    spec = ServerSpec("guarded", url=guarded)
+    state = await start(replace(spec, headers={"Authorization": "Bearer wrong"})).ready()
+    assert (state.phase, state.detail) == ("failed", "the server answers with HTTP 401 Unauthorized")
+
+
+async def test_only_the_answer_to_the_login_that_goes_on_is_taken() -> None:
+    async with callback(0) as back, httpx2.AsyncClient() as client:
+        back.expect("https://example.com/authorize?state=right")
+        wrong = [
+            await client.get(f"http://127.0.0.1:{back.port}/{path}")
+            for path in ("", "callback", "callback?code=1&state=wrong")
+        ]
+        right = await client.get(f"{back.address}?code=2&state=right")
+        assert [each.status_code for each in (*wrong, right)] == [404, 400, 400, 200]
+        assert await back.answer() == {"code": "2", "state": "right"}
