@@ -47,19 +47,20 @@ class Meanings:
         return await indexer.sound(lambda: self._find(indexer.index, wanted, told), told)
 
     async def _find(self, index: SearchIndex, wanted: Wanted, told: Told) -> tuple[Match, ...]:
-        count = max(CANDIDATES, wanted.limit)
-        words = await self._thread.run(index.ranked, wanted, count)
-        await self._catch_up(told)
-        near = await self._thread.run(self._near, wanted, count)
-        return await self._thread.run(index.read, merged(words, near)[: wanted.limit])
+        total, done = await self._thread.run(self._waiting), 0
+        while done < total:
+            read = await self._thread.run(self._read_more)
+            done = min(done + read, total) if read else total
+            told(done, total)
+        return await self._thread.run(self._found, index, wanted)
 
-    async def _catch_up(self, told: Told) -> None:
-        await self._thread.run(self._vectors.prepare)
-        total = await self._thread.run(self._vectors.waiting)
-        done = 0
-        while read := await self._thread.run(self._read_more):
-            done += read
-            told(min(done, total), total)
+    def _found(self, index: SearchIndex, wanted: Wanted) -> tuple[Match, ...]:
+        count = max(CANDIDATES, wanted.limit)
+        return index.read(merged(index.ranked(wanted, count), self._near(wanted, count))[: wanted.limit])
+
+    def _waiting(self) -> int:
+        self._vectors.prepare()
+        return self._vectors.waiting()
 
     def _read_more(self) -> int:
         """Makes vectors of the next documents; how many those were."""

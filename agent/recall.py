@@ -108,8 +108,10 @@ class Recall:
             return await self._indexer.find(wanted, told), []
         from agent.embedding import EmbeddingFailed  # noqa: PLC0415  # deferred: see `_indexer`
 
+        meanings = self._meanings
         try:
-            meanings = await self._thread.run(self._load_meanings, self._embedding_model)
+            if meanings is None:
+                meanings = await self._thread.run(self._load_meanings, self._embedding_model)
         except EmbeddingFailed as error:
             self._embedding_model = None
             return await self._indexer.find(wanted, told), [str(error)]
