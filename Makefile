@@ -67,6 +67,7 @@ bench: .venv/ready
 	$(BIN)/python -m bench.context.archive
 	$(BIN)/python -m bench.context.search
 	$(BIN)/python -m bench.context.estimator
+	$(BIN)/python -m bench.tools.measure
 
 clean:
 	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

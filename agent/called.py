@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from agent.context.select import CALL, SEARCH, meant
 from agent.messages import ToolCall
 from tools.base import Deferrable, Tool, ToolError
-from tools.ranking import best_matches, words_of
+from tools.ranking import best_matches
 from tools.schema import check
 from tools.tool_search import schema_text
+from tools.wording import words_of
 
 CLOSE = 3
 """Names that are offered in place of one that no tool has."""
@@ -55,4 +56,6 @@ def close_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
     if alike:
         return tuple(alike)
     choices = list(known.values())
-    return tuple(choices[place] for place in best_matches(name, [words_of(each) for each in choices], CLOSE))
+    return tuple(
+        choices[place] for place in best_matches(name, [dict.fromkeys(words_of(each), 1.0) for each in choices], CLOSE)
+    )

@@ -1,62 +1,42 @@
 """Which texts are about a query: BM25 over their words. It knows no tool."""
 
 import math
-import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-_SATURATION, _LENGTH = 1.2, 0.75
+from tools.wording import terms_of
+
+_SATURATION, _LENGTH = 1.2, 0.5
 """How soon another occurrence of a word counts for little, and how much long texts are marked down."""
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
-_SAID_OF_ANYTHING = {
-    "a", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "for", "from", "get", "how", "i", "in", "into",
-    "is", "it", "its", "me", "my", "need", "of", "on", "or", "some", "that", "the", "this", "to", "tool", "tools",
-    "use", "using", "want", "what", "which", "with", "you", "your",
-}  # fmt: skip
 
-
-def words_of(text: str) -> list[str]:
-    """The words of a text or a name, in lower case and without their endings: `listIssues` gives `list` and `issu`."""
-    found = (word.lower() for word in _WORD.findall(text))
-    return [_stem(word) for word in found if word not in _SAID_OF_ANYTHING]
-
-
-def best_matches(query: str, documents: Sequence[Sequence[str]], most: int) -> tuple[int, ...]:
-    """The places of at most that many documents, given as their words, in which words of the query stand, the best
-    first; of two that are equally good the earlier one."""
-    wanted = set(words_of(query))
-    counts = [Counter(words) for words in documents]
-    average = sum(map(len, documents)) / max(len(documents), 1) or 1.0
-    weights = {word: _rarity(sum(word in count for count in counts), len(counts)) for word in wanted}
-    scores = [
-        sum(weights[word] * _share(count[word], len(words) / average) for word in wanted if word in count)
-        for count, words in zip(counts, documents, strict=True)
-    ]
+def best_matches(query: str, documents: Sequence[Mapping[str, float]], most: int) -> tuple[int, ...]:
+    """The places of at most that many documents in which words of the query stand, or others that mean the same, the
+    best first; of two that are equally good the earlier one. A document is given as its words (see `words_of`) with how
+    often, or how much, each is said."""
+    lengths = [sum(document.values()) for document in documents]
+    average = sum(lengths) / max(len(documents), 1) or 1.0
+    scores = [0.0] * len(documents)
+    answered = [0] * len(documents)
+    terms = terms_of(query)
+    for forms in terms:
+        said = {place: _said(forms, document, lengths[place] / average) for place, document in enumerate(documents)}
+        holders = [place for place, much in said.items() if much]
+        rarity = math.log(1 + (len(documents) - len(holders) + 0.5) / (len(holders) + 0.5))
+        for place in holders:
+            scores[place] += rarity * said[place]
+            answered[place] += 1
+    # What answers more of the query is better than what says one rare word of it often.
+    scores = [score * (1 + count / len(terms)) for score, count in zip(scores, answered, strict=True)]
     order = sorted((place for place, score in enumerate(scores) if score > 0), key=lambda place: -scores[place])
     return tuple(order[:most])
 
 
-def _rarity(holders: int, documents: int) -> float:
-    return math.log(1 + (documents - holders + 0.5) / (holders + 0.5))
+def _said(forms: Mapping[str, float], document: Mapping[str, float], length: float) -> float:
+    """How much a document says one thing, in the form in which it says it most."""
+    return max(
+        (weight * _share(document[form], length) for form, weight in forms.items() if form in document), default=0
+    )
 
 
-def _share(count: int, length: float) -> float:
+def _share(count: float, length: float) -> float:
     return count * (_SATURATION + 1) / (count + _SATURATION * (1 - _LENGTH + _LENGTH * length))
-
-
-def _stem(word: str) -> str:
-    """A word without the endings that change with its use, so that `files` finds `file`."""
-    if not word.isascii() or len(word) < 4:
-        return word
-    if word.endswith("ies"):
-        return word[:-3] + "y"
-    for ending in ("ing", "ed", "es"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return _without_double(word[: -len(ending)])
-    return word.removesuffix("s").removesuffix("e") if not word.endswith("ss") else word
-
-
-def _without_double(word: str) -> str:
-    """`getting` and `get` are one word."""
-    return word[:-1] if word[-1] == word[-2] and word[-1] not in "ls" else word.removesuffix("e")

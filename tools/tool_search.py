@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from tools.arguments import text
 from tools.base import Arguments, Effect, Result, Tool, Workspace
 from tools.described import description_beside
-from tools.ranking import best_matches, words_of
+from tools.ranking import best_matches
 from tools.schema import object_of
+from tools.wording import words_of
 
 MOST = 5
 """Tools that one search shows."""
@@ -45,16 +46,22 @@ def search(query: str, tools: Sequence[Tool], most: int = MOST) -> tuple[Tool, .
     return tuple([*named, *ranked][:most])
 
 
-def _words(tool: Tool) -> list[str]:
-    """What a tool is found by. Its name says most, so it counts three times."""
+def _words(tool: Tool) -> Mapping[str, float]:
+    """What a tool is found by. Its name says most; its parameters say more of how it is called than what it does."""
+    words: dict[str, float] = {}
     parameters = " ".join(_parameters(tool.schema))
-    return [*3 * words_of(tool.name), *words_of(tool.description[:DESCRIPTION]), *words_of(parameters)]
+    for said, weight in ((tool.name, 3.0), (tool.description[:DESCRIPTION], 1.0), (parameters, 0.5)):
+        for word in words_of(said):
+            words[word] = words.get(word, 0.0) + weight
+    return words
 
 
 def _parameters(schema: object, depth: int = 0) -> Iterator[str]:
-    """The names of a schema's parameters, those of objects inside it as well."""
+    """The names of a schema's parameters, those of objects inside it as well, and the values they may have."""
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
         return
+    values = schema.get("enum")
+    yield from map(str, values if isinstance(values, list | tuple) else ())
     properties = schema.get("properties")
     for name, inner in properties.items() if isinstance(properties, Mapping) else ():
         yield str(name)

@@ -1,0 +1,119 @@
+"""Five hundred tools of ten servers, made from the tables in servers.toml. The servers do not exist; names, texts and
+schemas are such as real ones have."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tools.base import Arguments, Effect, Result, Workspace
+
+TABLES = Path(__file__).with_name("servers.toml")
+
+SAYS = {
+    "create": "Creates {a} {thing} and returns it.",
+    "add": "Adds {a} {thing}.",
+    "log": "Records {a} {thing}.",
+    "set": "Sets the value of {a} {thing}.",
+    "get": "Returns one {thing} with all its details.",
+    "list": "Lists {things}, page by page.",
+    "search": "Searches {things} by text and returns the best matches.",
+    "run": "Runs {a} {thing} and returns what it finds.",
+    "update": "Changes the fields of {a} {thing}; those that are not given stay as they are.",
+    "rename": "Gives {a} {thing} another name.",
+    "delete": "Deletes {a} {thing}. This cannot be undone.",
+    "remove": "Removes {a} {thing}.",
+    "archive": "Archives {a} {thing}, so that it is read only and out of the way.",
+    "upload": "Uploads {a} {thing} from the disk.",
+    "download": "Downloads {a} {thing} to the disk.",
+}
+"""What a tool tells of itself, by what it does."""
+MAKES = ("create", "add", "log", "set", "upload")
+FINDS = {"list": ("limit#", "page_token", "sort_by"), "search": ("*text", "limit#")}
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A tool of a server. It does nothing."""
+
+    name: str
+    description: str
+    schema: Mapping[str, object]
+    kind: Literal["skill", "mcp"] = "mcp"
+    effect: Effect = "run"
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        return Result(f"`{self.name}` was called with {len(arguments)} arguments")
+
+
+def offered_tools() -> tuple[Offered, ...]:
+    """All of them, server by server."""
+    servers: dict[str, dict[str, Any]] = tomllib.loads(TABLES.read_text(encoding="utf-8"))
+    return tuple(
+        tool for name, server in servers.items() for thing in server["things"] for tool in _of(name, server, thing)
+    )
+
+
+def _of(server: str, table: Mapping[str, Any], thing: Mapping[str, Any]) -> Iterator[Offered]:
+    name: str = thing["name"]
+    plural: str = thing.get("plural", _plural(name))
+    for verb in thing["does"].split():
+        a = "an" if name[0] in "aeiou" else "a"
+        text = SAYS[verb].format(a=a, thing=name, things=plural)
+        about = plural if verb in FINDS else name
+        yield _tool(server, table["style"], verb, about, f"{text} {thing['about']}", _fields(verb, thing))
+    for verb, text, fields in thing.get("more", ()):
+        about = plural if verb.startswith("list") and not verb.lower().endswith("of") else name
+        yield _tool(server, table["style"], verb, about, f"{text} {thing['about']}", fields.split())
+
+
+def _fields(verb: str, thing: Mapping[str, Any]) -> Sequence[str]:
+    fields: list[str] = thing["fields"]
+    if verb in MAKES:
+        return fields
+    if verb in FINDS:
+        return [*FINDS[verb], *(field.removeprefix("*") for field in fields[:2])]
+    changed = [field.removeprefix("*") for field in fields] if verb == "update" else []
+    return [f"*{thing['key']}", *(["*new_name"] if verb == "rename" else []), *changed]
+
+
+def _tool(server: str, style: str, verb: str, thing: str, text: str, fields: Sequence[str]) -> Offered:
+    properties = dict(_parameter(field) for field in dict.fromkeys(fields))
+    required = [field[1:].rstrip("#?[]").partition(":")[0] for field in fields if field.startswith("*")]
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return Offered(f"mcp__{server}__{_name(style, verb, thing)}", text, schema)
+
+
+def _name(style: str, verb: str, thing: str) -> str:
+    words = re.findall(r"[A-Za-z][a-z]*", verb), re.findall(r"[a-z]+", thing)
+    match style:
+        case "camel":
+            first, *rest = [str(word) for part in words for word in part]
+            return first.lower() + "".join(word.capitalize() for word in rest)
+        case "kebab":
+            return "-".join(word.lower() for part in words for word in part)
+        case "thing_verb":
+            return "_".join(word.lower() for part in reversed(words) for word in part)
+        case _:
+            return "_".join(word.lower() for part in words for word in part)
+
+
+def _parameter(field: str) -> tuple[str, dict[str, object]]:
+    bare, _, choices = field.removeprefix("*").partition(":")
+    name = bare.rstrip("#?[]")
+    told = f"The {name.replace('_', ' ')}."
+    if choices:
+        return name, {"type": "string", "enum": choices.split("|"), "description": told}
+    if bare.endswith("[]"):
+        return name, {"type": "array", "items": {"type": "string"}, "description": told}
+    kind = {"#": "integer", "?": "boolean"}.get(bare[-1], "string")
+    return name, {"type": kind, "description": told}
+
+
+def _plural(name: str) -> str:
+    return f"{name[:-1]}ies" if name.endswith("y") and name[-2] not in "aeiou" else f"{name}s"

@@ -1,0 +1,127 @@
+"""Measures five hundred tools of ten servers: how often a search finds the one that is meant, and what they take of the
+window while they wait outside it. It asks no model.
+
+python -m bench.tools.measure
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from agent.context.budget import BUFFER, Window
+from agent.context.select import HostedSearch, ToolSpec, select_tools, shown_size
+from agent.deferral import Deferral, specs_of
+from agent.meter import Meter
+from agent.providers.setup import OUTPUT_TOKENS
+from bench.tools.catalog import offered_tools
+from tools.base import Tool
+from tools.catalog import builtin_tools
+from tools.tool_search import search
+
+QUERIES = Path(__file__).with_name("queries.tsv")
+MOST = 5
+WINDOWS = (200_000, 32_000)
+FINDERS: tuple[tuple[HostedSearch, str], ...] = (
+    ("none", "our own two tools"),
+    ("plain", "Anthropic's search"),
+    ("grouped", "OpenAI's search"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a model might ask for, and the tool that it means."""
+
+    tool: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    queries: int
+    first: int
+    """Queries whose tool came first."""
+    among: int
+    """Queries whose tool was among the first five."""
+    missed: tuple[Query, ...]
+
+    @property
+    def recall(self) -> float:
+        return self.among / self.queries
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What an array of tools takes of what a request may take, in percent."""
+
+    built_in: float
+    """The tools that come with the program, which are never held back."""
+    others: float
+    """All that is shown because of the five hundred: definitions, groups, and the tools that find them."""
+    deferred: int
+    """How many of them the model is not shown."""
+
+
+def read_queries() -> tuple[Query, ...]:
+    lines = QUERIES.read_text(encoding="utf-8").splitlines()
+    return tuple(Query(f"mcp__{tool}", text) for tool, text in (line.split("\t") for line in lines))
+
+
+def halves(queries: Sequence[Query]) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
+    """Two thirds, at which the ranking was worked on, and every third one, which was only counted."""
+    seen = tuple(query for place, query in enumerate(queries) if place % 3 != 2)
+    return seen, tuple(queries[2::3])
+
+
+def measure_search(queries: Sequence[Query], tools: Sequence[Tool]) -> Found:
+    answers = [[tool.name for tool in search(query.text, tools, MOST)] for query in queries]
+    first = sum(names[:1] == [query.tool] for query, names in zip(queries, answers, strict=True))
+    missed = tuple(query for query, names in zip(queries, answers, strict=True) if query.tool not in names)
+    return Found(len(queries), first, len(queries) - len(missed), missed)
+
+
+def window_of(size: int) -> Window:
+    """A window with the reserves that the settings give it."""
+    return Window(size, min(OUTPUT_TOKENS, size // 4), min(BUFFER, size // 8))
+
+
+def measure_share(size: int, provider: HostedSearch, tools: Sequence[Tool]) -> Share:
+    effective, meter, deferral = window_of(size).effective, Meter(), Deferral()
+    own = specs_of(builtin_tools())
+    specs: tuple[ToolSpec, ...] = (*own, *specs_of(tools))
+    deferral.choose(specs, effective, meter.size_of_tool, lambda _: None, provider)
+    built_in = shown_size(select_tools(own), meter.size_of_tool)
+    whole = shown_size(deferral.offered(specs), meter.size_of_tool)
+    return Share(100 * built_in / effective, 100 * (whole - built_in) / effective, len(deferral.held_back))
+
+
+def main() -> None:
+    tools = offered_tools()
+    seen, unseen = halves(read_queries())
+    for name, queries in (("worked on", seen), ("only counted", unseen), ("all", (*seen, *unseen))):
+        found = measure_search(queries, tools)
+        print(
+            f"{name:<13} {found.queries} queries: recall@{MOST} {found.recall:.3f}, "
+            f"first {found.first / found.queries:.3f}"
+        )
+    times = []
+    for query in seen:
+        begin = time.perf_counter()
+        search(query.text, tools, MOST)
+        times.append(1000 * (time.perf_counter() - begin))
+    print(f"a search takes {median(times):.1f} ms (median)")
+    whole = shown_size(specs_of(tools), Meter().size_of_tool)
+    print(f"{len(tools)} definitions take {whole:,} tokens")
+    for size in WINDOWS:
+        for provider, told in FINDERS:
+            share = measure_share(size, provider, tools)
+            print(
+                f"{size:>7,} window, {told:<18} {share.deferred} of {len(tools)} wait: they take {share.others:.1f} % "
+                f"of it, the built-in tools {share.built_in:.1f} %"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Words of a text or a name as they are compared: without their endings, and with others that mean the same."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+ALIKE = 0.8
+"""How much a word counts that only means what was asked for."""
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_SAID_OF_ANYTHING = {
+    "a", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "for", "from", "how", "i", "in", "into",
+    "is", "it", "its", "me", "my", "need", "of", "on", "or", "some", "that", "the", "this", "to", "tool", "tools",
+    "use", "using", "want", "what", "which", "with", "you", "your",
+}  # fmt: skip
+_GROUPS = (
+    "create new add make open register launch insert",
+    "get show read fetch view see display look",
+    "list all which every recent what who",
+    "delete remove terminate drop destroy erase",
+    "update edit change modify set",
+    "search find look query",
+    "send post write",
+    "start begin run trigger execute launch",
+    "stop cancel halt kill end",
+    "restart reboot retry rerun",
+    "disable pause mute silence snooze",
+    "restore recover undo revert",
+    "copy duplicate clone",
+    "check validate verify lint",
+    "approve accept confirm",
+    "reject decline deny",
+    "grant allow permit",
+    "revoke remove detach",
+    "issue ticket bug",
+    "person user people member",
+    "event meeting appointment",
+    "email mail",
+    "image picture photo",
+)
+"""Words that tools use for one another: what is done, and what nearly every tracker, chat or calendar deals with."""
+_SHORT = {
+    "vm": "virtual machine instance",
+    "db": "database",
+    "doc": "document",
+    "repo": "repository",
+    "dm": "direct message",
+    "pr": "pull request",
+    "env": "environment",
+    "config": "configuration",
+}
+_ENDINGS = (("est", 4), ("er", 4), ("or", 4), ("ion", 4), ("ment", 3), ("al", 4), ("ly", 4))
+"""Endings that make one kind of word of another, and how much must be left before each."""
+
+
+@lru_cache(4096)  # the same tools are looked through again and again
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a text or a name, in lower case and without their endings: `listIssues` gives `list` and `issu`."""
+    return tuple(stem(word) for word in _split(text) if word not in _SAID_OF_ANYTHING)
+
+
+def terms_of(query: str) -> list[Mapping[str, float]]:
+    """What a query asks for: of each of its words the forms that answer it, with how much each counts."""
+    terms: dict[str, Mapping[str, float]] = {}
+    for word in _split(query):
+        own = {} if word in _SAID_OF_ANYTHING else {stem(word): 1.0}
+        terms.setdefault(stem(word), {**dict.fromkeys(_OTHERS.get(stem(word), ()), ALIKE), **own})
+    return [forms for forms in terms.values() if forms]
+
+
+def stem(word: str) -> str:
+    """A word without the endings that change with its use, so that `files` finds `file`, and `payment` finds `pay`."""
+    if not word.isascii() or len(word) < 4:
+        return word
+    word = _singular(re.sub(r"is(e[ds]?|ing|ation)$", r"iz\1", word) if len(word) > 5 else word)
+    ending = next((end for end, least in _ENDINGS if word.endswith(end) and len(word) - len(end) >= least), "")
+    word = word.removesuffix(ending).removesuffix("e")
+    return f"{word[:-1]}i" if word.endswith("y") and len(word) > 3 else word
+
+
+def _split(text: str) -> Iterator[str]:
+    return (word.lower() for word in _WORD.findall(text))
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    for ending in ("ing", "ed", "es"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return _without_double(word[: -len(ending)])
+    return word.removesuffix("s").removesuffix("e") if not word.endswith("ss") else word
+
+
+def _without_double(word: str) -> str:
+    """`getting` and `get` are one word."""
+    return word[:-1] if word[-1] == word[-2] and word[-1] not in "ls" else word.removesuffix("e")
+
+
+def _others() -> Mapping[str, set[str]]:
+    others: dict[str, set[str]] = {}
+    for group in _GROUPS:
+        stems = {stem(word) for word in group.split()}
+        for one in stems:
+            others.setdefault(one, set()).update(stems - {one})
+    for short, long in _SHORT.items():
+        others.setdefault(stem(short), set()).update(map(stem, long.split()))
+    return others
+
+
+_OTHERS = _others()
+"""By its stem, the stems of the words that mean the same as a word."""
