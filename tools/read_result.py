@@ -28,6 +28,9 @@ MOST_NAMED = 5
 """Pictures that are named."""
 HEX = 1024
 """Bytes that are shown at once when they are no text."""
+HEXADECIMAL = "(not text; as hexadecimal numbers)"
+ESCAPED = "(not all of it is text: `\\xff` stands for a byte, `\\\\` for a backslash)"
+"""How bytes begin that are no text, or not only."""
 
 
 class ReadResult:
@@ -159,21 +162,27 @@ def _bytes(found: Found, offset: int, limit: int) -> Result:
 
 def exact(data: bytes, *, is_end: bool) -> tuple[str, int]:
     """The bytes as text from which they can be told, and how many of them it shows. Text stands as it is, without half
-    a character at its end; other bytes as hexadecimal numbers, a few of them among text as `\\xff`."""
-    for cut in range(1 if is_end else 4):
+    a character at its end. Other bytes stand as hexadecimal numbers, a few of them among text as `\\xff`, and a first
+    line says so."""
+    for cut in range(1 if is_end else min(4, len(data))):
         try:
             decoded = data[: len(data) - cut].decode("utf-8")
         except UnicodeDecodeError:
             continue
-        if "\0" not in decoded and not is_mostly_noise(decoded):
+        if _is_text(decoded) and not decoded.startswith((ESCAPED, HEXADECIMAL)):
             return decoded, len(data) - cut
         break
-    if "\0" not in (loose := data.decode("utf-8", "replace")) and not is_mostly_noise(loose):
+    if _is_text(data.decode("utf-8", "replace")):
         data = data[: MOST // 5]
-        return data.decode("utf-8", "backslashreplace"), len(data)
+        shown = data.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+        return f"{ESCAPED}\n{shown}", len(data)
     data = data[:HEX]
     rows = [data[at : at + 16].hex(" ") for at in range(0, len(data), 16)]
-    return "\n".join(["(not text; as hexadecimal numbers)", *rows]), len(data)
+    return "\n".join([HEXADECIMAL, *rows]), len(data)
+
+
+def _is_text(decoded: str) -> bool:
+    return "\0" not in decoded and not is_mostly_noise(decoded)
 
 
 async def matches(

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.blobs import Blobs
+from tests.tools.reading import as_bytes
 from tools import sift
 from tools.base import Picture, Result, Tool, ToolError, Workspace
 from tools.kept import Content, Found, InMemory
 from tools.logfile import LogFile
-from tools.read_result import MOST, ReadResult, exact
+from tools.read_result import ESCAPED, HEXADECIMAL, MOST, ReadResult, exact
 from tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
 
 LOG = b"".join(b"line %d%s\n" % (number, b" error" if number % 500 == 0 else b"") for number in range(1, 2001))
@@ -127,24 +128,26 @@ async def test_bytes_that_are_no_text_can_be_read(workspace: Workspace) -> None:
         "(bytes 4-32 of 32)"
     )
     assert await ask(workspace, InMemory(b"caf\xe9 with a long enough text\n")) == (
-        "caf\\xe9 with a long enough text\n\n(bytes 0-29 of 29)"
+        f"{ESCAPED}\ncaf\\xe9 with a long enough text\n\n(bytes 0-29 of 29)"
     )
     assert await ask(workspace, InMemory("é".encode() * 3), limit=3) == "é\n(bytes 0-2 of 6; continue at offset=2)"
     assert await ask(workspace, InMemory(b"")) == "`r1` is empty"
 
 
-@given(st.text(min_size=1).map(str.encode), st.integers(4, 30))
-def test_text_comes_back_byte_for_byte(data: bytes, limit: int) -> None:
+pieces = st.sampled_from(
+    [b"plain text\n", "日本 é\r\n".encode(), b"\\xff \\\\", b"\xff\xfe", b"\0", HEXADECIMAL.encode()]
+)
+some_bytes = st.binary(min_size=1) | st.lists(pieces, min_size=1, max_size=30).map(b"".join)
+
+
+@given(some_bytes, st.integers(1, 60))
+def test_any_bytes_come_back_as_they_were(data: bytes, limit: int) -> None:
     parts, at = [], 0
     while at < len(data):
         piece = data[at : at + limit]
         shown, taken = exact(piece, is_end=at + len(piece) >= len(data))
-        if shown.startswith("(not text"):
-            shown = bytes.fromhex("".join(shown.splitlines()[1:])).decode("latin-1")
-            parts.append(shown.encode("latin-1"))
-        else:
-            parts.append(shown.encode())
-        assert taken > 0
+        parts.append(as_bytes(shown))
+        assert len(parts[-1]) == taken > 0
         at += taken
     assert b"".join(parts) == data
 
