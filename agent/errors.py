@@ -6,6 +6,8 @@ AgentError                 a sentence for the user; `code` names it for scripts,
 ├── ReferenceFailed   1    nothing is kept under a reference
 ├── EmptyAnswer       1    the model answered with nothing, twice
 ├── ContextExhausted  7    the conversation cannot be made to fit
+├── ServerFailed      3    a server of tools cannot be used
+│   └── LoginNeeded   4    it wants a login first
 ├── SchemaNotMet      8    the answer is not what --output-schema asks for
 └── ProviderError     3    the server or the way to it
     ├── AuthFailed    4    no key, 401, 403
@@ -74,6 +76,20 @@ class SchemaNotMet(AgentError):
 
     code = "schema"
     exit_code = 8
+
+
+class ServerFailed(AgentError):
+    """A server that brings tools cannot be used."""
+
+    code = "server"
+    exit_code = 3
+
+
+class LoginNeeded(ServerFailed):
+    """The server does not know the user."""
+
+    code = "login"
+    exit_code = 4
 
 
 class ProviderError(AgentError):

@@ -134,7 +134,7 @@ def test_a_dash_reads_the_prompt_from_stdin(user: User) -> None:
         (("-p", "go", "-m", "ollama/x", "-c"), "there is no earlier session"),
         (("-p", "go", "--nonsense"), "unrecognized arguments"),
         (("-m", "ollama/x"), "there is no terminal to draw in"),
-        (("mcp", "list"), "there is no `ebb mcp` in this version"),
+        (("acp",), "there is no `ebb acp` in this version"),
     ],
 )  # fmt: skip
 def test_a_command_line_that_cannot_be_exits_with_2_and_one_sentence(

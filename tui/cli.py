@@ -17,8 +17,8 @@ from pathlib import Path
 from agent.errors import AgentError, UsageError
 from tui.arguments import first_word, make_parser, open_sessions, read_settings, with_resume
 
-SUBCOMMANDS = ("sessions", "context", "config", "doctor", "demo")
-RESERVED = ("mcp", "acp")
+SUBCOMMANDS = ("sessions", "context", "config", "mcp", "doctor", "demo")
+RESERVED = ("acp",)
 """Words that later versions take as subcommands, so that no script comes to rely on them as prompts."""
 
 _STDIN_WAIT = 2.0

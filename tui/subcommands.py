@@ -205,6 +205,12 @@ def _toml(value: object) -> str:
     return "(not set)" if value is None else json.dumps(value, ensure_ascii=False, default=asdict)
 
 
+def _mcp(arguments: Sequence[str]) -> int:
+    from tui import servers  # noqa: PLC0415  # deferred: only this command needs it
+
+    return servers.run(arguments)
+
+
 def _demo(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="ebb demo",
@@ -229,6 +235,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "sessions": _sessions,
     "context": _context,
     "config": _config,
+    "mcp": _mcp,
     "doctor": checkup.doctor,
     "demo": _demo,
 }

@@ -200,6 +200,19 @@ def _declared(
     return Declared(spec, owner, source, _digest_of(table, spec), _written(table), ignored)
 
 
+def problem_of(name: str, table: Mapping[str, object], config: Config) -> str:
+    """Why a server that somebody wants to declare could not be used, whatever the environment holds; or nothing."""
+    found = _declared(name, {**table, "enabled": True}, "user", "", config, _AnythingIsSet())
+    return found.problem if isinstance(found, Unusable) and not found.is_off else ""
+
+
+class _AnythingIsSet(dict[str, str]):
+    """An environment in which every variable holds something."""
+
+    def get(self, key: str, default: object = None) -> str:
+        return "x"
+
+
 def _spec_of(name: str, table: Mapping[str, object], folder: Path, environment: Mapping[str, str]) -> ServerSpec:
     command = tuple(_expanded(word, environment) for word in _command_of(table))
     url = _expanded(cast(str, table.get("url", "")), environment)

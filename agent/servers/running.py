@@ -25,6 +25,7 @@ from agent.servers.questions import (
     tools_question,
 )
 from tools.base import Tool
+from tools.mcp.desk import Desk
 from tools.mcp.server import Server, close_all
 from tools.mcp.state import ServerState
 from tools.mcp.tool import McpTool
@@ -279,7 +280,7 @@ def open_servers(
     return running
 
 
-def make_server(declared: Declared, desk: SessionDesk, config: Config) -> Server:
+def make_server(declared: Declared, desk: Desk, config: Config) -> Server:
     return Server(declared.spec, desk, log_of(declared, config), login_of(declared, config))
 
 

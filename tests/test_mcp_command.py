@@ -1,0 +1,251 @@
+"""`ebb mcp` as users and scripts see it: what it prints, what it writes, and how it exits."""
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.serving import PROGRAM
+from tests.running import Run, ebb
+
+CONFIG = """\
+# my settings
+[agent]
+model = "ollama/x"  # the small one
+
+[mcp.servers.old]
+command = "old-server"
+"""
+
+
+class Owner:
+    """Somebody with a home, a project and servers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.home, self.project = folder, folder / "home", folder / "project"
+        (self.home / "config").mkdir(parents=True)
+        (self.project / ".git").mkdir(parents=True)
+        self.file = self.home / "config" / "config.toml"
+
+    def run(self, *arguments: str, stdin: str | None = None, **env: str) -> Run:
+        return ebb("-C", str(self.project), "mcp", *arguments, home=self.home, stdin=stdin, env=env)
+
+    def server(self, name: str, tools: dict[str, str] | None = None) -> list[str]:
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        if tools is not None:
+            (folder / "tools.json").write_text(json.dumps(tools))
+        return [sys.executable, "-I", "-S", str(PROGRAM), str(folder)]
+
+    def declares(self, **servers: Any) -> None:
+        (self.project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+    def has_started(self, name: str) -> bool:
+        return (self.folder / name / "started").exists()
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Owner:
+    return Owner(tmp_path)
+
+
+def test_a_server_is_added_and_removed_and_the_file_is_otherwise_as_it_was(owner: Owner) -> None:
+    owner.file.write_text(CONFIG)
+    run = owner.run("add", "forge", "--env", "TOKEN=${FORGE_TOKEN}", "--cwd", "tools", "--", "npx", "-y", "forge")
+    assert (run.code, run.out, run.err) == (
+        0, f"added `forge` to `{owner.file}`; `ebb mcp test forge` tries it\n", ""
+    )  # fmt: skip
+    assert owner.file.read_text() == (
+        f'{CONFIG}\n[mcp.servers.forge]\ncommand = "npx"\nargs = ["-y", "forge"]\n'
+        'env = {TOKEN = "${FORGE_TOKEN}"}\ncwd = "tools"\n'
+    )
+    run = owner.run("remove", "forge", "--json")
+    assert (run.code, run.result) == (0, {"name": "forge", "file": str(owner.file)})
+    assert owner.file.read_text() == CONFIG
+
+
+def test_an_address_is_added_to_a_file_that_is_not_there_yet(owner: Owner) -> None:
+    run = owner.run("add", "web", "https://h/mcp", "--header", "X-Key=${KEY}", "--scope", "read", "--json")
+    table = {"url": "https://h/mcp", "headers": {"X-Key": "${KEY}"}, "scopes": ["read"]}
+    assert (run.code, run.result) == (0, {"name": "web", "file": str(owner.file), "server": table})
+    assert tomllib.loads(owner.file.read_text()) == {"mcp": {"servers": {"web": table}}}
+    assert owner.file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("add", "x"), "what is `x`? write its address, or its command after `--`"),
+        (("add", "old", "--", "y"), "there is a server `old`; `--replace` writes this one in its place"),
+        (("add", "x", "--env", "A", "--", "y"), "`--env A` is not NAME=VALUE"),
+        (("add", "x", "http://h", "--env", "A=1"), "`env` means nothing for a server with a `url`"),
+        (("add", "x", "ftp://h/mcp"), "its `url` must begin with `https://` or `http://`"),
+        (("add", "x\ny", "z"), "its name must be one line that can be seen"),
+        (("add", "old_", "z"), "`old_` could not be told from `old` in the names of tools"),
+        (("remove", "x"), "there is no server `x`; there are `old`"),
+        (("remove", "theirs"), "/.mcp.json`: remove it there, or name it in `mcp.disabled`"),
+        (("test", "x"), "there is no server `x`; there are `old`, `theirs`, `broken`"),
+        (("test", "broken"), "the server `broken` of"),
+        (("logs", "x"), "there is no server `x`"),
+        (("logs", "old", "-n", "0"), "ask for at least one line"),
+        (("login", "old"), "`old` is a command on this machine: there is nothing to log in to"),
+        (("frobnicate",), "invalid choice: 'frobnicate'"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_and_exit_code_2(owner: Owner, arguments: tuple[str, ...], says: str) -> None:
+    owner.file.write_text(CONFIG)
+    owner.declares(theirs={"command": "x"}, broken={})
+    run = owner.run(*arguments)
+    assert (run.code, run.out) == (2, "")
+    assert says in run.err
+    assert "Traceback" not in run.err
+    assert owner.file.read_text() == CONFIG
+
+
+def test_a_file_that_cannot_be_edited_as_it_is_stays_as_it_is(owner: Owner) -> None:
+    text = 'mcp.servers.old.command = "x"\nagent.max_turns = 3\n'
+    owner.file.write_text(text)
+    run = owner.run("add", "new", "--", "y")
+    assert (run.code, run.err) == (
+        2,
+        f"ebb: cannot change `{owner.file}` without disturbing it; edit `[mcp.servers.new]` there by hand\n",
+    )
+    assert owner.file.read_text() == text
+
+
+def test_a_server_is_written_in_place_of_another(owner: Owner) -> None:
+    owner.file.write_text(CONFIG)
+    assert owner.run("add", "old", "--replace", "--", "new-server").code == 0
+    assert tomllib.loads(owner.file.read_text())["mcp"]["servers"] == {"old": {"command": "new-server"}}
+
+
+def test_the_list_says_how_each_stands_and_starts_none(owner: Owner) -> None:
+    assert owner.run("list").out.startswith("no servers; ")
+    owner.file.write_text(
+        '[mcp.servers.mine]\ncommand = ["mine", "-x"]\n[mcp.servers.off]\nurl = "http://h"\nenabled = false\n'
+    )
+    forge = owner.server("forge")
+    owner.declares(
+        forge={"command": forge[0], "args": forge[1:], "alwaysAllow": ["echo"]},
+        broken={"type": "sse", "url": "http://h"},
+    )
+    source, theirs = str(owner.file), str(owner.project / ".mcp.json")
+    sse = "`sse` is not supported; give the address of its streamable HTTP endpoint and leave out `type`"
+    assert (
+        owner.run("--json").lines
+        == owner.run("list", "--json").lines
+        == [
+            row("mine", "on", "", "user", source, "mine -x"),
+            row("off", "off", "`enabled` is false", "user", source, ""),
+            row(
+                "forge",
+                "not approved",
+                "the user has not approved it",
+                "project",
+                theirs,
+                " ".join(forge),
+                ["alwaysAllow"],
+            ),
+            row("broken", "unusable", sse, "project", theirs, ""),
+        ]
+    )
+    lines = owner.run().out.splitlines()
+    assert [line.split("  ")[0] for line in lines] == ["on", "off", "not approved", "unusable"]
+    assert "[means nothing here: alwaysAllow]" in lines[2]
+    assert not owner.has_started("forge")
+
+
+def row(
+    name: str, standing: str, detail: str, who: str, source: str, target: str, ignored: list[str] | None = None
+) -> dict[str, Any]:
+    return {
+        "name": name, "standing": standing, "detail": detail, "owner": who, "source": source, "target": target,
+        "ignored": ignored or [],
+    }  # fmt: skip
+
+
+def test_a_test_tells_what_a_server_offers(owner: Owner) -> None:
+    owner.run("add", "forge", "--", *owner.server("forge", {"echo": "Says it again."}))
+    found = owner.run("test", "--json").result
+    assert (found["name"], found["phase"], found["server"]["name"], found["resources"]) == (
+        "forge",
+        "ready",
+        "program",
+        [],
+    )
+    (tool,) = found["tools"]
+    assert (tool["name"], tool["description"], tool["tokens"] > 20) == ("mcp__forge__echo", "Says it again.", True)
+    run = owner.run("test", "forge")
+    first, second = run.out.splitlines()
+    assert (run.code, second) == (0, "      mcp__forge__echo: Says it again.")
+    assert first.startswith("ok    forge: program 1, 1 tools (")
+
+
+def test_a_server_that_cannot_be_reached_is_named_and_the_others_are_tested(owner: Owner) -> None:
+    owner.run("add", "broken", "--", "/no/such/program")
+    owner.run("add", "nowhere", "http://127.0.0.1:9/mcp")
+    owner.run("add", "forge", "--", *owner.server("forge"))
+    run = owner.run("test")
+    marks = [line[:13] for line in run.out.splitlines() if not line.startswith(" ")]
+    assert (run.code, marks) == (3, ["BAD   broken:", "BAD   nowhere", "ok    forge: "])
+    assert [found["phase"] for found in owner.run("test", "--json").lines] == ["failed", "failed", "ready"]
+
+
+def test_what_a_project_declares_is_tested_once_it_is_approved(owner: Owner) -> None:
+    forge = owner.server("forge", {"echo": "Says it again."})
+    owner.declares(forge={"command": forge[0], "args": forge[1:]})
+    run = owner.run("test")
+    assert (run.code, owner.has_started("forge")) == (2, False)
+    assert run.out.splitlines()[:2] == [
+        "BAD   forge: it is not approved; `ebb mcp test forge --approve` approves it:",
+        f"  command: {' '.join(forge)}",
+    ]
+    assert owner.run("test", stdin="y\n").code == 2  # what is piped in is no answer of a user
+    assert owner.run("test", "forge", "--approve").code == 0
+    assert owner.run("list", "--json").result["standing"] == "on"
+    assert owner.run("test", "forge", "--json").code == 0
+    script = owner.folder / "script.json"
+    call = {"name": "mcp__forge__echo", "arguments": {"text": "hi"}}
+    script.write_text(json.dumps({"reply": [{"calls": [call]}, {"text": "done"}]}))
+    flags = ("--allow", "mcp__forge", "--output-format", "stream-json", "--config", "mcp.startup_timeout=20")
+    run = ebb("-C", str(owner.project), "-p", "go", "-m", f"scripted/{script}", *flags, home=owner.home)
+    assert [line["text"] for line in run.lines if line["type"] == "tool_finished"] == ["hi"]
+    assert (run.code, run.err) == (0, "")
+
+
+def test_without_a_rule_a_run_without_a_user_is_denied_a_servers_tool(owner: Owner) -> None:
+    owner.run("add", "forge", "--", *owner.server("forge"))
+    script = owner.folder / "script.json"
+    script.write_text(
+        json.dumps({"reply": [{"calls": [{"name": "mcp__forge__echo", "arguments": {}}]}, {"text": "no"}]})
+    )
+    run = ebb(
+        *("-C", str(owner.project), "-p", "go", "-m", f"scripted/{script}", "--output-format", "json"),
+        *("--config", "mcp.startup_timeout=20"), home=owner.home,
+    )  # fmt: skip
+    assert (run.code, run.result["stop_reason"]) == (5, "denied")
+    assert run.result["denied"] == [
+        {"tool": "mcp__forge__echo", "arguments": {}, "rule": "ask mode asks before a server does something"}
+    ]
+
+
+def test_the_log_of_a_server_is_shown_from_its_end(owner: Owner) -> None:
+    owner.run("add", "forge", "--", *owner.server("forge"))
+    run = owner.run("logs", "forge")
+    log = owner.home / "logs" / "mcp" / "forge.log"
+    assert (run.code, run.out, run.err) == (0, "", f"ebb: nothing was written to `{log}` yet\n")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_bytes(b"one\ntwo\x1b[2J\n\xff three\n")
+    assert owner.run("logs", "forge", "-n", "2").out == "two␛[2J\n� three\n"
+    assert owner.run("logs", "forge", "--json").result == {
+        "name": "forge", "file": str(log), "lines": ["one", "two\x1b[2J", "� three"]
+    }  # fmt: skip
+
+
+def test_help_names_every_action(owner: Owner) -> None:
+    run = owner.run("--help")
+    assert run.code == 0
+    assert "{list,add,remove,test,login,logs}" in run.out
