@@ -3,16 +3,22 @@
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.env import Limits
 from agent.events import Event, PrefixDrifted, QuestionAsked, ReplyFinished
+from agent.messages import Assistant, Image, Text, User
+from agent.providers.scripted import Scripted
 from agent.servers.desk import ALWAYS, NO, OPENED, SessionDesk
 from agent.servers.forms import DECLINE, LEAVE_OUT, fields_of
+from agent.servers.sampling import write_sample
 from tests.agent.serving import House, call, command, notices, outputs, questions, say
-from tools.mcp.desk import Dismissed, Refused, Said, SampleRequest
+from tools.base import Picture
+from tools.mcp.desk import Dismissed, Refused, Said, Sample, SampleRequest
 
 FORM: dict[str, Any] = {
     "type": "object",
@@ -179,3 +185,41 @@ def test_an_answer_that_does_not_fit_its_field_is_named(schema: dict[str, Any], 
     (field,) = fields_of({"properties": {"x": schema}})
     with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
         field.value(answer)
+
+
+async def test_a_text_is_written_within_the_limits_of_model_and_server(house: House) -> None:
+    wanted = [{"when": "poem", "text": "Roses are red. END Violets"}, {"when": "poem", "text": "Long"}]
+    sessions = house.sessions({"text": "done"}, *wanted, settings=("agent.context_window=20000",))
+    session = await sessions.open()
+    env = session._env
+    provider = env.provider
+    assert isinstance(provider, Scripted)
+    picture = Picture("image/png", b"\x89PNG")
+    said = (
+        *(Said("assistant", "Hello."), Said("user", "A poem."), Said("user", "Now.", (picture,))),
+        *(Said("assistant", "Of what?"), Said("user", "poem of roses")),
+    )
+    assert await write_sample(SampleRequest(said, 50, "Be a poet.", stop=("END",)), env) == Sample(
+        "Roses are red. ", provider.facts.name, "stopSequence"
+    )
+    (request,) = provider.requests
+    assert (request.system, request.tools, request.max_output_tokens) == ("Be a poet.", (), 50)
+    assert request.messages == (
+        User((Text("A poem.\n\nNow."), Image("image/png", "iVBORw=="))),
+        Assistant((Text("Of what?"),), ""),
+        User((Text("poem of roses"),)),
+    )
+    refused = [
+        await write_sample(SampleRequest(messages, 50), env)
+        for messages in ((), (Said("assistant", "x"),), (Said("user", "hm"), Said("assistant", "x")))
+    ]
+    assert refused == [Refused("there is no message of the user to answer")] * 3
+    large = await write_sample(SampleRequest((Said("user", "poem " * 50_000),), 50), env)
+    assert isinstance(large, Refused)
+    assert large.reason.startswith("it takes about ")
+    assert len(provider.requests) == 1
+    broke = replace(env, limits=Limits(cost=0.0))
+    assert await write_sample(SampleRequest(said, 50), broke) == Refused(
+        "the limit of what this run may cost is reached"
+    )
+    await session.close()
