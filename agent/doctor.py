@@ -57,6 +57,8 @@ def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator
         yield Finding("configuration", "note", notice)
     yield from _keys(config, environment)
     yield from _model(config, environment)
+    if config.may_have_servers:
+        yield from _servers(config, environment)
     if config.recall_embedding_model is not None:
         yield _embedding_model(config.recall_embedding_model)
 
@@ -95,6 +97,24 @@ def _model(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
         else:
             advice = f"write PROVIDER/NAME; providers are {', '.join(PROVIDERS)}"
             yield Finding("model", "broken", f"there is no provider for `{chosen}`", advice)
+
+
+def _servers(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
+    from agent.servers.managing import rows  # noqa: PLC0415  # deferred: few users have servers
+
+    found = rows(config, environment)
+    for row in found:
+        subject = f"`{row.name}` of `{row.source}`" if row.name else f"`{row.source}`"
+        match row.standing:
+            case "unusable":
+                yield Finding("servers", "broken", f"{subject} cannot be used: {row.detail}")
+            case "not approved" | "changed":
+                yield Finding("servers", "note", f"{subject}: {row.detail}", f"`ebb mcp test {row.name}` shows it")
+            case "on" | "off" | "refused":
+                pass
+    on = [row.name for row in found if row.standing == "on"]
+    if on:
+        yield Finding("servers", "well", f"{', '.join(on)}; whether they start was not tried")
 
 
 def examine_folders(folders: Folders) -> Iterator[Finding]:

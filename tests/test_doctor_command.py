@@ -257,3 +257,23 @@ def test_a_model_of_meanings_is_looked_at(tmp_path: Path) -> None:
     (model / "model.safetensors").unlink()
     said = f"`recall.embedding_model`: `{model}` holds no static model (`model.safetensors`); "
     assert house.doctor(*setting) == {"broken meanings": (f"{said}searches go by words alone", "")}
+
+
+def test_servers_are_looked_at_and_none_is_started(house: House) -> None:
+    started = house.folder / "started"
+    declared = {"forge": {"command": "touch", "args": [str(started)]}, "broken": {}}
+    source = house.folder / ".mcp.json"
+    source.write_text(json.dumps({"mcpServers": declared}))
+    (house.folder / "config").mkdir(exist_ok=True)
+    (house.folder / "config" / "config.toml").write_text('[mcp.servers.mine]\ncommand = "x"\n')
+    lines = [
+        line.split("  ", 1)[1].split(maxsplit=1)[1]
+        for line in house.run("doctor").out.splitlines()
+        if "servers  " in line
+    ]
+    assert lines == [
+        f"`forge` of `{source}`: the user has not approved it: `ebb mcp test forge` shows it",
+        f"`broken` of `{source}` cannot be used: it needs a `command` or a `url`, and only one of them",
+        "mine; whether they start was not tried",
+    ]
+    assert not started.exists()

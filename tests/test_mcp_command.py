@@ -10,6 +10,7 @@ import pytest
 
 from tests.agent.serving import PROGRAM
 from tests.running import Run, ebb
+from tests.tools.mcp.test_login import served
 
 CONFIG = """\
 # my settings
@@ -249,3 +250,37 @@ def test_help_names_every_action(owner: Owner) -> None:
     run = owner.run("--help")
     assert run.code == 0
     assert "{list,add,remove,test,login,logs}" in run.out
+
+
+def test_a_login_opens_the_browser_and_is_kept(owner: Owner) -> None:
+    opener = owner.folder / "opener.py"
+    opener.write_text("import sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n")
+    with served() as address:
+        owner.run("add", "wiki", address)
+        run = owner.run("test", "wiki")
+        assert (run.code, run.out) == (4, "BAD   wiki wants you to log in: `ebb mcp login wiki`\n")
+        run = owner.run("login", "wiki", BROWSER=f"{sys.executable} {opener} %s")
+        assert (run.code, run.out) == (0, "you are logged in to `wiki`\n")
+        assert run.err.startswith("ebb: to log in to `wiki`, open http://127.0.0.1:")
+        assert owner.run("test", "wiki").code == 0
+        (kept,) = (owner.home / "data" / "mcp" / "logins").iterdir()
+        assert kept.stat().st_mode & 0o777 == 0o600
+        assert owner.run("remove", "wiki").code == 0
+        assert not kept.exists()
+
+
+def test_a_login_that_nobody_finishes_is_given_up(owner: Owner) -> None:
+    with served() as address:
+        owner.run("add", "wiki", address)
+        run = owner.run("login", "wiki", "--no-browser", "--config", "mcp.servers.wiki.login_timeout=0.2")
+    assert (run.code, run.out) == (4, "")
+    assert run.err.splitlines()[-1] == (
+        "ebb: you are not logged in to `wiki`: the login was not finished within 0.2 seconds"
+    )
+
+
+def test_a_server_that_wants_no_login_says_nothing_of_one(owner: Owner) -> None:
+    owner.run("add", "nowhere", "http://127.0.0.1:9/mcp")
+    run = owner.run("login", "nowhere")
+    assert (run.code, run.out) == (3, "")
+    assert run.err.startswith("ebb: `nowhere` cannot be used: ")
