@@ -36,6 +36,11 @@ class Deferral:
         self._deferrable: frozenset[str] = frozenset()
         self._offered: tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]] | None = None
 
+    @property
+    def counted(self) -> tuple[int, bool]:
+        """How many are held back, and whether the provider's own search finds them."""
+        return len(self.held_back), self.search != "none"
+
     def offered(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         """The tools as they are offered: until the next choice the same values each time, so that what is known of them
         stays known."""

@@ -360,8 +360,9 @@ class Session:
         return said
 
     def _surroundings(self) -> Surroundings:
-        held_back, served = len(self._parts.deferral.held_back), self._parts.served.news()
-        return replace(self._parts.surroundings(), mode=self.mode, deferred=held_back, served=served)
+        held_back, hosted = self._parts.deferral.counted
+        served = self._parts.served.news()
+        return replace(self._parts.surroundings(), mode=self.mode, deferred=held_back, hosted=hosted, served=served)
 
     def _held_back(self) -> tuple[Tool, ...]:
         held_back = self._parts.deferral.held_back

@@ -37,6 +37,8 @@ class Surroundings:
     """What the model wrote down for itself; it knows it until a rewrite."""
     deferred: int = 0
     """Tools that are held back."""
+    hosted: bool = False
+    """Whether the provider's own search finds them."""
     served: str = ""
     """How what servers offer differs from the model's list of tools."""
     epoch: int = 0
@@ -53,7 +55,7 @@ def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> t
         f"[The git branch is now {now.branch}.]" if now.branch and now.branch != told.branch else "",
         f"[Open todos:\n{now.todos}]" if rewritten and now.todos else "",
         f"[Your notes:\n{now.scratchpad}]" if rewritten and now.scratchpad else "",
-        _deferred(now.deferred) if now.deferred != told.deferred or (rewritten and now.deferred) else "",
+        _deferred(now.deferred, now.hosted) if now.deferred != told.deferred or (rewritten and now.deferred) else "",
         _served(now.served, rewritten) if now.served != told.served else "",
         _context(now.used) if _level(now, note_at) > (0 if rewritten else _level(told, note_at)) else "",
     ]
@@ -107,10 +109,11 @@ def _mode(mode: str) -> str:
     return f"[The permission mode is now `{mode}`{meaning}.]" if mode else ""
 
 
-def _deferred(count: int) -> str:
+def _deferred(count: int, hosted: bool) -> str:
     if not count:
         return "[No tools are deferred any more.]"
-    return f"[{count} tools deferred to save context. Use tool_search to find them.]"
+    how = "Search for them, and call what is found by its name." if hosted else "Use tool_search to find them."
+    return f"[{count} tools deferred to save context. {how}]"
 
 
 def _served(news: str, rewritten: bool) -> str:

@@ -52,6 +52,9 @@ QUIRKS = {
 }
 """Refused by OpenAI for unverified accounts and for models that do not think, and by some compatible servers."""
 
+ALIASES = {"tool_search": "search_tools"}
+"""Names of ours that the API keeps for itself: it refuses a request with a function of that name."""
+
 INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
 
@@ -139,7 +142,7 @@ def _tools(tools: Sequence[ToolSpec]) -> list[Json]:
 def _function(tool: ToolSpec) -> Json:
     definition: Json = {
         "type": "function",
-        "name": tool.name,
+        "name": ALIASES.get(tool.name, tool.name),
         "description": tool.description,
         "parameters": dict(tool.schema),
         "strict": False,  # strict schemas allow no optional parameter
@@ -259,7 +262,7 @@ def _call(call: ToolCall, ids: CallIds, namespace: str) -> Json:
     item: Json = {
         "type": "function_call",
         "call_id": ids[call.id],
-        "name": wire_name(call.name),
+        "name": ALIASES.get(call.name) or wire_name(call.name),
         "arguments": call.source or json.dumps(dict(call.arguments), ensure_ascii=False),
     }
     return item | {"namespace": namespace} if namespace else item
@@ -292,7 +295,7 @@ class Decoder:
                 yield ReasoningChunk("\n\n")
             case "response.output_item.added" if event["item"]["type"] == "function_call":
                 place = event.get("output_index", event["item"].get("id"))
-                self._calls[place] = event["item"]["name"]
+                self._calls[place] = _our_name(event["item"]["name"])
                 yield self._call_chunk(place, "")
             case "response.function_call_arguments.delta":
                 place = event.get("output_index", event.get("item_id"))
@@ -332,7 +335,7 @@ def _part(item: Json) -> AssistantPart:
             texts = (part.get("text") or part.get("refusal") or "" for part in item["content"])
             return Text(clean("".join(texts)), native)
         case "function_call":
-            return make_call(item["call_id"], item["name"], item["arguments"])
+            return make_call(item["call_id"], _our_name(item["name"]), item["arguments"])
         case "reasoning":
             parts = item.get("summary") or item.get("content") or ()
             return Reasoning(clean("\n\n".join(part.get("text", "") for part in parts)), native)
@@ -341,6 +344,10 @@ def _part(item: Json) -> AssistantPart:
             return Opaque(native)
         case _:
             return Opaque(native)
+
+
+def _our_name(name: str) -> str:
+    return next((ours for ours, alias in ALIASES.items() if alias == name), name)
 
 
 def read_usage(usage: Json) -> Usage:

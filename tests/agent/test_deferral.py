@@ -313,6 +313,8 @@ async def test_the_provider_searches_while_what_it_shows_fits(
     assert all(before is later for before, later in zip(*(request.tools for request in provider.requests), strict=True))
     assert tuple(name for name in offered(provider.requests[0]) if name in (SEARCH, CALL)) == finders
     assert output_of(events) == [(HELD, "done", f"{HELD} was called with {{'title': 'May'}}")]
+    told = [f"[{deferred} tools deferred to save context. Search for them, and call what is found by its name.]"]
+    assert notes_in(provider.requests[0]) == (told if deferred else [NOTE] if finders else [])
     assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
     await session.close()
 

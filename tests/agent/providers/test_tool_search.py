@@ -17,8 +17,8 @@ from agent.context.groups import Group
 from agent.context.select import ToolSpec, select_tools
 from agent.events import CacheBroken, Noticed, PrefixDrifted, ToolFinished
 from agent.messages import Assistant, Message, Opaque, Reasoning, Text, ToolCall, ToolOutput, Usage, User
-from agent.providers.base import ModelFacts, Provider, Request
-from tests.agent.providers.cases import ADAPTERS, READ, Adapter, Library, endpoint_of, hello, last
+from agent.providers.base import CallChunk, ModelFacts, Provider, Reply, Request
+from tests.agent.providers.cases import ADAPTERS, READ, Adapter, Library, collect, endpoint_of, hello, last
 from tests.agent.providers.test_bodies import read_through
 from tests.agent.test_compaction import Home, events_of
 from tests.fake_provider import Call, FakeProvider, Turn
@@ -113,6 +113,25 @@ def test_openai_is_sent_deferred_definitions_in_namespaces_and_its_own_search() 
         {"type": "namespace", "name": DESK.name, "description": DESK.about, "tools": deferred},
         {"type": "tool_search"},
     ]
+
+
+async def test_openai_is_sent_our_own_search_by_another_name() -> None:
+    """It keeps the name for itself, and refuses functions that have it."""
+    own = ToolSpec("tool_search", "Finds tools.", {"type": "object", "properties": {}})
+    call, output = ToolCall("c", own.name, {"query": "x"}), User((ToolOutput("c", "found"),))
+    request = replace(hello(), tools=(own, *offer(RESPONSES, ASK.name)))
+    request = replace(request, messages=(*request.messages, Assistant((call,), RESPONSES.facts.id), output))
+    body = body_of(RESPONSES, request)
+    functions = [tool["name"] for tool in body["tools"] if tool["type"] == "function"]
+    assert (functions[0], body["input"][1]["name"]) == ("search_tools", "search_tools")
+    with FakeProvider([Turn(calls=(Call("search_tools", {"query": "x"}),))]) as server:
+        provider = provider_at(RESPONSES, server, 32_000, "http")
+        chunks = await collect(provider, request)
+        await provider.close()
+    names = {chunk.name for chunk in chunks if isinstance(chunk, CallChunk)}
+    reply = chunks[-1]
+    assert isinstance(reply, Reply)
+    assert (names, [call.name for call in reply.message.calls]) == ({"tool_search"}, ["tool_search"])
 
 
 def test_a_deferred_tool_without_a_namespace_stands_by_itself() -> None:
