@@ -57,6 +57,7 @@ lock:
 bench: .venv/ready
 	$(BIN)/python -m bench.startup
 	$(BIN)/python -m bench.overhead
+	$(BIN)/python -m bench.mcp
 	$(BIN)/python -m bench.tui.opening
 	$(BIN)/python -m bench.tui.working
 	$(BIN)/python -m bench.tui.drawing

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from tools.groups import signal_group
-from tools.mcp.lines import Lines, TooLong
+from tools.mcp.lines import Line, Lines, TooLong
 from tools.mcp.log import Log
 
 GRACE = 2.0
@@ -44,7 +44,7 @@ class Child(asyncio.SubprocessProtocol):
         self._log = log
         self._most = most
         self._lines = Lines(most)
-        self._waiting: deque[bytes | TooLong] = deque()
+        self._waiting: deque[Line] = deque()
         self._bytes_waiting = 0
         self._is_paused = False
         self._news = asyncio.Event()
@@ -58,7 +58,7 @@ class Child(asyncio.SubprocessProtocol):
         """The exit code, negative for the signal that ended it, or None while it runs."""
         return self.transport.get_returncode()
 
-    async def read(self) -> bytes | TooLong | None:
+    async def read(self) -> Line | None:
         """The next line, None when no other one comes."""
         while not self._waiting:
             if self._is_over:
@@ -172,8 +172,8 @@ class Child(asyncio.SubprocessProtocol):
             pipe.close()
 
 
-def _held(line: bytes | TooLong) -> int:
-    return len(line) if isinstance(line, bytes) else len(line.head) + len(line.tail)
+def _held(line: Line) -> int:
+    return len(line.head) + len(line.tail) if isinstance(line, TooLong) else len(line)
 
 
 async def _within(seconds: float, event: asyncio.Event) -> None:

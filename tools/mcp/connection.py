@@ -3,6 +3,7 @@ SDK, which takes a second to load; nothing else does."""
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -29,13 +30,19 @@ from tools.mcp.spec import ServerSpec
 from tools.mcp.state import Listing, PromptMessage
 from tools.mcp.stdio import stdio
 from tools.mcp.texts import clean, line_of, said
-from tools.mcp.tool import Caller
+from tools.mcp.tool import Caller, SessionOver
 from tools.mcp.vault import NeedsLogin, Vault
+
+# Nobody else looks after what the SDK logs: without this, Python prints its warnings over the terminal.
+for name in ("mcp", "client"):
+    logging.getLogger(name).addHandler(logging.NullHandler())
 
 Kind: TypeAlias = Literal["tools", "resources", "prompts"]
 KINDS: tuple[Kind, ...] = ("tools", "resources", "prompts")
 
 _MOST_PAGES = 100
+_SESSION_OVER = "Session terminated"
+"""What the SDK says when a server at an address does not know our session any more."""
 _PROGRESS_EVERY = 0.1
 """Seconds between two lines of progress that are shown."""
 _LISTEN_AGAIN = 5.0
@@ -192,9 +199,12 @@ class Connection:
                 "it may have done a part of it"
             ) from error
         except MCPError as error:
+            if error.code == types.INVALID_REQUEST and error.message == _SESSION_OVER:
+                self.lose("it has forgotten this session")
+                raise SessionOver(f"the server `{label}` has forgotten this session") from error
             if error.code == types.CONNECTION_CLOSED:
-                why = f" ({line_of(self.lost)})" if self.lost else ""
-                raise ToolError(f"the server `{label}` was lost during {what}{why}; it may be half done") from error
+                why = line_of(self.lost or error.message)
+                raise ToolError(f"the server `{label}` was lost during {what} ({why}); it may be half done") from error
             raise ToolError(f"the server `{label}` refused {what}: {line_of(error.message)}") from error
         except ValidationError as error:
             raise ToolError(

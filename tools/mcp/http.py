@@ -28,8 +28,8 @@ async def http(spec: ServerSpec, auth: httpx2.Auth | None = None) -> AsyncIterat
         yield streams
 
 
-class TooLarge(httpx2.StreamError):
-    """An answer that is larger than agreed."""
+class Unreadable(httpx2.StreamError):
+    """An answer that is larger than agreed, or not whole."""
 
 
 class _Client(httpx2.AsyncClient):
@@ -69,11 +69,14 @@ class _Limited(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
-        async for chunk in self._stream:
-            size += len(chunk)
-            if size > self._most:
-                raise TooLarge(f"it holds more than {self._most:,} bytes, which is too much")
-            yield chunk
+        try:
+            async for chunk in self._stream:
+                size += len(chunk)
+                if size > self._most:
+                    raise Unreadable(f"it holds more than {self._most:,} bytes, which is too much")
+                yield chunk
+        except httpx2.TransportError as error:
+            raise Unreadable(f"it is not whole: {_said(error)}") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()

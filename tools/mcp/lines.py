@@ -1,6 +1,7 @@
 """Lines out of what a program prints, none of them larger than agreed. Pure; it knows no protocol."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 _KEPT = 4096
 """Bytes of the beginning and of the end of a line that is too long."""
@@ -15,22 +16,29 @@ class TooLong:
     size: int
 
 
+Line: TypeAlias = bytes | bytearray | TooLong
+
+
 class Lines:
-    """Takes bytes as they come and gives the lines that are complete. Holds at most one line of `most` bytes."""
+    """Takes bytes as they come and gives the lines that are complete. Holds at most one line of `most` bytes, once."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._parts: list[bytes] = []
+        self._held = bytearray()
         self._tail = b""
+        """The end of a line that is too long; `_held` is its beginning then."""
         self.size = 0
         """Bytes of the line that is not complete yet."""
 
-    def take(self, chunk: bytes) -> list[bytes | TooLong]:
+    def take(self, chunk: bytes) -> list[Line]:
         *ended, rest = chunk.split(b"\n")
-        lines = []
+        lines: list[Line] = []
         for part in ended:
-            self._add(part)
-            lines.append(self._finished())
+            if self.size or len(part) > self._most:
+                self._add(part)
+                lines.append(self._finished())
+            else:
+                lines.append(part)
         self._add(rest)
         return lines
 
@@ -39,16 +47,15 @@ class Lines:
             return
         self.size += len(part)
         if self.size <= self._most:
-            self._parts.append(part)
+            self._held += part
             return
         if not self._tail:
-            whole = b"".join(self._parts)
-            self._parts = [(whole + part[:_KEPT])[:_KEPT]]
-            self._tail = whole[-_KEPT:]
+            self._tail = bytes(self._held[-_KEPT:])
+            self._held = self._held[:_KEPT]
+            self._held += part[: _KEPT - len(self._held)]
         self._tail = (self._tail + part[-_KEPT:])[-_KEPT:]
 
-    def _finished(self) -> bytes | TooLong:
-        whole = b"".join(self._parts)
-        line = TooLong(whole, self._tail, self.size) if self._tail else whole
-        self._parts, self._tail, self.size = [], b"", 0
+    def _finished(self) -> Line:
+        line = TooLong(bytes(self._held), self._tail, self.size) if self._tail else self._held
+        self._held, self._tail, self.size = bytearray(), b"", 0
         return line

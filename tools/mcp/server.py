@@ -3,12 +3,12 @@ and loads the protocol's library only once a server is started."""
 
 import asyncio
 import traceback
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from tools.base import Arguments, Result, ToolError
 from tools.mcp.child import GRACE
@@ -17,6 +17,7 @@ from tools.mcp.log import Log
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import Listing, Phase, PromptMessage, ServerState
 from tools.mcp.texts import line_of, said
+from tools.mcp.tool import SessionOver
 from tools.mcp.vault import NeedsLogin, Vault
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _RELIST_EVERY = 0.5
 _MARGIN = 1.0
 """Seconds beyond the grace of its program in which a server has to be closed."""
 _EVERYTHING: "frozenset[Kind]" = frozenset(("tools", "resources", "prompts"))
+
+T = TypeVar("T")
 
 Wish: TypeAlias = Literal["close", "restart"]
 """What a server can be told."""
@@ -109,18 +112,28 @@ class Server:
 
     async def call(self, name: str, arguments: Arguments, progress: Callable[[str], None]) -> Result:
         """What the tool gave back; `name` is the server's own. Raises `ToolError`. A cancelled call ends alone."""
-        connection = await self._ready_connection()
-        if all(tool.original != name for tool in self.state.tools):
-            raise ToolError(f"the server `{self.spec.label}` does not offer `{line_of(name)}` any more")
-        return await connection.call(name, arguments, progress)
+
+        def ask(connection: "Connection") -> Awaitable[Result]:
+            if all(tool.original != name for tool in self.state.tools):
+                raise ToolError(f"the server `{self.spec.label}` does not offer `{line_of(name)}` any more")
+            return connection.call(name, arguments, progress)
+
+        return await self._answer(ask)
 
     async def read_resource(self, uri: str) -> Result:
         """What is in a resource. Raises `ToolError`."""
-        return await (await self._ready_connection()).read_resource(uri)
+        return await self._answer(lambda connection: connection.read_resource(uri))
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> tuple[PromptMessage, ...]:
         """What a prompt stands for. Raises `ToolError`."""
-        return await (await self._ready_connection()).get_prompt(name, dict(arguments))
+        return await self._answer(lambda connection: connection.get_prompt(name, dict(arguments)))
+
+    async def _answer(self, ask: "Callable[[Connection], Awaitable[T]]") -> T:
+        """Asks as soon as that is possible, and once more where the server had forgotten us before it was asked."""
+        try:
+            return await ask(await self._ready_connection())
+        except SessionOver:
+            return await ask(await self._ready_connection())
 
     async def _ready_connection(self) -> "Connection":
         await self.ready()

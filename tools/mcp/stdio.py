@@ -15,7 +15,7 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
 from tools.mcp.child import Child, started
-from tools.mcp.lines import TooLong
+from tools.mcp.lines import Line, TooLong
 from tools.mcp.log import Log
 from tools.mcp.spec import ServerSpec
 
@@ -85,7 +85,7 @@ class _Incoming:
         self._lost(await self._child.ending())
         raise anyio.EndOfStream
 
-    def _message(self, line: bytes | TooLong) -> types.JSONRPCMessage | None:
+    def _message(self, line: Line) -> types.JSONRPCMessage | None:
         if isinstance(line, TooLong):
             return self._unreadable(line.head, line.tail, f"it holds {line.size:,} bytes, which is too much")
         if not line.strip():
@@ -93,7 +93,7 @@ class _Incoming:
         try:
             return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            return self._unreadable(line[:4096], line[-4096:], "it is not a valid message")
+            return self._unreadable(bytes(line[:4096]), bytes(line[-4096:]), "it is not a valid message")
 
     def _unreadable(self, head: bytes, tail: bytes, why: str) -> types.JSONRPCMessage | None:
         self._log.write(b"[on its standard output] " + head[:1000].rstrip(b"\r\n") + b"\n")

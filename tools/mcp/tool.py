@@ -5,7 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from tools.base import Arguments, Effect, Result, Workspace
+from tools.base import Arguments, Effect, Result, ToolError, Workspace
+
+
+class SessionOver(ToolError):
+    """The server did not take the call, because it knows nothing of us any more. Nothing was done."""
 
 
 class Caller(Protocol):

@@ -1,0 +1,70 @@
+"""What a call of a server's tool costs here on top of the SDK's own client, over pipes: `python -m bench.mcp`.
+
+Both clients talk to the same program, in turns, one call at a time. Each round gives the difference of the medians.
+"""
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from tools.base import unwatched
+from tools.mcp.desk import NobodyThere
+from tools.mcp.server import Server
+from tools.mcp.spec import ServerSpec
+
+ROUNDS = 10
+CALLS = 100
+LIMIT = 3.0
+"""Milliseconds."""
+SERVER = (sys.executable, "-I", "-S", str(Path(__file__).parents[1] / "tests" / "tools" / "mcp" / "raw.py"), "well")
+SIZES = {"a word": 5, "100 kB": 100_000, "10 MB": 10_000_000}
+
+
+async def median(call: Callable[[], Awaitable[object]], calls: int) -> float:
+    """Milliseconds of a call."""
+    times = []
+    for _ in range(calls):
+        began = time.perf_counter()
+        await call()
+        times.append((time.perf_counter() - began) * 1000)
+    return statistics.median(times)
+
+
+async def main() -> int:
+    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "sdk.log").open("w") as errors:
+        ours = Server(ServerSpec("ours", SERVER), NobodyThere(), Path(folder) / "ours.log", Path(folder) / "login")
+        ours.start()
+        await ours.ready()
+        parameters = StdioServerParameters(command=SERVER[0], args=list(SERVER[1:]))
+        try:
+            async with Client(stdio_client(parameters, errlog=errors)) as sdk:
+                return max([await _compared(ours, sdk, name, size) for name, size in SIZES.items()])
+        finally:
+            await ours.close()
+
+
+async def _compared(ours: Server, sdk: Client, name: str, size: int) -> int:
+    calls = max(CALLS * 10_000 // (10_000 + size), 3)
+    text = {"text": "x" * size}
+    pairs = [
+        (
+            await median(lambda: sdk.call_tool("echo", text), calls),
+            await median(lambda: ours.call("echo", text, unwatched), calls),
+        )
+        for _ in range(ROUNDS)
+    ]
+    theirs, mine = (statistics.median(times) for times in zip(*pairs, strict=True))
+    more = statistics.median(mine - theirs for theirs, mine in pairs)
+    print(f"{name}: SDK {theirs:.2f} ms, here {mine:.2f} ms, {more:+.2f} ms ({mine / theirs:.2f}×)")
+    return int(more > LIMIT)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
