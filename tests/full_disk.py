@@ -1,0 +1,176 @@
+"""What becomes of a home whose disk is full: `python -m tests.full_disk SCENARIO FOLDER`, where a small disk may be
+mounted. It prints what happened as JSON, and judges nothing."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from store.migrations import MIGRATIONS
+from tests.running import Run, ebb
+
+LOG = 2_000_000
+"""Bytes that a command prints: in base64, of which three quarters are left when they are compressed."""
+PRINT = f"head -c {LOG} /dev/urandom | base64 -w 76 | head -c {LOG}"
+
+
+class Home:
+    """A home whose data lie on a disk of a few megabytes."""
+
+    def __init__(self, folder: Path, size: int) -> None:
+        self.folder = folder
+        self.project = folder / "app"
+        self.data = folder / "data"
+        self.ballast = self.data / "ballast"
+        self.project.mkdir()
+        self.data.mkdir(mode=0o700)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", str(self.data)], check=True)
+
+    def ebb(self, *arguments: str) -> Run:
+        return ebb(*arguments, "-C", str(self.project), home=self.folder)
+
+    def say(self, *replies: dict[str, Any], more: tuple[str, ...] = ()) -> Run:
+        script = self.folder / "script.json"
+        script.write_text(json.dumps({"reply": list(replies)}))
+        asked = ("-p", "go", "-m", f"scripted/{script}", "--permission-mode", "auto")
+        return self.ebb(*asked, "--output-format", "stream-json", *more)
+
+    def fill(self, left: int) -> None:
+        """Leaves so many bytes on the disk."""
+        with self.ballast.open("wb") as file:
+            file.write(bytes(max(self.free() - left, 0)))
+
+    def free(self) -> int:
+        done = subprocess.run(["stat", "-f", "-c", "%a %S", str(self.data)], capture_output=True, check=True, text=True)
+        blocks, size = map(int, done.stdout.split())
+        return blocks * size
+
+    def rows(self) -> list[str]:
+        """The database as text."""
+        with sqlite3.connect(self.data / "sessions.db") as db:
+            rows = list(db.iterdump())
+        db.close()
+        return rows
+
+    def files(self) -> list[str]:
+        found = (path for path in self.data.rglob("*") if path.is_file() and "sessions.db" not in path.name)
+        return sorted(str(path.relative_to(self.data)) for path in found if path != self.ballast)
+
+    def doctor(self) -> list[str]:
+        found = self.ebb("doctor", "--json").lines
+        return [str(line) for line in found if line.get("state") == "broken"]
+
+
+def call(command: str) -> dict[str, Any]:
+    return {"name": "bash", "arguments": {"command": command}}
+
+
+def output(folder: Path) -> dict[str, Any]:
+    """There is room for what a command prints, and not for that once more."""
+    home = Home(folder, 3_400_000)
+    first = home.say({"calls": [call(PRINT), call("echo fine")]}, {"text": "Yes."})
+    session = first.result["session"]
+    (log,) = (path for path in home.files() if path.startswith("outputs/"))
+    printed = (home.data / log).read_bytes()
+    read = {"name": "read_result", "arguments": {"ref_id": "r1", "offset": LOG - 60}}
+    again = home.say({"calls": [read]}, {"text": "So."}, more=("-r", session))
+    finished = [line for line in (*first.lines, *again.lines) if line["type"] == "tool_finished"]
+    return {
+        "codes": [first.code, again.code],
+        "ends": [first.result["result"], again.result["result"]],
+        "notices": [line["text"] for line in first.lines if line["type"] == "noticed"],
+        "shown": [line["text"][-400:] for line in finished],
+        "log": str(home.data / log),
+        "printed": len(printed),
+        "end": printed[-60:].decode(),
+        "files": home.files(),
+        "doctor": home.doctor(),
+    }
+
+
+def turn(folder: Path) -> dict[str, Any]:
+    """The disk is full before the step's outputs are written down."""
+    home = Home(folder, 3_000_000)
+    fill = f"head -c 9000000 /dev/zero > {home.ballast}; true"
+    text = "x" * 200_000
+    first = home.say({"text": "I look.", "calls": [call(fill)]}, {"text": text})
+    session = next(line["session"] for line in first.lines if "session" in line)
+    before = home.rows()
+    home.ballast.unlink()
+    again = home.say({"text": "Yes."}, more=("-r", session))
+    return {
+        "codes": [first.code, again.code],
+        "error": first.result["error"],
+        "err": first.err,
+        "result": again.result["result"],
+        "kept": sum(line.startswith('INSERT INTO "messages"') for line in before),
+        "log": [line["role"] for line in home.ebb("sessions", "show", session, "--json").lines],
+        "doctor": home.doctor(),
+    }
+
+
+def migration(folder: Path) -> dict[str, Any]:
+    """There is no room to bring a database of the first version to the newest."""
+    home = Home(folder, 3_000_000)
+    output = {"type": "output", "call_id": "c", "text": "x", "status": "done"}
+    with sqlite3.connect(home.data / "sessions.db") as db:
+        MIGRATIONS[0](db)
+        row = ("aa11bb22cc33", str(home.project), "an old one", "scripted/a", "ask", 1.0, 1.0)
+        db.execute("insert into sessions values (?, ?, ?, ?, ?, ?, ?)", row)
+        for position in range(3_000):
+            body = json.dumps({"parts": [{**output, "call_id": f"c{position}"}]})
+            values = ("aa11bb22cc33", position, "user", body, 1.0)
+            db.execute("insert into messages (session, position, role, body, created) values (?, ?, ?, ?, ?)", values)
+        db.execute("pragma user_version = 1")
+    db.close()
+    before = home.rows()
+    home.fill(60_000)
+    listed = home.ebb("sessions", "list")
+    after = home.rows()
+    home.ballast.unlink()
+    again = home.ebb("sessions", "list", "--json")
+    return {
+        "codes": [listed.code, again.code],
+        "err": listed.err,
+        "is_unchanged": before == after,
+        "titles": [line["title"] for line in again.lines],
+        "doctor": home.doctor(),
+    }
+
+
+def coming(folder: Path) -> dict[str, Any]:
+    """There is no room for a session that is imported."""
+    home = Home(folder, 9_000_000)
+    session = home.say({"calls": [call(PRINT)]}, {"text": "Yes."}).result["session"]
+    file = folder / "s.zip"
+    home.ebb("sessions", "export", session, str(file))
+    home.ebb("sessions", "delete", session)
+    other = home.say({"text": "Another."}).result["session"]
+    before, files = home.rows(), home.files()
+    home.fill(700_000)
+    refused = home.ebb("sessions", "import", str(file))
+    after, left = home.rows(), home.files()
+    home.ballast.unlink()
+    again = home.ebb("sessions", "import", str(file))
+    return {
+        "codes": [refused.code, again.code],
+        "err": refused.err,
+        "is_unchanged": (before, files) == (after, left),
+        "sessions": sorted(line["id"] for line in home.ebb("sessions", "list", "--json").lines)
+        == sorted([session, other]),
+        "doctor": home.doctor(),
+    }
+
+
+SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "output": output,
+    "turn": turn,
+    "migration": migration,
+    "coming": coming,
+}
+
+if __name__ == "__main__":
+    json.dump(SCENARIOS[sys.argv[1]](Path(sys.argv[2])), sys.stdout)

@@ -1,0 +1,88 @@
+"""A disk that is full: nothing is lost, what was there stays as it was, and the user is told."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.full_disk import LOG
+from tests.running import ROOT, environment
+
+APART = ("unshare", "--user", "--map-root-user", "--mount")
+"""Runs a program where it may mount a disk that nobody else sees."""
+
+
+def may_mount() -> bool:
+    has_it = sys.platform == "linux" and shutil.which(APART[0]) is not None
+    return has_it and subprocess.run([*APART, "true"], capture_output=True, check=False).returncode == 0
+
+
+pytestmark = pytest.mark.skipif(not may_mount(), reason="this system lets no user mount a small disk of his own")
+
+
+def seen(scenario: str, folder: Path) -> dict[str, Any]:
+    """What happened in a scenario of `tests.full_disk`."""
+    done = subprocess.run(
+        [*APART, sys.executable, "-m", "tests.full_disk", scenario, str(folder)],
+        cwd=ROOT, env=environment(folder), capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_an_output_that_cannot_be_kept_stays_in_its_file_and_the_step_goes_on(tmp_path: Path) -> None:
+    happened = seen("output", tmp_path)
+    shown, fine, read = happened.pop("shown")
+    log, end = happened.pop("log"), happened.pop("end")
+    blobs = tmp_path / "data" / "blobs"
+    told = f"the output of `bash` could not be kept, so it is shown in part: nothing more can be stored in `{blobs}`"
+    assert happened == {
+        "codes": [0, 0],
+        "ends": ["Yes.", "So."],
+        "notices": [f"{told}: the disk is full"],
+        "printed": LOG,
+        "files": ["blobs/tidied", log.removeprefix(f"{tmp_path}/data/")],
+        "doctor": [],
+    }
+    assert shown.endswith(f'cut; ref_id="r1" has all of it]\nall of it is in {log}\nexit code 0')
+    assert fine == "fine\nexit code 0"
+    assert read == f"{end}\n(bytes {LOG - 60}-{LOG} of {LOG:,})"
+
+
+def test_a_turn_that_cannot_be_written_down_ends_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    why = "cannot grow: the disk is full; free some space and resume the session"
+    assert seen("turn", tmp_path) == {
+        "codes": [1, 0],
+        "error": {"code": "store", "message": f"the session database `{tmp_path}/data/sessions.db` {why}"},
+        "err": "",
+        "result": "Yes.",
+        "kept": 2,
+        "log": ["user", "assistant", "user", "user", "assistant"],
+        "doctor": [],
+    }
+
+
+def test_a_migration_that_finds_no_room_leaves_the_database_as_it_was(tmp_path: Path) -> None:
+    why = "cannot grow: the disk is full; free some space and resume the session"
+    assert seen("migration", tmp_path) == {
+        "codes": [1, 0],
+        "err": f"ebb: the session database `{tmp_path}/data/sessions.db` {why}\n",
+        "is_unchanged": True,
+        "titles": ["an old one"],
+        "doctor": [],
+    }
+
+
+def test_an_import_that_finds_no_room_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    assert seen("coming", tmp_path) == {
+        "codes": [1, 0],
+        "err": f"ebb: nothing more can be stored in `{tmp_path}/data/blobs`: the disk is full\n",
+        "is_unchanged": True,
+        "sessions": True,
+        "doctor": [],
+    }
