@@ -12,6 +12,7 @@ from tests.tui.piloting import Driven
 from tui.app import EbbApp
 from tui.screens.archive import ArchiveScreen
 from tui.screens.permission import PermissionScreen
+from tui.screens.places import PlacesScreen
 from tui.screens.question import QuestionScreen
 from tui.transcript import AnswerText, Call, Failure, Notice
 
@@ -153,3 +154,25 @@ async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_promp
         await t.pilot.press("enter")
         await t.rests()
         assert t.prompt.text == "r1 "
+
+
+async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_path: Path) -> None:
+    command = calls("bash", command="seq 3000")
+    async with working(tmp_path, command, {"text": "Done."}) as t:
+        await t.type("print")
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.pilot.press("y")
+        await t.shows("Done.")
+        await t.rests()
+        before = t.app.talk.view.used
+        await t.type("/why 1500")
+        await t.until(lambda: isinstance(t.app.screen, PlacesScreen) and t.app.screen.settled)
+        content = str(t.app.screen.query_one("#content").render()).splitlines()
+        assert content[:2] == ["1499", "1500"]
+        await t.pilot.press("enter")
+        await t.shows("the model sees `r1` again")
+        await t.rests()
+        assert t.app.talk.view.used > before
+        session = t.app.talk.session
+        assert session is not None
+        assert "\\n1500\\n" in str(session.history.messages[-1])
