@@ -33,6 +33,7 @@ from tui.screens.sessions import session_picker
 from tui.talk import Talk
 from tui.widgets.completions import Candidate, Completions
 from tui.widgets.prompt import Prompt
+from tui.widgets.reader import Reader
 from tui.widgets.status import Shown, StatusLine
 from tui.widgets.transcript import Transcript
 
@@ -60,7 +61,7 @@ class EbbApp(App[str]):
     TITLE = "Ebbtide"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(key.keys, key.action, key.help, show=False, priority=key.keys == "ctrl+c") for key in KEYS if key.keys
+        Binding(key.keys, key.action, key.help, show=False, priority=key.wins) for key in KEYS if key.keys
     ]
 
     def __init__(
@@ -98,7 +99,7 @@ class EbbApp(App[str]):
     def compose(self) -> ComposeResult:
         offered = Completions(id="completions")
         with Vertical(id="desk"):
-            yield Transcript(id="transcript")
+            yield Reader(id="reader")
             yield Static(id="queue", markup=False)
             yield offered
             yield Prompt(self._history, offered, _candidates, placeholder="Ask, or / for commands", id="prompt")
@@ -220,6 +221,13 @@ class EbbApp(App[str]):
     def action_page(self, direction: int) -> None:
         self.query_one(Transcript).page(direction)
 
+    def action_jump(self, direction: int) -> None:
+        self.query_one(Transcript).jump(direction)
+
+    def action_find(self) -> None:
+        for reader in self.screen.query(Reader):  # none where a question or a list covers it
+            reader.open_search()
+
     def action_scroll_to_start(self) -> None:
         self.query_one(Transcript).go_home()
 
@@ -329,7 +337,7 @@ class EbbApp(App[str]):
         self._flush_timer = None
         self._flushed_at = monotonic()
         view = self.talk.view
-        self.query_one(Transcript).show(view.blocks)
+        self.query_one(Transcript).show(view.past, view.turn)
         self._keep_time(view.busy)
         self._show_status()
         self._asking.show(view.asked)

@@ -10,6 +10,8 @@ class Key:
     shown: str
     action: str
     help: str
+    wins: bool = False
+    """It means this also where the prompt has a use for it."""
 
 
 KEYS: tuple[Key, ...] = (
@@ -22,8 +24,11 @@ KEYS: tuple[Key, ...] = (
     Key("pagedown", "PgDn", "page(1)", "scroll down"),
     Key("ctrl+home", "Home, Ctrl+Home", "scroll_to_start", "to the start (Home in an empty prompt)"),
     Key("ctrl+end", "End, Ctrl+End", "scroll_to_end", "to the end (End in an empty prompt)"),
+    Key("ctrl+up,alt+up", "Ctrl+Up, Alt+Up", "jump(-1)", "to your message before"),
+    Key("ctrl+down,alt+down", "Ctrl+Down, Alt+Down", "jump(1)", "to your next message"),
+    Key("ctrl+f", "Ctrl+F", "find", "find words; Enter older, Shift+Enter newer, Tab then n and N, Esc back", True),
     Key("ctrl+o", "Ctrl+O", "toggle_last", "open or close the last tool call"),
     Key("ctrl+t", "Ctrl+T", "focus_transcript", "walk the tool calls with Up, Down, Enter; Esc goes back"),
     Key("f1", "F1", "help", "this help"),
-    Key("ctrl+c", "Ctrl+C", "copy_or_quit", "copy what is selected; twice without a selection: quit"),
+    Key("ctrl+c", "Ctrl+C", "copy_or_quit", "copy what is selected; twice without a selection: quit", True),
 )

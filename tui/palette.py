@@ -57,6 +57,10 @@ class Palette:
     marked: Style
     """Behind the block that the keyboard points at."""
     selected: Style
+    found: Style
+    """Words that were looked for."""
+    here: Style
+    """The place of them that is gone to."""
     added: Style
     removed: Style
     keyword: Style
@@ -107,6 +111,8 @@ def palette_of(colors: Mapping[str, str]) -> Palette:
         code=_ink(accent),
         marked=_ground(_between(ground, primary, 0.16)),
         selected=_ground(_between(ground, primary, 0.40)),
+        found=_ground(_between(ground, warn, 0.30)) + Style(underline=True),
+        here=Style(color=ground.rich_color, bgcolor=warn.rich_color),
         added=_ink(good) + _ground(_between(ground, good, 0.12)),
         removed=_ink(bad) + _ground(_between(ground, bad, 0.12)),
         keyword=_ink(primary),

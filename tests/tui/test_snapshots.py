@@ -35,7 +35,7 @@ from tui.shelf import rows_of
 from tui.widgets.transcript import Transcript
 
 Compare = Callable[..., bool]
-SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
+SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=["80x24", "120x40", "200x60"])
 
 OLDER = "older than the newest steps; a model's summary stands for it"
 DIFF = """--- a/calc.py
@@ -103,6 +103,39 @@ def ready(app: EbbApp, condition: Callable[[], bool]) -> Callable[[Pilot[str]], 
 def test_a_conversation_with_tool_calls(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = app_with([event for event in TURN if event is not QUESTION] + REST)
     assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: not app.is_working))
+
+
+ANSWER = """\
+## What goes wrong
+
+`parse` never sees the end, see [the notes on the *lexer*](https://example.org/notes?page=2) and <https://example.org/>:
+
+| file | lines | why |
+|:---|---:|---|
+| `lexer.py` | 12 | drops the last token when the line ends in a comment, so that nothing after it is read |
+| `parser.py` | 4 | waits for it |
+
+> It worked before the lexer was made lazy.
+
+```diff
+-    return tokens[:-1]
++    return tokens
+```
+"""
+
+
+@SIZES
+def test_words_that_are_looked_for(snap_compare: Compare, size: tuple[int, int]) -> None:
+    command, output = {"command": "pytest -q tests/test_lexer.py"}, "F..\nthe lexer dropped a token\n1 failed, 2 passed"
+    run: list[Event] = [ToolStarted("1", "bash", command), ToolFinished("1", "bash", "failed", output)]
+    app = app_with([measured(), TextDelta("The lexer it is."), *run, TextDelta(ANSWER), *REST[-2:]])
+
+    async def look(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        await pilot.press("ctrl+f", *"lexer", "enter", "enter", "enter", "enter")
+        await ready(app, lambda: bool(app.query_one(Transcript).opened))(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=look)
 
 
 RECEIPT = ContextCompacted(

@@ -2,9 +2,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from textual.app import App, ComposeResult
-from textual.geometry import Offset
+from textual.geometry import Offset, Region
 from textual.pilot import Pilot
 from textual.selection import Selection
+from textual.strip import Strip
 
 from tui.palette import CALM
 from tui.transcript import AnswerText, Block, Call, Notice, Summary, Thought, UserText
@@ -48,7 +49,7 @@ async def test_a_long_session_opens_at_its_end_and_draws_only_that() -> None:
     async with stage(*talk(1_000)) as (transcript, _):
         assert "answer 999" in transcript.visible_text()
         assert transcript.following
-        assert len([row for row in transcript._rows if row.measured]) < 60
+        assert len([row for row in transcript._stack.rows if row.measured]) < 60
 
 
 async def test_the_end_stays_in_sight_while_blocks_come() -> None:
@@ -176,3 +177,67 @@ async def test_a_new_theme_repaints_what_is_shown() -> None:
         await pilot.pause()
         assert transcript.render_line(0).text == before.text
         assert transcript.render_line(0) != before
+
+
+async def test_jumps_go_from_message_to_message() -> None:
+    async with stage(*talk(40)) as (transcript, pilot):
+        tops = []
+        for direction in (-1, -1, -1, 1, 1):
+            transcript.jump(direction)
+            await pilot.pause()
+            tops.append(transcript.visible_text().split("\n")[0])
+        first = int(tops[0].rsplit(" ", 1)[1])
+        assert tops == [f"› question {first + step}" for step in (0, -1, -2, -1, 0)]
+        for _ in range(40):
+            transcript.jump(-1)
+        await pilot.pause()
+        assert transcript.visible_text().startswith("› question 0")
+        for _ in range(45):
+            transcript.jump(1)
+            await pilot.pause()
+        assert transcript.following
+
+
+async def test_words_are_gone_to_and_the_way_back_is_kept() -> None:
+    async with stage(*talk(200)) as (transcript, pilot):
+        before = transcript.visible_text()
+        found = transcript.find("answer 17")
+        await pilot.pause()
+        assert (found.at, found.of) == (11, 11)  # 17 and 170 to 179
+        assert "answer 179" in transcript.visible_text()
+        assert transcript.find_next(-10).at == 1
+        await pilot.pause()
+        assert "answer 17\n" in transcript.visible_text()
+        assert transcript.find_next(-1).at == 11
+        transcript.end_search(back=True)
+        await pilot.pause()
+        assert (transcript.visible_text(), transcript.following) == (before, True)
+
+
+async def test_what_is_folded_opens_while_words_in_it_are_looked_at() -> None:
+    call = Call("1", "bash", {"command": "make"}, "done", text="all is built\n" * 3 + "the needle")
+    async with stage(*talk(20), call, *talk(20)) as (transcript, pilot):
+        assert transcript.find("the needle").of == 1
+        await pilot.pause()
+        assert "│ the needle" in transcript.visible_text()
+        transcript.find("question 3")
+        await pilot.pause()
+        assert transcript.opened == ()
+
+
+async def test_a_new_size_is_drawn_right_at_once() -> None:
+    async with stage(AnswerText("words of a long paragraph " * 40), size=(80, 20)) as (transcript, pilot):
+        pictures: list[list[int]] = []
+        draw = transcript.render_lines
+
+        def watched(crop: Region) -> list[Strip]:
+            strips = draw(crop)
+            pictures.append([len(strip.text.rstrip()) for strip in strips])
+            return strips
+
+        transcript.render_lines = watched  # type: ignore[method-assign]  # to see every picture
+        await pilot.resize_terminal(40, 20)
+        await pilot.pause()
+        assert pictures
+        assert all(length <= 39 for picture in pictures for length in picture)
+        assert all(picture == pictures[-1] for picture in pictures if len(picture) == 20)

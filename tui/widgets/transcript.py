@@ -1,9 +1,6 @@
 """The transcript on the screen, drawn line by line. It knows blocks and heights, and nothing of sessions."""
 
-from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -22,10 +19,9 @@ from tui.paint import opens
 from tui.palette import Palette, palette_of
 from tui.prose import PaletteConsole
 from tui.rows import Row
-from tui.transcript import Block, Call
-
-_KEPT = 400
-"""Rows whose lines are kept; the others are drawn again when they are looked at."""
+from tui.search import Found, Search
+from tui.stack import Stack
+from tui.transcript import Block, Call, UserText
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -47,59 +43,63 @@ class Transcript(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._rows: list[Row] = []
-        self._starts: list[int] = [0]
-        self._width = 0
+        self._stack = Stack()
         self._following = True
         self._anchor = (0, 0)
         """The row at the top of the screen and how many of its lines are above it, when not following."""
         self._settling = False
         self._margins_due = False
         self._marked: Row | None = None
-        self._kept: OrderedDict[int, Row] = OrderedDict()
+        self._search: Search | None = None
         self._palette: Palette | None = None
         self._base: Style | None = None
         """The widget's own style, which is costly to ask for line by line."""
-        self._inks: PaletteConsole | None = None
         self.greeting = Text()
         """What is shown before the first block."""
 
     # What others ask of it
 
-    def show(self, blocks: Sequence[Block]) -> None:
-        """Shows these blocks. Blocks that are the same objects as before are not drawn again."""
-        rows = self._rows
-        if self._marked in rows[len(blocks) :]:
+    def show(self, past: Sequence[Block], turn: Sequence[Block] = ()) -> None:
+        """Shows these blocks. Blocks that are the same objects as before are not drawn again, and a `past` that is the
+        same object is not even looked at."""
+        self._stack.show(past, turn)
+        if self._marked is not None and self._marked not in self._stack.rows:
             self._marked = None
-        del rows[len(blocks) :]
-        above: Block | None = None
-        for index, block in enumerate(blocks):
-            if index >= len(rows):
-                rows.append(Row(block, above, self._width))
-            elif rows[index].block is not block:
-                rows[index].change(block, above)
-            above = block
         self._settle()
         self.refresh()
 
     def restart(self, blocks: Sequence[Block]) -> None:
         """Shows another session, from its end."""
-        self._rows.clear()
-        self._kept.clear()
-        self._marked = None
+        self._stack.clear()
+        self._marked = self._search = None
         self._following = True
         self.show(blocks)
 
     def toggle_last(self) -> None:
         """Opens or closes the last tool call."""
-        for row in reversed(self._rows):
-            if isinstance(row.block, Call):
-                self._toggle(row)
+        for index in range(len(self._stack.rows) - 1, -1, -1):
+            if isinstance(self._stack.rows[index].block, Call):
+                self._toggle(index)
                 return
 
     def page(self, direction: int) -> None:
         """One screen up (-1) or down (1), less two lines to hold on to."""
         self._go_to(self.scroll_offset.y + direction * max(1, self.size.height - 2))
+
+    def jump(self, direction: int) -> None:
+        """To the message of the user before (-1) or after (1) what is at the top of the screen."""
+        rows, top = self._stack.rows, self.scroll_offset.y
+        here, _ = self._stack.locate(top)
+        ahead = range(here, -1, -1) if direction < 0 else range(here, len(rows))
+        for index in ahead:
+            y = self._stack.start(index) + rows[index].gap
+            if isinstance(rows[index].block, UserText) and (y < top if direction < 0 else y > top):
+                self._hold(index, rows[index].gap)
+                return
+        if direction < 0:
+            self.go_home()
+        else:
+            self.go_end()
 
     def go_home(self) -> None:
         self._go_to(0)
@@ -115,7 +115,7 @@ class Transcript(ScrollView, can_focus=True):
 
     @property
     def opened(self) -> tuple[Block, ...]:
-        return tuple(row.block for row in self._rows if row.opened)
+        return tuple(row.block for row in self._stack.rows if row.opened)
 
     @property
     def marked(self) -> Block | None:
@@ -125,34 +125,86 @@ class Transcript(ScrollView, can_focus=True):
         """What is on the screen, as plain lines."""
         return "\n".join(self.render_line(y).text.rstrip() for y in range(self.size.height))
 
+    # Looking for words
+
+    @property
+    def is_searched(self) -> bool:
+        """Words are looked for, and marked where they are."""
+        return self._search is not None
+
+    def find(self, words: str) -> Found:
+        """Marks the words and goes to the last place above the end of what was on the screen when the search began."""
+        if self._search is None:
+            bottom, _ = self._stack.locate(self.scroll_offset.y + self.size.height - 1)
+            self._search = Search(self._stack, bottom, (self._following, self._stack.locate(self.scroll_offset.y)))
+        return self._go_to_found(self._search.look_for(words))
+
+    def find_next(self, step: int) -> Found:
+        """Goes to another place, further down (1) or up (-1), and around at the ends."""
+        return self._go_to_found(self._search.move(step)) if self._search is not None else Found()
+
+    def end_search(self, *, back: bool) -> None:
+        """Marks nothing any more, and goes back to where the search began if that is wanted."""
+        search, self._search = self._search, None
+        if search is None:
+            return
+        if back:
+            search.fold()
+            self._following, self._anchor = search.origin
+        self._settle()
+        self.refresh()
+
+    def _go_to_found(self, found: Found) -> Found:
+        search, height = self._search, self.size.height
+        if search is None or self._width <= 0:
+            return found
+        place = search.unfold()
+        if place is not None:
+            index, line = place
+            self._stack.measure(range(index, -1, -1), line + height)
+            y, top = self._stack.start(index) + line, self.scroll_offset.y
+            if top <= y < top + height:
+                self._hold(*self._stack.locate(top))
+            else:
+                self._hold(*self._stack.locate(max(0, y - height // 3)))
+        self.refresh()
+        return found
+
     # Where rows stand
 
-    def on_resize(self) -> None:
+    @property
+    def _width(self) -> int:
+        return self._stack.width
+
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
+        """Called while the screen is laid out. Rows are put in place at once: at the event of the new size, one picture
+        would have been drawn already, with lines of the old width."""
+        changed = super()._size_updated(size, virtual_size, container_size, layout)
         width = self.scrollable_content_region.width
         if width != self._width:
-            self._width = width
-            for row in self._rows:
-                row.resize(width)
-        self._settle()
+            self._stack.resize(width)
+        if changed:
+            self._settle()
+        return changed
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if not self._settling and round(old_value) != round(new_value):
             self._following = round(new_value) >= self.max_scroll_y
-            self._anchor = self._locate(round(new_value))
+            self._anchor = self._stack.locate(round(new_value))
             self._settle()
 
     def _settle(self) -> None:
         """Draws the rows of this screen, and puts everything where the drawn heights say."""
-        if self._width <= 0 or self._settling:
+        if self._width <= 0 or self._settling or not self._has_inks():
             return
         self._settling = True
         try:
             if self._following:
-                self._measure(range(len(self._rows) - 1, -1, -1), self.size.height)
+                self._stack.measure(range(len(self._stack.rows) - 1, -1, -1), self.size.height)
             else:
                 index, offset = self._anchor
-                self._measure(range(index, len(self._rows)), self.size.height + offset)
+                self._stack.measure(range(index, len(self._stack.rows)), self.size.height + offset)
             self._place()
         finally:
             self._settling = False
@@ -163,58 +215,46 @@ class Transcript(ScrollView, can_focus=True):
     def _settle_margins(self) -> None:
         """Draws one screen above and below, so that the next page does not move while it is read."""
         self._margins_due = False
-        if self._width <= 0 or not self._rows:
+        if self._width <= 0 or not self._stack.rows:
             return
-        top, _ = self._locate(self.scroll_offset.y)
-        bottom, _ = self._locate(self.scroll_offset.y + self.size.height)
+        page = self.size.height
+        top, _ = self._stack.locate(self.scroll_offset.y)
+        bottom, _ = self._stack.locate(self.scroll_offset.y + page)
         self._settling = True
         try:
-            page = self.size.height
-            changed = self._measure(range(top, -1, -1), 2 * page)
-            changed = self._measure(range(bottom, len(self._rows)), page) or changed
+            changed = self._stack.measure(range(top, -1, -1), 2 * page)
+            changed = self._stack.measure(range(bottom, len(self._stack.rows)), page) or changed
             if changed:
                 self._place()
-                self.refresh()
         finally:
             self._settling = False
 
-    def _measure(self, indices: range, wanted: int) -> bool:
-        """Draws rows until they fill the wanted lines. Tells whether a height turned out to be another."""
-        changed = False
-        for index in indices:
-            if wanted <= 0:
-                break
-            row = self._rows[index]
-            before = row.height
-            if not row.measured:
-                self._draw(row)
-                changed = changed or row.height != before
-            wanted -= row.height
-        return changed
-
     def _place(self) -> None:
-        heights = [row.height for row in self._rows]
-        self._starts = [0, *accumulate(heights)]
-        size = Size(self._width, self._starts[-1])
+        """Scrolls so that what is looked at stays where it is."""
+        rows, size = self._stack.rows, Size(self._width, self._stack.height)
         if size != self.virtual_size:
-            self.virtual_size = size
+            # Not by assignment: that lays out the whole screen anew, in which nothing else has moved.
+            self.set_reactive(Transcript.virtual_size, size)
+            self._scroll_update(size)
         if self._following:
             y = self.max_scroll_y
         else:
             index, offset = self._anchor
-            index = max(0, min(index, len(self._rows) - 1))
-            y = self._starts[index] + (min(offset, max(0, self._rows[index].height - 1)) if self._rows else 0)
-        self.scroll_to(y=y, animate=False, force=True, immediate=True)
+            index = max(0, min(index, len(rows) - 1))
+            y = self._stack.start(index) + (min(offset, max(0, rows[index].height - 1)) if rows else 0)
+        self._scroll_now(y)
 
-    def _locate(self, y: int) -> tuple[int, int]:
-        """The row at a line of the whole transcript, and which of its lines that is."""
-        if not self._rows:
-            return 0, 0
-        index = min(max(0, bisect_right(self._starts, y) - 1), len(self._rows) - 1)
-        return index, max(0, y - self._starts[index])
+    def _hold(self, index: int, offset: int) -> None:
+        """Brings a line of a row to the top of the screen, or as far up as the end lets it."""
+        self._anchor, self._following = (index, offset), False
+        self._settle()
+        self._following = self.scroll_offset.y >= self.max_scroll_y
 
     def _go_to(self, y: int) -> None:
-        self.scroll_to(y=max(0, min(y, self.max_scroll_y)), animate=False, force=True, immediate=True)
+        self._scroll_now(max(0, min(y, self.max_scroll_y)))
+
+    def _scroll_now(self, y: int) -> None:
+        self.scroll_to(y=y, animate=False, force=True, immediate=True)
 
     # How rows look
 
@@ -225,40 +265,35 @@ class Transcript(ScrollView, can_focus=True):
         palette = palette_of(self.app.theme_variables)
         if palette != self._palette:
             self._palette = palette
-            self._inks = PaletteConsole(palette)
-            for row in self._rows:
-                row.recolor()
+            self._stack.recolor(PaletteConsole(palette))
             self.refresh()
 
-    def _draw(self, row: Row) -> list[Strip]:
-        if self._inks is None:
+    def _has_inks(self) -> bool:
+        if self._stack.inks is None and self.is_attached:
             self.notify_style_update()
-        assert self._inks is not None
-        strips = row.draw(self._width, self._inks)
-        self._kept[id(row)] = row
-        self._kept.move_to_end(id(row))
-        while len(self._kept) > _KEPT:
-            _, forgotten = self._kept.popitem(last=False)
-            forgotten.strips = None
-        return strips
+        return self._stack.inks is not None
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
         width, base = self.size.width, self._base or self.rich_style
         self._base = base
-        if not self._rows:
+        if not self._stack.rows:
             return self._greeting_line(y, width, base)
         y += self.scroll_offset.y
-        index, line = self._locate(y)
-        if y >= self._starts[-1] or y < 0:
+        if y >= self._stack.height or y < 0 or not self._has_inks():
             return Strip.blank(width, base)
-        row = self._rows[index]
-        strips = self._draw(row)
+        index, line = self._stack.locate(y)
+        row, strips = self._stack.rows[index], self._stack.draw(index)
         if line >= len(strips):
             return Strip.blank(width, base)
         strip = strips[line].crop_extend(0, width, base).apply_style(base)
-        if row is self._marked and line >= row.gap and self.has_focus and self._palette is not None:
-            strip = _over(strip, self._palette.marked)
+        if self._palette is not None:
+            if row is self._marked and line >= row.gap and self.has_focus:
+                strip = _over(strip, self._palette.marked)
+            if self._search is not None:
+                for span, is_here in self._search.spans_on(index, line):
+                    ink = self._palette.here if is_here else self._palette.found
+                    strip = _over_part(strip, span.start, span.end, ink)
         return self._with_selection(strip, y).apply_offsets(0, y)
 
     def _greeting_line(self, y: int, width: int, base: Style) -> Strip:
@@ -283,21 +318,17 @@ class Transcript(ScrollView, can_focus=True):
             return strip
         text = strip.text
         first, last = span[0], len(text.rstrip()) if span[1] == -1 else span[1]
-        left, right = cell_len(text[:first]), cell_len(text[:last])
-        if left >= right:
-            return strip
-        parts = strip.divide([left, right, strip.cell_length])
-        return Strip.join([parts[0], _over(parts[1], self._palette.selected), *parts[2:]])
+        return _over_part(strip, first, last, self._palette.selected)
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected text as it stands on the screen."""
-        if not self._rows:
+        if not self._stack.rows:
             return None
         first = selection.start.y if selection.start is not None else 0
-        last = selection.end.y if selection.end is not None else self._starts[-1] - 1
+        last = selection.end.y if selection.end is not None else self._stack.height - 1
         lines = [self._plain(y) for y in range(first, last + 1)]
         if selection.end is not None and lines:
             lines[-1] = lines[-1][: selection.end.x]
@@ -306,43 +337,46 @@ class Transcript(ScrollView, can_focus=True):
         return "\n".join(line.rstrip() for line in lines), "\n"
 
     def _plain(self, y: int) -> str:
-        index, line = self._locate(y)
-        strips = self._draw(self._rows[index])
+        index, line = self._stack.locate(y)
+        strips = self._stack.draw(index)
         return strips[line].text if line < len(strips) else ""
 
     # Opening and closing
 
     def on_click(self, event: events.Click) -> None:
-        if not self._rows or self.text_selection is not None:
+        if not self._stack.rows or self.text_selection is not None:
             return
-        index, line = self._locate(event.y + self.scroll_offset.y)
-        row = self._rows[index]
+        index, line = self._stack.locate(event.y + self.scroll_offset.y)
+        row = self._stack.rows[index]
         if line == row.gap and opens(row.block):
-            self._toggle(row)
+            self._toggle(index)
 
     def action_mark(self, step: int) -> None:
         """Moves the mark to the next block that opens, and brings it onto the screen."""
-        foldable = [index for index, row in enumerate(self._rows) if opens(row.block)]
+        rows = self._stack.rows
+        foldable = [index for index, row in enumerate(rows) if opens(row.block)]
         if not foldable:
             self._go_to(self.scroll_offset.y + step)
             return
-        here = next((place for place, index in enumerate(foldable) if self._rows[index] is self._marked), None)
+        here = next((place for place, index in enumerate(foldable) if rows[index] is self._marked), None)
         place = here + step if here is not None else min(step, 0)
         index = foldable[place if here is None else max(0, min(place, len(foldable) - 1))]
-        self._marked = self._rows[index]
-        top = self._starts[index]
+        self._marked = rows[index]
+        top = self._stack.start(index)
         if not self.scroll_offset.y <= top < self.scroll_offset.y + self.size.height:
             self._go_to(top - self.size.height // 3)
         self.refresh()
 
     def action_toggle_marked(self) -> None:
         if self._marked is not None:
-            self._toggle(self._marked)
+            self._toggle(self._stack.rows.index(self._marked))
 
     def action_leave(self) -> None:
         self.post_message(self.Left())
 
     def on_key(self, event: events.Key) -> None:
+        if self._search is not None and event.character in ("n", "N"):
+            return  # whoever began the search goes on with it
         if event.is_printable and event.character and event.key != "space":
             event.stop()
             self.post_message(self.Left(event.character))
@@ -351,15 +385,22 @@ class Transcript(ScrollView, can_focus=True):
         if self._marked is None:
             self.action_mark(-1)
 
-    def _toggle(self, row: Row) -> None:
+    def _toggle(self, index: int) -> None:
         """Opens or closes a row; what is above it stays where it is."""
-        self._following = False
-        self._anchor = self._locate(self.scroll_offset.y)
-        row.toggle()
-        self._settle()
-        self._following = self.scroll_offset.y >= self.max_scroll_y
+        self._stack.rows[index].toggle()
+        self._hold(*self._stack.locate(self.scroll_offset.y))
         self.refresh()
 
 
 def _over(strip: Strip, style: Style) -> Strip:
     return Strip(Segment.apply_style(strip, post_style=style), strip.cell_length)
+
+
+def _over_part(strip: Strip, first: int, last: int, style: Style) -> Strip:
+    """The strip with a style over its characters from one to before another."""
+    text = strip.text
+    left, right = cell_len(text[:first]), cell_len(text[:last])
+    if left >= right:
+        return strip
+    parts = strip.divide([left, right, strip.cell_length])
+    return Strip.join([parts[0], _over(parts[1], style), *parts[2:]])
