@@ -20,7 +20,16 @@ default: .venv/ready
 	fi
 	touch $@
 
-check: .venv/ready .venv/aimock/ready
+# An independent server with all of its protocol, for the client's tests.
+.venv/everything/ready: .venv/ready
+	mkdir -p .venv/everything
+	if command -v npm >/dev/null; then \
+	  npm install --silent --no-audit --no-fund --prefix .venv/everything @modelcontextprotocol/server-everything@2026.8.31 \
+	  || echo "server-everything could not be installed: its tests are skipped"; \
+	fi
+	touch $@
+
+check: .venv/ready .venv/aimock/ready .venv/everything/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

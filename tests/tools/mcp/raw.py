@@ -164,6 +164,8 @@ def answer(message: dict[str, Any]) -> None:
             call(id, params.get("arguments", {}), params.get("_meta", {}).get("progressToken"))
         case "ping":
             send({"id": id, "result": {}})
+        case "notifications/cancelled":
+            print(f"cancelled: {params['reason']}", file=sys.stderr, flush=True)
         case None if id in asked:
             send({"id": asked.pop(id), "result": result(json.dumps(message.get("result", message.get("error"))))})
         case str() if id is not None:

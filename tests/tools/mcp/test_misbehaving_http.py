@@ -1,8 +1,12 @@
 """Servers over HTTP that misbehave: each answer that goes wrong is one call's, told in one line."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from tests.tools.mcp.conftest import Starts
+from tests.tools.mcp.conftest import ROOT, Starts
 from tests.tools.mcp.web import misbehaving
 from tools.base import Result, ToolError, unwatched
 from tools.mcp.spec import ServerSpec
@@ -49,3 +53,31 @@ async def test_a_server_that_has_forgotten_us_is_greeted_again(start: Starts) ->
         await server.ready()
         assert await server.call("echo", {}, unwatched) == Result("s2")
         await server.close()
+
+
+LOUD = """
+import asyncio, pathlib, sys
+from tests.tools.mcp.web import misbehaving
+from tools.base import ToolError
+from tools.mcp.desk import NobodyThere
+from tools.mcp.server import Server
+from tools.mcp.spec import ServerSpec
+
+async def main(folder):
+    with misbehaving("no json") as address:
+        server = Server(ServerSpec("web", url=address), NobodyThere(), folder / "log", folder / "login")
+        server.start()
+        try:
+            await server.call("echo", {}, print)
+        except ToolError:
+            print("refused")
+        await server.close()
+
+asyncio.run(main(pathlib.Path(sys.argv[1])))
+"""
+
+
+def test_what_the_sdk_has_to_say_is_not_printed_over_the_terminal(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LOUD, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("refused\n", "")

@@ -7,6 +7,7 @@ import pytest
 
 from tests.tools.mcp.conftest import Starts, everything, raw
 from tests.tools.mcp.serving import PIXEL
+from tests.waiting import until
 from tools.base import Arguments, Picture, Result, ToolError, Workspace, unwatched
 from tools.mcp.server import Server
 from tools.mcp.spec import ServerSpec
@@ -60,6 +61,16 @@ async def test_a_cancelled_call_leaves_the_server_alive(start: Starts) -> None:
     call.cancel()
     assert isinstance((await asyncio.gather(call, return_exceptions=True))[0], asyncio.CancelledError)
     assert await server.call("echo", {"text": "alive"}, unwatched) == Result("alive")
+
+
+async def test_a_server_is_told_of_a_cancelled_call(start: Starts) -> None:
+    server = start(raw("hang"))
+    await server.ready()
+    call = asyncio.create_task(server.call("echo", {}, unwatched))
+    await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    await until(lambda: "cancelled: caller cancelled" in server.log.read_text())
 
 
 async def test_a_call_without_an_answer_ends(start: Starts) -> None:
