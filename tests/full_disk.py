@@ -60,8 +60,9 @@ class Home:
         return sorted(str(path.relative_to(self.data)) for path in found if path != self.ballast)
 
     def doctor(self) -> list[str]:
-        found = self.ebb("doctor", "--json").lines
-        return [str(line) for line in found if line.get("state") == "broken"]
+        """What is broken, with every byte read."""
+        found = self.ebb("doctor", "--deep", "--json", "-m", "ollama/a").result["findings"]
+        return [finding["text"] for finding in found if finding["state"] == "broken"]
 
 
 def call(command: str) -> dict[str, Any]:
