@@ -47,8 +47,9 @@ from agent.messages import Conversation, Text, User
 from agent.providers.base import Provider, Request
 from agent.stream import stream_reply
 
-Summarisers: TypeAlias = Callable[[Job], Awaitable[Sequence[Provider]]]
-"""The models to ask for a summary before the session's own, the first to ask in front. Called when one is needed."""
+Summarisers: TypeAlias = Callable[[Job, Callable[[Event], None]], Awaitable[Sequence[Provider]]]
+"""The models to ask for a summary before the session's own, the first to ask in front. Called when one is needed, with
+what is told of requests that finding them takes."""
 
 NO_MORE = f"{FAILURES} summaries in a row could not be used, so no more are asked for; `/compact` tries again"
 READER = (
@@ -265,7 +266,7 @@ async def _summarisers_of(work: Work, job: Job) -> Sequence[Provider]:
     if work.summarisers is None:
         return ()
     try:
-        return await work.summarisers(job)
+        return await work.summarisers(job, work.emit)
     except AgentError as error:
         work.emit(Noticed(f"the model that is set for summaries cannot be used: {error}"))
         return ()

@@ -54,7 +54,7 @@ class OutputReader:
 
     async def _reader(self, job: Job) -> Provider:
         try:
-            chosen: Sequence[Provider] = await self.summarisers(job) if self.summarisers is not None else ()
+            chosen: Sequence[Provider] = await self.summarisers(job, self.emit) if self.summarisers is not None else ()
         except AgentError as error:
             self.emit(Noticed(f"the model that is set for summaries cannot be used: {error}"))
             chosen = ()

@@ -90,8 +90,9 @@ class ReplyFinished:
     usage: Usage
     cost: float | None
     """US dollars, or None when the model's prices are not known."""
-    purpose: Literal["step", "summary", "reading", "sampling"] = "step"
-    """A step of the turn, a summary for a compaction, the reading of a long output, or what a server wanted written."""
+    purpose: Literal["step", "summary", "probe", "reading", "sampling"] = "step"
+    """A step of the turn, a summary for a compaction, a short question that finds the fastest model for one, the
+    reading of a long output, or what a server wanted written."""
 
 
 @dataclass(frozen=True, slots=True)

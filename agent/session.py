@@ -235,19 +235,23 @@ class Session:
             if not self._parts.interactive:
                 self._conversation = await leave_room(self._conversation, env)
             self._parts.meter.end_turn(self._conversation)
-            await self._parts.recorder.keep_tool_uses(self._parts.deferral.take_uses())
-            await self._parts.recorder.end_turn(self.model, self.mode, self._parts.meter.encoded())
+            await self._keep_turn()
             self._is_behind = False
         except AgentError as error:
             if not isinstance(error, StoreFailed):
                 with suppress(StoreFailed):  # the first failure is the one to tell; what is unwritten comes next time
-                    await self._parts.recorder.end_turn(self.model, self.mode)
+                    await self._keep_turn()
             self._emit(TurnFailed(error.code, str(error), error.exit_code))
         else:
             self._emit(TurnFinished(end, answer))
             self._is_told = True
             if end == "answered":
                 self._start_tidying()
+
+    async def _keep_turn(self) -> None:
+        """The turn, and what was learnt in it, survive a loss of power."""
+        await self._parts.recorder.keep_tool_uses(self._parts.deferral.take_uses())
+        await self._parts.recorder.end_turn(self.model, self.mode, self._parts.meter.encoded())
 
     def _start_tidying(self) -> None:
         """Compacts between two turns where somebody will go on, so that the next one need not wait for it."""

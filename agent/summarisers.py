@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from agent.context.bargain import Job, Offer, cheapest_reader
 from agent.context.candidates import Candidate, fastest_first
 from agent.errors import AgentError
+from agent.events import Event, ReplyFinished
 from agent.messages import Text, User
 from agent.providers.base import ModelFacts, Provider, Reply, Request
 
+Emit = Callable[[Event], None]
 Connect = Callable[[str], Awaitable[Provider]]
 """Connects to a model, `provider/name`. Raises `AgentError`."""
 
@@ -27,8 +29,9 @@ class Summarisers:
         self._measure = measure
         self._found: tuple[Provider, ...] | None = None
 
-    async def __call__(self, job: Job) -> Sequence[Provider]:
-        """The models that can be reached, the one to ask first in front. Raises `AgentError` when there is none."""
+    async def __call__(self, job: Job, emit: Emit) -> Sequence[Provider]:
+        """The models that can be reached, the one to ask first in front; what it took to measure them is told. Raises
+        `AgentError` when there is none."""
         if self._found is None:
             connected = await asyncio.gather(*map(self._connect, self._models), return_exceptions=True)
             failed = [found for found in connected if isinstance(found, BaseException)]
@@ -38,7 +41,7 @@ class Summarisers:
             providers = [found for found in connected if not isinstance(found, BaseException)]
             if failed and not providers:
                 raise failed[0]
-            self._found = await _ordered(providers) if self._measure and len(providers) > 1 else tuple(providers)
+            self._found = await _ordered(providers, emit) if self._measure and len(providers) > 1 else tuple(providers)
         return self._found
 
     async def close(self) -> None:
@@ -57,7 +60,7 @@ class CheaperSummarisers:
         self._connect = connect
         self._found: dict[str, Provider] = {}
 
-    async def __call__(self, job: Job) -> Sequence[Provider]:
+    async def __call__(self, job: Job, emit: Emit) -> Sequence[Provider]:
         """The model to ask, or none. One that cannot be reached is left out from then on."""
         while (model := self._cheapest(job)) is not None:
             try:
@@ -85,20 +88,20 @@ def _offer(facts: ModelFacts, job: Job) -> Offer:
     return Offer(facts.id, facts.prices.at(job.transcript) if facts.prices else None, facts.context_window)
 
 
-async def _ordered(providers: Sequence[Provider]) -> tuple[Provider, ...]:
-    measured = await asyncio.gather(*map(_measured, providers))
+async def _ordered(providers: Sequence[Provider], emit: Emit) -> tuple[Provider, ...]:
+    measured = await asyncio.gather(*(_measured(provider, emit) for provider in providers))
     by_model = {provider.facts.id: provider for provider in providers}
     first = [by_model[model] for model in fastest_first(measured)]
     return (*first, *(provider for provider in providers if provider not in first))
 
 
-async def _measured(provider: Provider) -> Candidate:
+async def _measured(provider: Provider, emit: Emit) -> Candidate:
     facts = provider.facts
     price = facts.prices.input if facts.prices else None
-    return Candidate(facts.id, await _seconds(provider), facts.context_window, price)
+    return Candidate(facts.id, await _seconds(provider, emit), facts.context_window, price)
 
 
-async def _seconds(provider: Provider) -> float | None:
+async def _seconds(provider: Provider, emit: Emit) -> float | None:
     """How long the model takes to answer a short question; None when it fails or is too slow."""
     request = Request("Answer with one word.", (User((Text("Say: ready"),)),), (), 64, "probe")
     start = time.monotonic()
@@ -106,6 +109,9 @@ async def _seconds(provider: Provider) -> float | None:
         async with asyncio.timeout(PROBE_SECONDS):
             async for chunk in provider.stream(request):
                 if isinstance(chunk, Reply):
+                    prices = provider.facts.prices
+                    cost = prices.cost(chunk.usage) if prices else None
+                    emit(ReplyFinished(provider.facts.id, chunk.stop_reason, chunk.usage, cost, "probe"))
                     return time.monotonic() - start
     except (AgentError, TimeoutError):
         return None

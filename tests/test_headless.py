@@ -534,8 +534,10 @@ def test_what_changed_since_a_session_was_left_is_said(user: User) -> None:
 
 
 def test_what_was_learned_of_a_model_is_there_for_its_next_session(user: User) -> None:
-    user.ask({"text": "Yes.", "usage": {"input": 3000, "output": 5}})
-    user.ask({"text": "Yes.", "usage": {"input": 3000, "output": 5}})
+    usage = {"usage": {"input": 3000, "output": 5}}
+    user.ask({"text": "Yes.", **usage})
+    failed = user.ask({"calls": [{"name": "todo", "arguments": {"items": []}}], **usage}, {"error": "auth"})
+    assert failed.code != 0
     with closing(sqlite3.connect(user.home / "data" / "sessions.db")) as db:
         ((model, body),) = db.execute("select model, body from calibrations").fetchall()
     assert model.startswith("scripted/")

@@ -6,12 +6,14 @@ less with age, and after a summary a few files are read again.
 
 import math
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.compaction import Summarisers
 from agent.context.bargain import Job
 from agent.context.budget import Window
+from agent.events import Event
 from agent.messages import Assistant, Text, ToolCall, Usage, User
 from agent.providers.anthropic import body
 from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request, TextChunk
@@ -238,10 +240,10 @@ class Reader:
         """Nothing is open."""
 
 
-def reader_of(model: PlannedModel, price: float) -> Callable[[Job], Awaitable[Sequence[Reader]]]:
+def reader_of(model: PlannedModel, price: float) -> Summarisers:
     """The reader in the place of the models that a user may set for summaries."""
 
-    async def readers(job: Job) -> Sequence[Reader]:
+    async def readers(job: Job, emit: Callable[[Event], None]) -> Sequence[Reader]:
         return (Reader(model, price),)
 
     return readers

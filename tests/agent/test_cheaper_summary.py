@@ -11,6 +11,7 @@ from agent.events import CompactionFailed, ContextCompacted, Event, Noticed
 from agent.models import build_summarisers, known_model
 from agent.providers.base import ModelFacts, Prices, Provider
 from agent.providers.scripted import Script, Scripted, ScriptedReply
+from agent.rewriting import unheard
 from agent.summarisers import CheaperSummarisers
 from tests.agent.test_compaction import ASKED, Home, events_of
 
@@ -80,7 +81,7 @@ async def test_one_that_cannot_be_reached_is_left_out(tmp_path: Path, asked: lis
     summarisers = market(asked, None, SMALL)
     _, told, summary = await compacted(home, summarisers)
     assert (asked, summary, len(told)) == (["scripted/small"], "by the model itself", 1)
-    assert await summarisers(Job(120_000, 40_000)) == ()
+    assert await summarisers(Job(120_000, 40_000), unheard) == ()
     assert asked == ["scripted/small"]
     await home.thread.close()
 
@@ -105,7 +106,7 @@ async def test_only_models_that_the_configuration_names_are_candidates(tmp_path:
     own, _ = known_model(config, "anthropic/claude-opus-4-5")
     assert own.prices is not None
     summarisers = build_summarisers(config, environment, lambda: own, headless=True)
-    found = await summarisers(Job(120_000, 40_000))
+    found = await summarisers(Job(120_000, 40_000), unheard)
     assert [provider.facts.id for provider in found] == ["openai/small"]
     await summarisers.close()
 
@@ -115,8 +116,8 @@ async def test_while_the_cost_is_limited_no_summary_is_written_for_an_unknown_pr
     settings = ("agent.summary_model=anthropic/nobody-knows-it",)
     free = load_config(tmp_path, environment, {}, settings)
     summarisers = build_summarisers(free, environment, lambda: OWN, headless=True)
-    assert [provider.facts.id for provider in await summarisers(Job(1, 1))] == ["anthropic/nobody-knows-it"]
+    assert [provider.facts.id for provider in await summarisers(Job(1, 1), unheard)] == ["anthropic/nobody-knows-it"]
     await summarisers.close()
     limited = load_config(tmp_path, environment, {"agent.max_cost": 1.0}, settings)
     with pytest.raises(UsageError, match="`--max-cost` cannot hold"):
-        await build_summarisers(limited, environment, lambda: OWN, headless=True)(Job(1, 1))
+        await build_summarisers(limited, environment, lambda: OWN, headless=True)(Job(1, 1), unheard)

@@ -27,6 +27,7 @@ from agent.events import (
     Event,
     FinalTurn,
     Noticed,
+    ReplyFinished,
     TurnFailed,
     TurnFinished,
     WindowLearned,
@@ -402,9 +403,12 @@ async def test_the_fastest_that_answers_writes_first() -> None:
 
     summarisers = Summarisers(list(models), connect, measure=True)
     job = Job(1000, 1000)
-    assert [p.facts.name for p in await summarisers(job)] == ["fast", "slow", "broken"]
-    assert [p.facts.name for p in await summarisers(job)] == ["fast", "slow", "broken"]
+    events: list[Event] = []
+    assert [p.facts.name for p in await summarisers(job, events.append)] == ["fast", "slow", "broken"]
+    assert [p.facts.name for p in await summarisers(job, events.append)] == ["fast", "slow", "broken"]
     assert len(models["scripted/fast"].requests) == 1
+    asked = [(event.purpose, event.model, event.cost) for event in events if isinstance(event, ReplyFinished)]
+    assert asked == [("probe", "scripted/fast", 0.0), ("probe", "scripted/slow", 0.0)]
     await summarisers.close()
 
 

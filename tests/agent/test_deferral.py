@@ -229,8 +229,10 @@ async def test_after_a_rewrite_what_was_used_meanwhile_is_offered(home: Home) ->
     await session.close()
 
 
-async def test_the_next_session_of_the_project_knows_what_was_used(home: Home) -> None:
-    first = script({"calls": [call(HELD, title="May")]}, {"text": "done"}, window=60_000)
+@pytest.mark.parametrize("end", [{"text": "done"}, {"error": "auth"}])
+async def test_the_next_session_of_the_project_knows_what_was_used(home: Home, end: dict[str, Any]) -> None:
+    """Also when the turn failed in the end."""
+    first = script({"calls": [call(HELD, title="May")]}, end, window=60_000)
     session = await home.open(first, tools=TOOLS)
     await events_of(session)
     await session.close()
