@@ -233,7 +233,7 @@ def test_the_context(snap_compare: Compare, size: tuple[int, int]) -> None:
 
     async def open_context(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
-        app.run_worker(app.show_context())
+        app.run_worker(app.doing.show_context())
         await ready(app, lambda: isinstance(app.screen, ContextScreen))(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=open_context)
@@ -290,7 +290,7 @@ def test_where_a_text_went(snap_compare: Compare, size: tuple[int, int], keys: t
 
     async def ask(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
-        app.run_worker(app.why("test_calc.py:40"))
+        app.run_worker(app.doing.why("test_calc.py:40"))
         await ready(app, lambda: isinstance(app.screen, PlacesScreen) and app.screen.settled)(pilot)
         await pilot.press(*keys)
         await pilot.pause()

@@ -1,0 +1,108 @@
+"""The session on the screen: its view, what waits to be said, the status line. It knows widgets, not what is done with
+them."""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from rich.text import Text
+from textual.app import App
+from textual.timer import Timer
+from textual.widgets import Static
+
+from tui.palette import palette_of
+from tui.sanitise import visible_line
+from tui.talk import Talk
+from tui.transcript import View
+from tui.widgets.prompt import Prompt
+from tui.widgets.status import Shown, StatusLine
+from tui.widgets.transcript import Transcript
+
+FLUSH = 1 / 12
+"""Seconds between two drawings of what streams in."""
+
+MOMENT = 2.0
+"""Seconds for which a hint is shown."""
+
+
+class Showing:
+    """Draws what `talk` says, into the widgets of the main screen."""
+
+    def __init__(self, app: App[Any], talk: Talk, drawn: Callable[[View], None]) -> None:
+        """`drawn`: called with each view that has been drawn."""
+        self._app = app
+        self._talk = talk
+        self._drawn = drawn
+        self._flushed_at = 0.0
+        self._flush_timer: Timer | None = None
+        self._tick_timer: Timer | None = None
+        self._busy_since = 0.0
+        self._hint = ""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something has changed that is not drawn yet."""
+        return self._flush_timer is not None
+
+    def view_soon(self) -> None:
+        """What streams in is drawn a few times a second, whatever its pace."""
+        if self._flush_timer is None and self._app.is_running:
+            wait = max(0.0, self._flushed_at + FLUSH - monotonic())
+            self._flush_timer = self._app.set_timer(wait or 0.001, self.view)
+
+    def view(self) -> None:
+        self._flush_timer = None
+        self._flushed_at = monotonic()
+        view = self._talk.view
+        self._app.query_one(Transcript).show(view.past, view.turn)
+        self._keep_time(view.busy)
+        self._status()
+        self._drawn(view)
+
+    def session(self) -> None:
+        """Starts the transcript anew, at the end of what the session holds."""
+        transcript = self._app.query_one(Transcript)
+        session, palette = self._talk.session, palette_of(self._app.theme_variables)
+        if session is not None:
+            transcript.greeting = Text.assemble(
+                ("Ebbtide\n", palette.accent),
+                (f"{visible_line(str(session.root))}\n", palette.text),
+                ("/help shows keys and commands", palette.dim),
+            )
+        transcript.restart(self._talk.view.blocks)
+        self._status()
+        if session is not None:
+            # After the paint: an SDK takes long to load, and the user sees the prompt meanwhile.
+            self._app.call_after_refresh(self._app.run_worker, session.prepare(), group="aside")
+
+    def queue(self) -> None:
+        palette = palette_of(self._app.theme_variables)
+        shown = Text(no_wrap=True, overflow="ellipsis", end="")
+        for index, text in enumerate(self._talk.queue):
+            shown.append("\n" if index else "").append("queued  ", palette.dim).append(visible_line(text), palette.text)
+        widget = self._app.query_one("#queue", Static)
+        widget.update(shown)
+        widget.display = bool(self._talk.queue)
+        self._app.query_one(Prompt).queued = bool(self._talk.queue)
+
+    def for_a_moment(self, hint: str) -> None:
+        self._hint = hint
+        self._status()
+        self._app.set_timer(MOMENT, self._unhint)
+
+    def _unhint(self) -> None:
+        self._hint = ""
+        self._status()
+
+    def _status(self) -> None:
+        elapsed = int(monotonic() - self._busy_since) if self._talk.view.busy else 0
+        self._app.query_one(StatusLine).show(Shown(self._talk.view, elapsed, self._hint))
+
+    def _keep_time(self, busy: bool) -> None:
+        """Counts seconds while there is something to wait for, and wakes nobody otherwise."""
+        if busy and self._tick_timer is None:
+            self._busy_since = monotonic()
+            self._tick_timer = self._app.set_interval(1.0, self._status)
+        elif not busy and self._tick_timer is not None:
+            self._tick_timer.stop()
+            self._tick_timer = None
