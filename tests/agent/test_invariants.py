@@ -539,6 +539,10 @@ class Anything(RuleBasedStateMachine):
                 counted["compared"] += 1
                 parts = parts_of(before.request.messages)
                 assert parts_of(after.request.messages)[: len(parts)] == parts
+                if before.request.tools != after.request.tools:  # by a new start of the program, which is told
+                    assert "tools" in renewed
+                    continue
+                counted["compared to the byte"] += 1
                 assert bytes_of(after.request, after.adapter).startswith(
                     bytes_of(without_last_message(before.request), after.adapter)
                 )
