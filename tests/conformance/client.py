@@ -6,51 +6,80 @@ The scenario's name stands in `MCP_CONFORMANCE_SCENARIO`.
 """
 
 import asyncio
+import json
 import os
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.base import Result, ToolError
+import httpx2
+
+from tools.base import ToolError
 from tools.mcp.desk import Accepted, Answer, NobodyThere, Service
 from tools.mcp.server import Server
-from tools.mcp.spec import ServerSpec
+from tools.mcp.spec import Login, ServerSpec
+from tools.mcp.state import ServerState
 
 ARGUMENTS: Mapping[str, Mapping[str, object]] = {"add_numbers": {"a": 5, "b": 3}}
 """Of the tools that need any."""
 
 
+DOCUMENT = "https://conformance-test.local/client-metadata.json"
+"""The address under which the suite knows a client that is not registered."""
+LOGINS = 3
+"""Times that a server may want more of a login before it is left alone."""
+
+
 class Visitor(NobodyThere):
-    """A user who accepts every form as it is."""
+    """A user who accepts every form as it is, and logs in wherever that is wanted."""
 
     services: frozenset[Service] = frozenset({"elicitation"})
 
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
         return Accepted({})
 
+    async def open_login(self, server: str, url: str) -> None:
+        async with httpx2.AsyncClient(follow_redirects=True) as browser:
+            await browser.get(url)
+
 
 async def main(url: str) -> int:
     """Connects, calls every tool once, and leaves. 1 when the server could not be used."""
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    login = Login(context.get("client_id", DOCUMENT), context.get("client_secret", ""))
     with tempfile.TemporaryDirectory() as folder:
         log, credentials = Path(folder) / "server.log", Path(folder) / "credentials.json"
-        server = Server(ServerSpec("conformance", url=url), Visitor(), log, credentials)
+        server = Server(ServerSpec("conformance", url=url, login=login), Visitor(), log, credentials)
         server.start()
         try:
-            state = await server.ready()
-            print(state.phase, state.detail)
-            for tool in state.tools:
-                print(tool.original, await _called(server, tool.original))
-            return 0 if state.phase == "ready" else 1
+            for tool in (await _ready(server)).tools:
+                await _called(server, tool.original)
+            return 0 if server.state.phase == "ready" else 1
         finally:
             await server.close()
+            print(server.state.detail, log.read_text(), sep="\n")
 
 
-async def _called(server: Server, name: str) -> Result | ToolError:
-    try:
-        return await server.call(name, ARGUMENTS.get(name, {}), print)
-    except ToolError as error:
-        return error
+async def _ready(server: Server) -> ServerState:
+    state = await server.ready()
+    if state.phase == "needs_login":
+        state = await server.login()
+    print(state.phase, state.detail)
+    return state
+
+
+async def _called(server: Server, name: str) -> None:
+    """Calls the tool, and again after a login, if the server wants more of that than before."""
+    for _ in range(LOGINS):
+        try:
+            print(name, await server.call(name, ARGUMENTS.get(name, {}), print))
+            return
+        except ToolError as error:
+            print(name, error)
+            if server.state.phase != "needs_login":
+                return
+            await _ready(server)
 
 
 if __name__ == "__main__":

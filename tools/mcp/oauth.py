@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider
@@ -74,6 +75,9 @@ async def _listening(spec: ServerSpec, vault: Vault) -> AsyncIterator[Callback]:
 def _provider(spec: ServerSpec, vault: Vault, desk: Desk, back: Callback | None) -> OAuthClientProvider:
     async def open_login(url: str) -> None:
         if back is None:
+            # The server may want more of the next login than of the last one.
+            wanted = dict(parse_qsl(urlsplit(url).query)).get("scope", "")
+            vault.write(scope=wanted)
             raise NeedsLogin
         back.expect(url)
         await desk.open_login(spec.name, url)
@@ -100,8 +104,7 @@ def _provider(spec: ServerSpec, vault: Vault, desk: Desk, back: Callback | None)
             {
                 "client_name": "Ebbtide",
                 "redirect_uris": [back.address if back else "http://127.0.0.1/callback"],
-                "token_endpoint_auth_method": None if login.client_secret else "none",
-                "scope": " ".join(login.scopes) or None,
+                "scope": " ".join([*login.scopes, *_wanted_before(vault)]) or None,
             }
         ),
         storage,
@@ -113,8 +116,15 @@ def _provider(spec: ServerSpec, vault: Vault, desk: Desk, back: Callback | None)
     return provider
 
 
+def _wanted_before(vault: Vault) -> list[str]:
+    """The scopes that the server asked for when no login was possible."""
+    scope = vault.read().get("scope")
+    return scope.split() if isinstance(scope, str) else []
+
+
 class _Wanted(OAuthClientMetadata):
-    """What is asked for. The scopes that the user configured are so in any case, whatever else a server wants."""
+    """What is asked for. Scopes that were asked for once, or that the user configured, are asked for again, whatever
+    else a server wants."""
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401  # as the SDK has it
         if name == "scope":

@@ -102,7 +102,7 @@ async def main(denies: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         root = f"http://127.0.0.1:{port}"
-        options = ClientRegistrationOptions(enabled=True, valid_scopes=SCOPES, default_scopes=SCOPES)
+        options = ClientRegistrationOptions(enabled=True, valid_scopes=[*SCOPES, "extra"], default_scopes=SCOPES)
         settings = AuthSettings(
             issuer_url=AnyHttpUrl(root),
             resource_server_url=AnyHttpUrl(f"{root}/mcp"),

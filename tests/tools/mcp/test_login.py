@@ -119,6 +119,15 @@ async def test_what_was_kept_for_one_address_is_not_shown_to_another(
     assert (await start(ServerSpec("guarded", url=guarded)).ready()).phase == "needs_login"
 
 
+async def test_configured_scopes_and_those_wanted_before_are_asked_for_besides_the_servers(
+    guarded: str, start: Starts, tmp_path: Path
+) -> None:
+    (tmp_path / "credentials.json").write_text(json.dumps({"url": guarded, "scope": "read"}))
+    desk = Browser()
+    state = await start(ServerSpec("guarded", url=guarded, login=Login(scopes=("extra",))), desk).login()
+    assert (state.phase, "&scope=extra+read" in str(desk.asked[0])) == ("ready", True)
+
+
 async def test_a_login_that_nobody_finishes_is_given_up(guarded: str, start: Starts) -> None:
     server = start(ServerSpec("guarded", url=guarded, login=Login(patience=0.2)))
     state = await server.login()
