@@ -1,6 +1,7 @@
 """The session on the screen: its view, what waits to be said, the status line. It knows widgets, not what is done with
 them."""
 
+import asyncio
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
@@ -34,7 +35,8 @@ class Showing:
         self._talk = talk
         self._drawn = drawn
         self._flushed_at = 0.0
-        self._flush_timer: Timer | None = None
+        self._due: asyncio.TimerHandle | None = None
+        """The drawing that is to come."""
         self._tick_timer: Timer | None = None
         self._busy_since = 0.0
         self._hint = ""
@@ -42,16 +44,20 @@ class Showing:
     @property
     def is_behind(self) -> bool:
         """Whether something has changed that is not drawn yet."""
-        return self._flush_timer is not None
+        return self._due is not None
 
     def view_soon(self) -> None:
         """What streams in is drawn a few times a second, whatever its pace."""
-        if self._flush_timer is None and self._app.is_running:
+        if self._due is None and self._app.is_running:
             wait = max(0.0, self._flushed_at + FLUSH - monotonic())
-            self._flush_timer = self._app.set_timer(wait or 0.001, self.view)
+            # Textual's short timers are lost where the machine is too busy to begin them in time, and with them every
+            # later drawing.
+            self._due = asyncio.get_running_loop().call_later(wait, self._app.call_next, self.view)
 
     def view(self) -> None:
-        self._flush_timer = None
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
         self._flushed_at = monotonic()
         view = self._talk.view
         self._app.query_one(Transcript).show(view.past, view.turn)

@@ -316,6 +316,15 @@ async def test_history_lasts_across_sessions(tmp_path: Path) -> None:
         assert t.prompt.text == "draft"
 
 
+async def test_what_is_said_is_drawn_also_when_timers_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FakeSession([[TextDelta("the answer"), DONE]])
+    async with terminal(session) as t:
+        monkeypatch.setattr(t.app, "set_timer", lambda *_, **__: None)  # as on a machine that is too busy
+        await t.type("go")
+        await t.shows("the answer")
+        await t.rests()
+
+
 async def test_a_message_may_have_lines() -> None:
     session = FakeSession()
     async with terminal(session) as t:
