@@ -301,6 +301,7 @@ class Sessions:
             window.effective,
             overview.epochs_of(await recorder.requests(), await recorder.rewrites()),
             overview.HeldBack(*(sent.held_back if sent else (len(deferral.held_back), deferral.held_tokens))),
+            overview.shares_of(parts.served.specs, deferral.offered(tools), meter) if parts else (),
         )
 
     async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> Recall:

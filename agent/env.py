@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent.board import Board
 from agent.compaction import Lessons, Summarisers
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
@@ -13,6 +14,7 @@ from agent.deferral import Deferral
 from agent.events import Event
 from agent.execute import Hands
 from agent.interrupt import Interrupt
+from agent.messages import User
 from agent.meter import Meter
 from agent.providers.base import Provider
 from agent.recorder import Recorder
@@ -31,7 +33,7 @@ class Limits:
     """US dollars that may be spent before the next request is refused."""
 
 
-class Servers(Protocol):
+class Servers(Board, Protocol):
     """What brings tools into a session."""
 
     def attend(
@@ -44,6 +46,10 @@ class Servers(Protocol):
     async def settle(self, *, first: bool) -> None:
         """At the start of a turn: asks the user what has to be asked, and tells what has to be told. `first`: no
         request was sent yet, so it waits a while for servers that start."""
+        ...
+
+    async def with_named(self, said: User) -> User:
+        """What the user said, with the prompts and resources of servers that it names. Raises `UsageError`."""
         ...
 
 

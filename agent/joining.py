@@ -1,7 +1,8 @@
-"""The tools of servers, when a turn begins. They join the model's list at once as long as no request holds it."""
+"""Servers, when a turn begins. Their tools join the model's list at once as long as no request holds it; what the
+user's message names of them is read."""
 
 from agent.env import Env
-from agent.messages import Conversation
+from agent.messages import Conversation, User
 from agent.preflight import begin_session
 
 
@@ -13,3 +14,10 @@ async def settle_tools(conversation: Conversation, env: Env) -> Conversation:
     first = not env.watch.has_sent
     await env.interrupt.race(env.servers.settle(first=first))
     return begin_session(conversation, env) if first and env.served.has_changed else conversation
+
+
+async def with_named(said: User, env: Env) -> User:
+    """What the user said, with the prompts and resources of servers that it names. Raises `UsageError`."""
+    if env.servers is None:
+        return said
+    return await env.interrupt.race(env.servers.with_named(said)) or said

@@ -9,6 +9,7 @@ from agent.context.select import ToolSpec
 from agent.measuring import sections_of
 from agent.messages import Conversation, Usage
 from agent.meter import Meter
+from agent.permissions import server_of
 from agent.recorder import Asked, Rewrite
 
 
@@ -27,6 +28,20 @@ class HeldBack:
     tools: int = 0
     tokens: int = 0
     """What their definitions would take."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerShare:
+    """What one server's tools take."""
+
+    name: str
+    """`mcp__SERVER`."""
+    offered: int
+    """Tools whose definitions the model is shown."""
+    tools: int
+    """All of them."""
+    tokens: int
+    """Estimated, of the definitions that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +75,8 @@ class Overview:
     """What a request may take."""
     epochs: tuple[Epoch, ...]
     held_back: HeldBack = HeldBack()  # a frozen value
+    servers: tuple[ServerShare, ...] = ()
+    """The part of the tools that servers brought."""
 
     @property
     def used(self) -> int:
@@ -96,6 +113,19 @@ def budget_by_component(
         Number(name, tokens, "counted" if counted and name == "history" else "estimated")
         for name, tokens in budget.components.items()
         if tokens or name in SHOWN_ALWAYS
+    )
+
+
+def shares_of(served: Sequence[ToolSpec], offered: Sequence[ToolSpec], meter: Meter) -> tuple[ServerShare, ...]:
+    """What the tools of each server take. `served`: those that servers brought; `offered`: what requests hold."""
+    shown = {spec.name for spec in offered if spec.deferred is None}
+    servers: dict[str, list[ToolSpec]] = {}
+    for spec in served:
+        servers.setdefault(server_of(spec.name), []).append(spec)
+    return tuple(
+        ServerShare(name, len(here), len(specs), sum(map(meter.size_of_tool, here)))
+        for name, specs in servers.items()
+        for here in [[spec for spec in specs if spec.name in shown]]
     )
 
 

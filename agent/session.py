@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from agent.board import Board
 from agent.bringing import bring_back, kept
 from agent.compaction import CompactResult
 from agent.context.notes import Surroundings
@@ -308,6 +309,11 @@ class Session:
     def shelf(self) -> Shelf:
         """What the session has kept, to look through. Raises `AgentError` where nothing is kept."""
         return kept(self._parts.shelf)
+
+    @property
+    def servers(self) -> Board | None:
+        """What brings tools into the session; None where no server is declared."""
+        return self._parts.servers
 
     async def why(self, text: str) -> "Trace":
         """What has become of each place where the text was said. Raises `AgentError`."""

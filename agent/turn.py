@@ -9,7 +9,7 @@ from agent.env import Env
 from agent.events import StepStarted, TurnEnd
 from agent.fitting import ask, make_room
 from agent.interrupt import Interrupt
-from agent.joining import settle_tools
+from agent.joining import settle_tools, with_named
 from agent.measuring import budget_of
 from agent.messages import Assistant, Conversation, ToolOutput, User
 from agent.preflight import Ending, announce_end, begin_turn, run_in_room
@@ -48,6 +48,7 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
 async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Conversation, TurnEnd, str]:
     """The conversation after the model has answered what the user said, how the turn ended, and the answer."""
     conversation = await settle_tools(conversation, env)
+    said = await with_named(said, env)
     begin_turn(said, env)
     said = with_notes(said, conversation, env)
     await env.recorder.said(said)

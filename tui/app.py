@@ -15,7 +15,8 @@ from textual.worker import Worker, WorkerError
 
 from agent.errors import AgentError
 from tui.asking import Asking
-from tui.commands import Invocation, Unknown, completions, parse
+from tui.commands import Invocation, Unknown, parse
+from tui.completing import candidates
 from tui.doing import Doing
 from tui.history import History
 from tui.keys import KEYS
@@ -89,7 +90,7 @@ class EbbApp(App[str]):
             yield Reader(id="reader")
             yield Static(id="queue", markup=False)
             yield offered
-            yield Prompt(self._history, offered, _candidates, placeholder="Ask, or / for commands", id="prompt")
+            yield Prompt(self._history, offered, self._candidates, placeholder="Ask, or / for commands", id="prompt")
             yield StatusLine(id="status")
 
     def on_mount(self) -> None:
@@ -147,6 +148,11 @@ class EbbApp(App[str]):
                 self._resume = await self.doing.pick_session() or None
             await self.talk.open(self._resume, self._model)
         self._showing.session()
+
+    def _candidates(self, text: str) -> tuple[Candidate, ...]:
+        board = self.talk.session.servers if self.talk.session is not None else None
+        is_asked = text.startswith("/") or "@" in text
+        return candidates(text, board.servers() if board is not None and is_asked else ())
 
     async def _nothing(self) -> None:
         """The job of only sending what is queued."""
@@ -256,10 +262,3 @@ class EbbApp(App[str]):
         id = session.id if session is not None and session.history.messages else None
         await self.talk.close()
         self.exit(id)
-
-
-def _candidates(text: str) -> tuple[Candidate, ...]:
-    return tuple(
-        Candidate(f"/{command.name} " if command.hint else f"/{command.name}", command.usage, command.help, True)
-        for command in completions(text)
-    )

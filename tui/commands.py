@@ -16,6 +16,7 @@ class Desk(Protocol):
     async def show_archive(self) -> None: ...
     async def why(self, text: str) -> None: ...
     async def bring(self, ref: str) -> None: ...
+    async def show_servers(self) -> None: ...
     async def resume(self, id: str) -> None: ...
     async def choose_model(self, name: str) -> None: ...
     async def clear(self) -> None: ...
@@ -45,6 +46,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("archive", "", "outputs and messages that were kept, to look through", lambda desk, _: desk.show_archive()),
     Command("why", "TEXT", "whether the model sees a text, and where it went", lambda desk, text: desk.why(text)),
     Command("bring", "REF", "show the model again what left its view", lambda desk, ref: desk.bring(ref)),
+    Command("mcp", "", "servers: their tools, prompts and state", lambda desk, _: desk.show_servers(), when_busy=True),
     Command("resume", "[id]", "go on with an earlier session", lambda desk, id: desk.resume(id)),
     Command("model", "[name]", "go on with another model", lambda desk, name: desk.choose_model(name)),
     Command("clear", "", "start a new session", lambda desk, _: desk.clear()),
@@ -69,13 +71,17 @@ class Unknown:
         return f"there is no `/{self.name}`; " + (f"did you mean {near}?" if near else "`/help` lists the commands")
 
 
+PROMPTS = "mcp__"
+"""How the commands begin that stand for prompts of servers."""
+
 _FORM = re.compile(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
 
 def parse(text: str) -> Invocation | Unknown | None:
-    """The command that a message is, or None when it is a message for the model. A path is no command."""
+    """The command that a message is, or None when it is a message for the model: a path is no command, and what a
+    server's prompt says is for the model."""
     form = _FORM.fullmatch(text.strip())
-    if form is None:
+    if form is None or form.group(1).startswith(PROMPTS):
         return None
     name, argument = form.group(1).lower(), (form.group(2) or "").strip()
     for command in COMMANDS:

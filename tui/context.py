@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from agent.messages import Usage
-from agent.overview import Epoch, Overview
+from agent.overview import Epoch, Overview, ServerShare
 from agent.recorder import Asked, Rewrite
 from tui.numbers import dollars, tokens
 from tui.receipts import names_of
@@ -55,6 +55,8 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
         share = component.tokens / room
         row = f"  {component.name:<13}{tokens(component.tokens):>8}{share:>8.1%}  "
         lines.append(((row, "text"), (f"{component.source:<11}", "dim"), (bar(share, cells), "accent")))
+        if component.name == "tools":
+            lines += [_server_line(server, room) for server in overview.servers]
     used, free = overview.used, overview.effective - overview.used
     ink: Ink = "warn" if free < 0.05 * room else "strong"
     row = f"  {'used':<13}{tokens(used):>8}{used / room:>8.1%}  "
@@ -69,6 +71,14 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
         lines.append(((f"  − {reserve.name:<11}{reserve.tokens:>8,}  ", "text"), (reserve.source, "dim")))
     lines.append(((f"  {'= usable':<13}{overview.effective:>8,}", "text"),))
     return lines
+
+
+def _server_line(server: ServerShare, room: int) -> Line:
+    """What a server's tools take of the row above."""
+    name = visible_line(server.name.removeprefix("mcp__"))
+    named = f"  ↳ {name if len(name) <= 11 else name[:10] + '…':<11}"
+    counted = f"{server.offered} of {server.tools} tools" if server.offered < server.tools else f"{server.tools} tools"
+    return ((f"{named}{tokens(server.tokens):>8}{server.tokens / room:>8.1%}  ", "dim"), (counted, "dim"))
 
 
 def bar(share: float, cells: int) -> str:

@@ -11,6 +11,7 @@ from tui.screens.context import ContextScreen
 from tui.screens.help import HelpScreen
 from tui.screens.models import model_picker
 from tui.screens.places import PlacesScreen
+from tui.screens.servers import ServersScreen
 from tui.screens.sessions import session_picker
 from tui.showing import Showing
 from tui.talk import Talk
@@ -56,6 +57,13 @@ class Doing:
     async def show_context(self) -> None:
         if self._talk.session is not None:
             self._app.push_screen(ContextScreen(await self._talk.sessions.overview(self._talk.session.id)))
+
+    async def show_servers(self) -> None:
+        board = self._talk.session.servers if self._talk.session is not None else None
+        if board is None:
+            self._talk.notice("no server is declared; `ebb mcp add` declares one")
+        else:
+            self._app.push_screen(ServersScreen(board))
 
     async def resume(self, id: str) -> None:
         current = self._talk.session.id if self._talk.session is not None else ""

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from agent.board import Board
 from agent.context.why import Trace
 from agent.events import Decision, Event
 from agent.messages import Conversation
@@ -82,6 +83,11 @@ class Session(Protocol):
 
     async def bring(self, ref: str) -> Event:
         """Shows the model again what a reference stands for; what there is to show of it. Raises `AgentError`."""
+        ...
+
+    @property
+    def servers(self) -> Board | None:
+        """What brings tools into the session; None where no server is declared."""
         ...
 
     async def close(self) -> None: ...

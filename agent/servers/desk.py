@@ -50,6 +50,8 @@ class SessionDesk:
         """`changed` is told of every change of a server, by its name."""
         self.hearing: Hearing | None = None
         """None until the session is there."""
+        self.shows_login: dict[str, Callable[[str], None]] = {}
+        """Who is to be shown where to log in to a server, by its name."""
         self._root = root
         self._changed = changed
         self._asks = interactive
@@ -71,7 +73,9 @@ class SessionDesk:
         """What a server has to say is in its log."""
 
     async def open_login(self, server: str, url: str) -> None:
-        """Logging in is a command of its own: a session only says that it is needed."""
+        """Shown to whoever has asked for the login; nobody else is sent anywhere."""
+        if (show := self.shows_login.get(server)) is not None:
+            show(url)
 
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
         """Puts the fields of a form to the user one by one, or asks to open an address."""

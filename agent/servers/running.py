@@ -4,17 +4,21 @@ about them."""
 import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.board import ServerSeen
 from agent.config import Config
 from agent.env import Env
 from agent.errors import ConfigError
 from agent.events import Noticed
+from agent.messages import User
 from agent.served import Served
 from agent.servers.approvals import Approvals
+from agent.servers.boards import seen
 from agent.servers.declared import Declared, Unusable, declared_servers
 from agent.servers.desk import Ask, Hearing, SessionDesk
+from agent.servers.entries import Entry
+from agent.servers.naming import with_named
 from agent.servers.questions import (
     APPROVE,
     NEVER,
@@ -27,53 +31,9 @@ from agent.servers.questions import (
 from tools.base import Tool
 from tools.mcp.desk import Desk
 from tools.mcp.server import Server, close_all
-from tools.mcp.state import ServerState
-from tools.mcp.tool import McpTool
 
 HEADLESS_WAIT = 5.0
 """Seconds that the first request waits for servers where nobody is there to wait for it."""
-
-
-@dataclass(slots=True)
-class Entry:
-    """One server and what is known of it in this session."""
-
-    declared: Declared
-    server: Server | None = None
-    """None while it may not be started."""
-    is_refused: bool = False
-    """The user does not want it in this project."""
-    allowed: Mapping[str, str] | None = None
-    """The digests of the tools that may be offered, by the server's own names; None where none needs to be approved."""
-    postponed: frozenset[str] = frozenset()
-    """Digests that the user did not want to decide about now; `declared.digest` stands for its start."""
-    told: set[str] = field(default_factory=set)
-    """What the user was told of it in this session."""
-
-    @property
-    def name(self) -> str:
-        return self.declared.name
-
-    @property
-    def state(self) -> ServerState:
-        return self.server.state if self.server is not None else ServerState("disabled", self._why_not())
-
-    def _why_not(self) -> str:
-        return "refused in this project" if self.is_refused else "not approved"
-
-    def offered(self) -> tuple[McpTool, ...]:
-        """Tools that may be called now."""
-        return tuple(tool for tool in self._listed() if self._is_allowed(tool))
-
-    def withheld(self) -> tuple[McpTool, ...]:
-        """Tools that the user has not approved, or not so."""
-        return tuple(tool for tool in self._listed() if not self._is_allowed(tool))
-
-    def _listed(self) -> tuple[McpTool, ...]:
-        return self.state.tools if self.state.phase in ("ready", "starting") else ()
-
-    def _is_allowed(self, tool: McpTool) -> bool:
-        return self.allowed is None or self.allowed.get(tool.original) == digests_of((tool,))[tool.original]
 
 
 class RunningServers:
@@ -96,6 +56,7 @@ class RunningServers:
         self._make = make
         self._desk = desk
         self._wait = wait
+        self._watcher: Callable[[], None] | None = None
         self._news = [one.line for one in self.unusable if not one.is_off]
 
     def start(self) -> None:
@@ -126,7 +87,7 @@ class RunningServers:
             self._tell_now(line)
         self._news.clear()
         for entry in self.entries.values():
-            if entry.server is None and not entry.is_refused:
+            if entry.server is None and not entry.is_refused and not entry.is_off:
                 await self._ask_to_start(entry)
         if first:
             await self._wait_for_those_that_start()
@@ -135,14 +96,60 @@ class RunningServers:
                 await self._ask_for_tools(entry)
         self._take_stock()
 
+    async def with_named(self, said: User) -> User:
+        """What the user said, with the prompts and resources that it names. Raises `UsageError`."""
+        return await with_named(said, [entry.server for entry in self.entries.values() if entry.server is not None])
+
+    def servers(self) -> tuple[ServerSeen, ...]:
+        """All of them as their user sees them."""
+        hearing = self._desk.hearing
+        return tuple(seen(entry, hearing.env) for entry in self.entries.values()) if hearing is not None else ()
+
+    def watch(self, changed: Callable[[], None] | None) -> None:
+        """`changed` is called after every change of a server, until somebody else watches."""
+        self._watcher = changed
+
+    async def restart(self, name: str) -> None:
+        server = self.entries[name].server
+        if server is not None:
+            await server.restart()
+
+    async def login(self, name: str, show: Callable[[str], None]) -> None:
+        """Starts a server again and lets the user log in if it wants that, at the address that is shown."""
+        server = self.entries[name].server
+        if server is None:
+            return
+        self._desk.shows_login[name] = show
+        try:
+            await server.login()
+        finally:
+            del self._desk.shows_login[name]
+
+    async def switch(self, name: str) -> None:
+        """Ends a server that runs, and starts one that does not. One that is not approved is asked for with the next
+        turn."""
+        entry = self.entries[name]
+        if entry.server is not None:
+            entry.is_off, server = True, entry.server
+            entry.server = None
+            await server.close()
+        elif entry.is_off:
+            entry.is_off = False
+            self._start(entry)
+        else:
+            entry.is_refused, entry.postponed = False, frozenset()
+        self.changed(name)
+
     async def close(self) -> None:
         """Ends them all."""
-        self._desk.hearing = None
+        self._desk.hearing = self._watcher = None
         await close_all([entry.server for entry in self.entries.values() if entry.server is not None])
 
     def changed(self, name: str) -> None:
         """Something about a server is otherwise than before."""
         self._take_stock()
+        if self._watcher is not None:
+            self._watcher()
         entry = self.entries.get(name)
         if entry is None or entry.server is None:
             return

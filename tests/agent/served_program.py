@@ -1,7 +1,8 @@
 """A server for tests of sessions, in plain Python so that it starts at once: `python served_program.py FOLDER`.
 
-It offers what `tools.json` in the folder lists, or `echo`. Where the folder has a FIFO `gate`, it is ready only once
-somebody has opened that for writing. It speaks the protocol of 2025 over its pipes."""
+It offers what `tools.json` in the folder lists, or `echo`; and the resources of `library.json`. Where the folder has a
+FIFO `gate`, it is ready only once somebody has opened that for writing. It speaks the protocol of 2025 over its
+pipes."""
 
 import json
 import os
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(sys.argv[1])
+LIBRARY = FOLDER / "library.json"
+"""Texts by their addresses: where this is there, the server has resources, and a prompt."""
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 capabilities: dict[str, Any] = {}
 
@@ -64,7 +67,7 @@ def answer(message: dict[str, Any]) -> None:
     match message.get("method"):
         case "initialize":
             capabilities.update(params["capabilities"])
-            offers = {"tools": {"listChanged": True}}
+            offers = {"tools": {"listChanged": True}} | ({"resources": {}, "prompts": {}} if LIBRARY.exists() else {})
             info = {"name": "program", "version": "1"}
             version = "2025-11-25"
             send({"id": id, "result": {"protocolVersion": version, "capabilities": offers, "serverInfo": info}})
@@ -73,6 +76,25 @@ def answer(message: dict[str, Any]) -> None:
         case "tools/call":
             text = call(params["name"], params.get("arguments", {}))
             send({"id": id, "result": {"content": [{"type": "text", "text": text}]}})
+        case "resources/list":
+            uris = json.loads(LIBRARY.read_text())
+            send({"id": id, "result": {"resources": [{"uri": uri, "name": uri.rpartition("/")[2]} for uri in uris]}})
+        case "resources/templates/list":
+            send({"id": id, "result": {"resourceTemplates": []}})
+        case "resources/read" if params["uri"] in (texts := json.loads(LIBRARY.read_text())):
+            contents = [{"uri": params["uri"], "mimeType": "text/plain", "text": texts[params["uri"]]}]
+            send({"id": id, "result": {"contents": contents}})
+        case "resources/read":
+            send({"id": id, "error": {"code": -32002, "message": "Resource not found"}})
+        case "prompts/list":
+            wanted = [{"name": "file", "required": True}, {"name": "style"}]
+            send(
+                {"id": id, "result": {"prompts": [{"name": "review", "description": "Reviews.", "arguments": wanted}]}}
+            )
+        case "prompts/get":
+            text = f"Review {params['arguments']['file']}, {params['arguments'].get('style', 'kindly')}."
+            said = {"role": "user", "content": {"type": "text", "text": text}}
+            send({"id": id, "result": {"messages": [said]}})
         case str() if id is not None:
             send({"id": id, "error": {"code": -32601, "message": "Method not found"}})
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.board import Board
 from agent.context.why import Place, Trace
 from agent.errors import AgentError, ReferenceFailed
 from agent.events import (
@@ -23,7 +24,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import Assistant, Conversation, Text, Usage, User
-from agent.overview import Epoch, Number, Overview
+from agent.overview import Epoch, Number, Overview, ServerShare
 from agent.recorder import Asked, Rewrite
 from agent.rewriting import unheard
 from agent.shelf import Page, Shelved
@@ -79,6 +80,7 @@ class FakeSession:
     cost: float | None = 0.0
     shelf: FakeShelf = field(default_factory=FakeShelf)
     news: tuple[str, ...] = ()
+    servers: Board | None = None
     said: list[str] = field(default_factory=list)
     answers: dict[str, Decision | str] = field(default_factory=dict)
     interrupted: int = 0
@@ -218,6 +220,7 @@ def overview(session: str) -> Overview:
             ),
             Epoch(asked(12, 21_000)),
         ),
+        servers=(ServerShare("mcp__forge", 3, 12, 640), ServerShare("mcp__monitoring_eu", 2, 2, 310)),
     )
 
 

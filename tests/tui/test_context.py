@@ -18,8 +18,9 @@ def plain(lines: object) -> list[str]:
 def test_each_component_has_its_tokens_share_source_and_bar() -> None:
     lines = plain(budget_lines(overview("s"), 80))
     assert lines[1] == "  instructions     1.1k    0.7%  estimated  ▎"
-    assert lines[4] == "  history         61.3k   34.9%  counted    ██████████▌"
-    assert lines[8:] == [
+    assert lines[3] == "  ↳ forge           640    0.4%  3 of 12 tools"
+    assert lines[6] == "  history         61.3k   34.9%  counted    ██████████▌"
+    assert lines[10:] == [
         "  window        200,000  registry",
         "  − output       16,384  reserve",
         "  − buffer        8,192  reserve",
@@ -29,8 +30,8 @@ def test_each_component_has_its_tokens_share_source_and_bar() -> None:
 
 def test_tools_that_are_held_back_are_counted_apart() -> None:
     lines = plain(budget_lines(replace(overview("s"), held_back=HeldBack(60, 6923)), 80))
-    assert lines[7] == "  held back        6.9k          60 tools, found by tool_search"
-    assert lines[:7] + lines[8:] == plain(budget_lines(overview("s"), 80))
+    assert lines[9] == "  held back        6.9k          60 tools, found by tool_search"
+    assert lines[:9] + lines[10:] == plain(budget_lines(overview("s"), 80))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from agent.events import (
 from agent.messages import ToolCall, Usage
 from agent.shelf import Shelved
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, Info, measured
+from tests.tui.test_servers_screen import FakeBoard
 from tui.app import EbbApp
 from tui.screens.archive import ArchiveScreen
 from tui.screens.context import ContextScreen
@@ -314,3 +315,15 @@ def test_a_light_theme(snap_compare: Compare) -> None:
     app = app_with([event for event in TURN if event is not QUESTION] + REST)
     app.theme = "textual-light"
     assert snap_compare(app, terminal_size=(80, 40), run_before=ready(app, lambda: not app.is_working))
+
+
+@SIZES
+def test_the_servers(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession(servers=FakeBoard())]), guard=0.0)
+
+    async def look(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        await app.doing.show_servers()
+        await ready(app, lambda: any("Forge" in str(said.render()) for said in app.screen.query("#said")))(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=look)

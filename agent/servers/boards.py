@@ -1,0 +1,41 @@
+"""A server as its user sees it. It changes nothing."""
+
+from collections.abc import Iterator
+
+from agent.board import Offer, PromptSeen, ServerSeen, ToolSeen
+from agent.deferral import specs_of
+from agent.env import Env
+from agent.servers.entries import Entry
+from agent.servers.naming import command_of, usage_of
+from agent.servers.questions import terms
+
+
+def seen(entry: Entry, env: Env) -> ServerSeen:
+    """All that is known of a server in this session, its tools with what their definitions take."""
+    declared, state = entry.declared, entry.state
+    title = " ".join(filter(None, (state.name, state.version)))
+    return ServerSeen(
+        name=entry.name,
+        source=str(declared.source),
+        runs="\n".join(terms(declared)),
+        phase=state.phase,
+        detail=state.detail,
+        title=title,
+        tools=tuple(_tools(entry, env)),
+        prompts=tuple(PromptSeen(command_of(declared.spec, p), usage_of(p), p.description) for p in state.prompts),
+        resources=tuple(each.uri for each in state.resources),
+        notes=state.listing.notes,
+        log=entry.server.log if entry.server is not None else None,
+        is_on=entry.server is not None,
+    )
+
+
+def _tools(entry: Entry, env: Env) -> Iterator[ToolSeen]:
+    late = {tool.name for tool in env.served.late}
+    is_ready = entry.state.phase == "ready"
+    for tool in (*entry.offered(), *entry.withheld()):
+        (spec,) = specs_of((tool,))
+        offer: Offer = "away" if not is_ready else "late" if tool.name in late else "offered"
+        offer = "held back" if offer == "offered" and tool.name in env.deferral.held_back else offer
+        offer = "not approved" if tool in entry.withheld() else offer
+        yield ToolSeen(tool.original, tool.description, env.meter.size_of_tool(spec), offer)

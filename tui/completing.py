@@ -1,0 +1,47 @@
+"""What the prompt offers while it is written: commands, prompts of servers, and their resources. Pure."""
+
+import re
+from collections.abc import Sequence
+
+from agent.board import ServerSeen
+from tui.commands import completions
+from tui.widgets.completions import Candidate
+
+MOST = 50
+"""Resources that are offered at once."""
+
+_MENTION = re.compile(r"(?<![\w@/])@([^\s@]*)\Z")
+
+
+def candidates(text: str, servers: Sequence[ServerSeen]) -> tuple[Candidate, ...]:
+    """What the text may become: a command when it begins as one, a resource when it ends in the beginning of one."""
+    mention = _MENTION.search(text)
+    if mention is not None:
+        return _resources(text[: mention.start()], mention[1], servers)
+    commands = tuple(
+        Candidate(f"/{command.name} " if command.hint else f"/{command.name}", command.usage, command.help)
+        for command in completions(text)
+    )
+    return (*commands, *_prompts(text, servers))
+
+
+def _prompts(text: str, servers: Sequence[ServerSeen]) -> tuple[Candidate, ...]:
+    if not re.fullmatch(r"/[\w-]*", text):
+        return ()
+    return tuple(
+        Candidate(
+            f"/{prompt.command} " if prompt.arguments else f"/{prompt.command}",
+            f"/{prompt.command} {prompt.arguments}".rstrip(),
+            " ".join(prompt.description.split()),
+            final=not prompt.arguments,
+        )
+        for server in servers
+        for prompt in server.prompts
+        if prompt.command.lower().startswith(text[1:].lower())
+    )
+
+
+def _resources(before: str, written: str, servers: Sequence[ServerSeen]) -> tuple[Candidate, ...]:
+    named = [f"{server.name}:{uri}" for server in servers for uri in server.resources]
+    found = [name for name in named if written.lower() in name.lower()]
+    return tuple(Candidate(f"{before}@{name} ", f"@{name}", "", final=False) for name in found[:MOST])
