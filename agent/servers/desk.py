@@ -97,7 +97,7 @@ class SessionDesk:
                     f"The server `{server}` wants `{env.provider.facts.id}` to write something for it, which you pay "
                     f"for: about {size_of(request):,} tokens, and at most {request.most_tokens:,} back. Allow it?\n\n"
                 )
-                answer = await self.hearing.answer(question + shown(request), (ONCE, ALWAYS, NO))
+                answer = await self.hearing.answer(question + shown(request), (NO, ONCE, ALWAYS))
                 if answer not in (ONCE, ALWAYS):
                     return Refused("the user does not want that")
                 if answer == ALWAYS:
@@ -108,7 +108,7 @@ class SessionDesk:
         question = (
             f"The server `{server}` asks you to open an address: {message}\n\n{url}\n\nOpen it only if you trust it."
         )
-        match await hearing.answer(question, (OPENED, DECLINE)):
+        match await hearing.answer(question, (DECLINE, OPENED)):
             case "":
                 return Dismissed()
             case answer if answer == OPENED:

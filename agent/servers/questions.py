@@ -9,8 +9,9 @@ from agent.servers.declared import Declared
 from tools.mcp.tool import McpTool
 
 APPROVE, LATER, NEVER = "approve", "not now", "never in this project"
-START_OPTIONS = (APPROVE, LATER, NEVER)
-TOOL_OPTIONS = (APPROVE, LATER)
+START_OPTIONS = (LATER, APPROVE, NEVER)
+TOOL_OPTIONS = (LATER, APPROVE)
+"""What a key that is pressed by mistake answers comes first."""
 
 MOST_NAMED = 40
 """Tools that a question names."""

@@ -3,11 +3,13 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from agent.compose import Sessions
 from agent.config import load_config
 from agent.messages import User
+from tests.agent.serving import House
 from tests.tui.piloting import Driven
 from tui.app import EbbApp
 from tui.screens.archive import ArchiveScreen
@@ -176,3 +178,23 @@ async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_
         session = t.app.talk.session
         assert session is not None
         assert "\\n1500\\n" in str(session.history.messages[-1])
+
+
+def asks_for(t: Driven, words: str) -> bool:
+    return isinstance(t.app.screen, QuestionScreen) and words in t.app.screen.question.question
+
+
+async def test_a_projects_server_is_approved_before_it_runs(tmp_path: Path) -> None:
+    command = House(tmp_path).server("forge", echo="Says it again.")
+    declared = {"mcpServers": {"forge": {"command": command[0], "args": command[1:]}}}
+    (tmp_path / "project" / ".mcp.json").write_text(json.dumps(declared))
+    async with working(tmp_path, calls("mcp__forge__echo", text="hi"), {"text": "Done."}) as t:
+        await t.type("go")
+        for asked in ("May it be started?", "May the model use them?"):
+            await t.until(partial(asks_for, t, asked))
+            await t.pilot.press("down", "enter")  # Enter alone approves nothing
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.pilot.press("y")
+        await t.shows("Done.")
+        await t.rests()
+        assert (call_of(t).name, call_of(t).status, call_of(t).text) == ("mcp__forge__echo", "done", "hi")
