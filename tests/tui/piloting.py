@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from agent.errors import AgentError
 from tests.tui.doubles import FakeSession, FakeSessions, Info
@@ -37,6 +39,10 @@ class Driven:
         async with asyncio.timeout(PATIENCE):
             while not condition():
                 await self.pilot.pause()
+
+    async def asks(self, screen: type[Screen[Any]]) -> None:
+        """Waits for a screen that takes keys: those from before it was mounted are not meant for it."""
+        await self.until(lambda: isinstance(self.app.screen, screen) and self.app.screen.is_mounted)
 
     async def type(self, text: str) -> None:
         """Types a message and sends it."""

@@ -54,7 +54,7 @@ async def test_an_edit_that_is_allowed_happens(tmp_path: Path) -> None:
     edit = calls("edit", path="calc.py", old="a - b", new="a + b")
     async with working(tmp_path, calls("read", path="calc.py"), edit, {"text": "Done."}) as t:
         await t.type("fix it")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         await t.pilot.press("y")
         await t.shows("Done.")
         await t.rests()
@@ -65,7 +65,7 @@ async def test_an_edit_that_is_allowed_happens(tmp_path: Path) -> None:
 async def test_a_denial_tells_the_model_why(tmp_path: Path) -> None:
     async with working(tmp_path, calls("bash", command="echo hi"), {"text": "Then not."}) as t:
         await t.type("go")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         await t.pilot.press("d", "w", "h", "y", "enter")
         await t.shows("Then not.")
         await t.rests()
@@ -77,7 +77,7 @@ async def test_a_denial_tells_the_model_why(tmp_path: Path) -> None:
 async def test_esc_stops_a_command_that_runs(tmp_path: Path) -> None:
     async with working(tmp_path, calls("bash", command="echo started; sleep 600"), {"text": "never"}) as t:
         await t.type("go")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         await t.pilot.press("y")
         await t.shows("│ started")
         await t.pilot.press("escape")
@@ -90,7 +90,7 @@ async def test_the_model_asks_and_is_answered(tmp_path: Path) -> None:
     asks = calls("ask_user", question="Which one?", options=["red", "blue"])
     async with working(tmp_path, asks, {"text": "Good."}) as t:
         await t.type("go")
-        await t.until(lambda: isinstance(t.app.screen, QuestionScreen))
+        await t.asks(QuestionScreen)
         await t.pilot.press("down", "enter")
         await t.shows("Good.")
         await t.rests()
@@ -146,7 +146,7 @@ async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_promp
         await t.pilot.press("escape")
         await t.rests()
         await t.type("count")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         await t.pilot.press("y")
         await t.shows("Counted.")
         await t.rests()
@@ -162,7 +162,7 @@ async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_
     command = calls("bash", command="seq 3000")
     async with working(tmp_path, command, {"text": "Done."}) as t:
         await t.type("print")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         await t.pilot.press("y")
         await t.shows("Done.")
         await t.rests()
@@ -181,7 +181,8 @@ async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_
 
 
 def asks_for(t: Driven, words: str) -> bool:
-    return isinstance(t.app.screen, QuestionScreen) and words in t.app.screen.question.question
+    screen = t.app.screen
+    return isinstance(screen, QuestionScreen) and screen.is_mounted and words in screen.question.question
 
 
 async def test_a_projects_server_is_approved_before_it_runs(tmp_path: Path) -> None:
@@ -193,7 +194,7 @@ async def test_a_projects_server_is_approved_before_it_runs(tmp_path: Path) -> N
         for asked in ("May it be started?", "May the model use them?"):
             await t.until(partial(asks_for, t, asked))
             await t.pilot.press("down", "enter")  # Enter alone approves nothing
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         await t.pilot.press("y")
         await t.shows("Done.")
         await t.rests()
