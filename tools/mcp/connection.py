@@ -13,18 +13,18 @@ from mcp import Client
 from mcp.client._transport import TransportStreams
 from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
-from mcp.shared.exceptions import MCPError
+from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tools.base import Arguments, Result, ToolError
-from tools.mcp.desk import Desk
+from tools.mcp.desk import Accepted, Desk
 from tools.mcp.http import http
 from tools.mcp.listing import prompts_of, resources_of, templates_of, tools_of
 from tools.mcp.log import Log
 from tools.mcp.oauth import authorisation
 from tools.mcp.patience import Patience
-from tools.mcp.questions import callbacks
+from tools.mcp.questions import ask_to_open, callbacks
 from tools.mcp.results import messages_of, result_of, result_of_resource
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import Listing, PromptMessage
@@ -173,7 +173,23 @@ class Connection:
                     shown = loop.time()
                     show(_progress_line(progress, total, message))
 
-            return result_of(await self._client.call_tool(name, dict(arguments), progress_callback=hear))
+            try:
+                answer = await self._client.call_tool(name, dict(arguments), progress_callback=hear)
+            except MCPError as error:
+                await self._open_pages(error)
+                answer = await self._client.call_tool(name, dict(arguments), progress_callback=hear)
+            return result_of(answer)
+
+    async def _open_pages(self, error: MCPError) -> None:
+        """Has the user open what a server wants opened before it takes a call. Raises the error when it is another one,
+        or when the user does not want to."""
+        is_such = error.code == types.URL_ELICITATION_REQUIRED and isinstance(error.data, dict)
+        if not is_such or "elicitation" not in self._desk.services:
+            raise error
+        for page in UrlElicitationRequiredError.from_error(error.error).elicitations:
+            with self.patience.question():
+                if not isinstance(await ask_to_open(self._spec.name, self._desk, page), Accepted):
+                    raise error
 
     async def read_resource(self, uri: str) -> Result:
         """What is in a resource. Raises `ToolError`."""

@@ -1,6 +1,7 @@
 """Requests to servers at an address. No answer is larger than agreed, and one that does not come is an error of that
 request alone."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +17,8 @@ from tools.mcp.spec import ServerSpec
 _ABOUT_US = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 _CONNECT = 10.0
 """Seconds. How long an answer may take is measured by whoever waits for it."""
+_TELLING = 5.0
+"""Seconds for a server to take what wants no answer."""
 
 
 @asynccontextmanager
@@ -45,13 +48,16 @@ class _Client(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:  # noqa: ANN401  # as httpx2 has it
         """As ever; only that a server that cannot be reached, or that answers with an error page, has answered with an
-        error of the protocol."""
+        error of the protocol. What is only told is not waited for long, since everything that comes after it waits."""
         try:
-            response = await super().send(request, **options)
+            async with asyncio.timeout(None if _is_asked(request) else _TELLING):
+                response = await super().send(request, **options)
             if request.method != "POST" or response.status_code < 400 or _is_known(response):
                 return response
             await response.aclose()
             return _failure(request, f"the server answers with HTTP {response.status_code} {response.reason_phrase}")
+        except TimeoutError:
+            return httpx2.Response(httpx2.codes.ACCEPTED, request=request)
         except httpx2.TransportError as error:
             return _failure(request, f"the server cannot be reached: {_said(error)}")
 
@@ -80,6 +86,12 @@ class _Limited(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+def _is_asked(request: httpx2.Request) -> bool:
+    """Whether an answer is wanted, as it is of everything but notifications and answers of ours."""
+    head = request.content[:200] if request.method == "POST" else b""
+    return request.method != "POST" or (b'"method":' in head and b'"id":' in head)
 
 
 def _is_known(response: httpx2.Response) -> bool:

@@ -29,16 +29,14 @@ def callbacks(server: str, desk: Desk, waiting: Callable[[], AbstractContextMana
     """The answers of the desk. The server's calls do not run out of time while they are `waiting` for one."""
 
     async def elicit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
-        match params:
-            case types.ElicitRequestURLParams():
-                if not params.url.startswith(("https://", "http://")):
-                    return types.ElicitResult(action="decline")
-                schema, url = dict[str, object](), params.url
-            case types.ElicitRequestFormParams():
-                schema, url = params.requested_schema, ""
         with waiting():
-            answer = await desk.elicit(server, clean(params.message), schema, url)
-        return _elicited(answer, schema, is_form=not url)
+            match params:
+                case types.ElicitRequestURLParams():
+                    return _elicited(await ask_to_open(server, desk, params), {}, is_form=False)
+                case types.ElicitRequestFormParams():
+                    schema = params.requested_schema
+                    answer = await desk.elicit(server, clean(params.message), schema, "")
+                    return _elicited(answer, schema, is_form=True)
 
     async def sample(
         context: ClientRequestContext, params: types.CreateMessageRequestParams
@@ -64,6 +62,13 @@ def callbacks(server: str, desk: Desk, waiting: Callable[[], AbstractContextMana
         "sampling_callback": sample if "sampling" in desk.services else None,
         "list_roots_callback": roots if "roots" in desk.services else None,
     }
+
+
+async def ask_to_open(server: str, desk: Desk, page: types.ElicitRequestURLParams) -> Answer:
+    """Whether the user opens an address. Only addresses of pages are shown at all."""
+    if not page.url.startswith(("https://", "http://")):
+        return Declined()
+    return await desk.elicit(server, clean(page.message), {}, page.url)
 
 
 def _elicited(answer: Answer, schema: Mapping[str, object], *, is_form: bool) -> types.ElicitResult:

@@ -125,6 +125,10 @@ def call(id: object, arguments: dict[str, Any], token: object) -> None:
             send({"id": id, "result": result("done")})
         case "wrong result":
             send({"id": id, "result": {"content": [{"type": "smell", "data": 1}]}})
+        case "wants a page" if calls == 1:
+            pages = [{**QUESTIONS[arguments["text"]][1]}]
+            error = {"code": -32042, "message": "open it first", "data": {"elicitations": pages}}
+            send({"id": id, "error": error})
         case "asks":
             ask(id, arguments["text"])
         case "logs":

@@ -8,7 +8,7 @@ import pytest
 
 from tests.tools.mcp.conftest import Starts, everything, raw
 from tests.tools.mcp.desks import RecordingDesk
-from tools.base import Result, unwatched
+from tools.base import Result, ToolError, unwatched
 from tools.mcp.desk import Accepted, Answer, Declined, Dismissed, NobodyThere, Refused, Said, Sample, SampleRequest
 
 FORM = {
@@ -56,6 +56,22 @@ async def test_an_address_is_shown_with_its_message(start: Starts) -> None:
     await server.ready()
     await server.call("echo", {"text": "url"}, unwatched)
     assert desk.asked == [("raw", "Log in there", {}, "https://example.com/in")]
+
+
+async def test_a_call_is_made_again_once_the_user_has_opened_what_it_needs(start: Starts) -> None:
+    desk = RecordingDesk(Accepted({}))
+    server = start(raw("wants a page"), desk)
+    await server.ready()
+    assert await server.call("echo", {"text": "url"}, unwatched) == Result("url")
+    assert desk.asked == [("raw", "Log in there", {}, "https://example.com/in")]
+
+
+@pytest.mark.parametrize(("page", "answer"), [("url", Declined()), ("file", Accepted({}))])
+async def test_a_call_fails_whose_page_the_user_does_not_open(page: str, answer: Answer, start: Starts) -> None:
+    server = start(raw("wants a page"), RecordingDesk(answer))
+    await server.ready()
+    with pytest.raises(ToolError, match="the server `raw` refused `echo`: open it first"):
+        await server.call("echo", {"text": page}, unwatched)
 
 
 async def test_a_model_that_the_user_refuses_is_an_error_of_the_server(start: Starts) -> None:
