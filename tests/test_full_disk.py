@@ -83,6 +83,6 @@ def test_an_import_that_finds_no_room_leaves_everything_as_it_was(tmp_path: Path
         "codes": [1, 0],
         "err": f"ebb: nothing more can be stored in `{tmp_path}/data/blobs`: the disk is full\n",
         "is_unchanged": True,
-        "sessions": True,
+        "out": "imported ID  go\nGo on with it: ebb -r ID\n",
         "doctor": [],
     }

@@ -177,7 +177,7 @@ def new_folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-@settings(max_examples=thorough(15), deadline=None)
+@settings(max_examples=thorough(12), deadline=None)
 @given(sessions, sessions)
 def test_any_session_comes_back_as_it_was(session: list[Happening], other: list[Happening]) -> None:
     with new_folder() as folder:
@@ -310,7 +310,7 @@ def damages(draw: st.DrawFn, size: int) -> list[tuple[int, int, bytes]]:
     return sorted(draw(st.lists(places, min_size=1, max_size=3)), reverse=True)
 
 
-@settings(max_examples=thorough(200), deadline=None)
+@settings(max_examples=thorough(120), deadline=None)
 @given(st.data())
 def test_a_file_that_is_damaged_or_cut_changes_nothing(exported: Exported, data: st.DataObject) -> None:
     damaged = bytearray(exported.data)
@@ -321,7 +321,7 @@ def test_a_file_that_is_damaged_or_cut_changes_nothing(exported: Exported, data:
             assert (there.rows(), there.faults()) == (exported.rows, [])
 
 
-@settings(max_examples=thorough(100), deadline=None)
+@settings(max_examples=thorough(60), deadline=None)
 @given(st.data())
 def test_what_others_wrote_is_refused_or_can_be_read(exported: Exported, data: st.DataObject) -> None:
     """Any value of any row, with a manifest that tells of it."""
