@@ -39,7 +39,8 @@ check: .venv/ready .venv/aimock/ready .venv/everything/ready
 # The properties with 10,000 examples each: an hour or two.
 nightly: .venv/ready
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/agent/test_invariants.py tests/agent/test_any_session.py \
-	  tests/agent/context tests/agent/providers/test_prefixes.py tests/agent/test_compaction.py
+	  tests/agent/context tests/agent/providers/test_prefixes.py tests/agent/test_compaction.py \
+	  tests/agent/test_transfer.py tests/agent/test_reachable.py
 
 demo: .venv/ready
 	$(BIN)/ebb demo
