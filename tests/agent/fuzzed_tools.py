@@ -96,7 +96,9 @@ SPECS = specs_of(own_tools(Interrupt(), lambda: None))
 @st.composite
 def calls(draw: st.DrawFn, number: int) -> ToolCall:
     """One of the calls of a reply. Servers may give those of each reply the same ids again."""
-    name = draw(st.sampled_from([*(OWN[:5] * 3), *OWN[5:], *HELD, "call_tool", "tool_search", "read_result", "recall"]))
+    name = draw(
+        st.sampled_from([*(OWN[:5] * 3), *OWN[5:], *HELD, "call_tool", "tool_search", *(["read_result", "recall"] * 2)])
+    )
     return ToolCall(draw(st.sampled_from([f"call_{number}", ""])), name, draw(arguments_for(name)))
 
 
@@ -118,9 +120,11 @@ def arguments_for(name: str) -> st.SearchStrategy[dict[str, object]]:
         case "tool_search":
             return st.sampled_from([{"query": "send"}, {"query": HELD[1]}, {"query": "nothing of the kind"}])
         case "read_result":
-            parts = st.sampled_from([{}, {"lines": "1-3"}, {"offset": 5}])
+            parts = st.sampled_from([{}, {"lines": "1-3"}, {"offset": 5}, {"limit": 30_000}])
             return st.builds(lambda ref, part: {**ref, **part}, refs, parts)
         case "recall":
-            return refs | st.sampled_from([{"query": "line of output"}, {"ref_id": "sum-1"}, {"query": "日本"}])
+            return refs | st.sampled_from(
+                [{"query": "line of output"}, {"ref_id": "sum-1"}, {"ref_id": "r1", "max_tokens": 9000}]
+            )
         case _:
             return repeated()
