@@ -36,6 +36,9 @@ class Bringing:
     def attend(self, *_: object) -> None:
         """Nobody is asked anything here."""
 
+    async def with_named(self, said: User) -> User:
+        return said
+
     async def settle(self, *, first: bool) -> None:
         self.firsts.append(first)
         if self.lists:
