@@ -242,3 +242,8 @@ class Inline(StoreThread):
 def parts_of(messages: Sequence[Message]) -> list[UserPart | AssistantPart]:
     """What is said in the messages, in one row."""
     return [part for message in messages for part in message.parts]
+
+
+def without_ids(message: Assistant) -> Assistant:
+    """The message but for the ids of its calls: those that are there already are given anew."""
+    return replace(message, parts=tuple(replace(p, id="") if isinstance(p, ToolCall) else p for p in message.parts))

@@ -104,6 +104,7 @@ from tests.agent.fuzzed import (
     plans,
     requests_of_users,
     shown_tools,
+    without_ids,
     writings,
 )
 from tests.agent.fuzzed_tools import HELD, SPECS, own_tools, served_tools, told
@@ -595,11 +596,6 @@ class Anything(RuleBasedStateMachine):
 def without_last_message(request: Request) -> Request:
     """The request without the message that may still grow: what the user says next is sent as part of it."""
     return replace(request, messages=request.messages[:-1], breakpoints=Breakpoints())
-
-
-def without_ids(message: Assistant) -> Assistant:
-    """The message but for the ids of its calls: those that are there already are given anew."""
-    return replace(message, parts=tuple(replace(p, id="") if isinstance(p, ToolCall) else p for p in message.parts))
 
 
 def window_with(size: int) -> Window:
