@@ -99,9 +99,13 @@ class EbbApp(App[str]):
         self._start(self._open_first)
 
     async def on_event(self, event: events.Event) -> None:
-        """Everything that happens passes here first: keys that a question ignores go no further."""
-        if not (isinstance(event, events.Key) and self._is_typed_ahead(event)):
-            await super().on_event(event)
+        """Everything that happens passes here first: keys that a question ignores go no further, and no mouse that is
+        outside of the screen, as it may be while the screen shrinks: nothing would have the focus any more."""
+        if isinstance(event, events.Key) and self._is_typed_ahead(event):
+            return
+        if isinstance(event, events.MouseEvent) and not self.size.region.contains(int(event.x), int(event.y)):
+            return
+        await super().on_event(event)
 
     def _is_typed_ahead(self, key: events.Key) -> bool:
         if key.is_forwarded or key.key == "ctrl+c" or not isinstance(self.screen, GuardedScreen):

@@ -83,15 +83,21 @@ def _cut_list(rest: str) -> tuple[str, str] | None:
     lines = rest.split("\n")
     if len(lines) <= _LONG_LIST:
         return None
-    items = [
-        token.map[0]
-        for token in PARSER.parse(rest)
-        if token.type == "list_item_open" and token.level == 1 and token.map
-    ]
-    if len(items) < 2:
-        return None
-    cut = next((start for start in items if start >= _LONG_LIST // 2), items[-1])
-    return "\n".join(lines[:cut]).rstrip("\n"), "\n".join(lines[cut:])
+    seen = 2 * _LONG_LIST
+    while True:  # only as much as the cut needs: to parse all of a long list for each of its parts takes minutes
+        items = [
+            token.map[0]
+            for token in PARSER.parse("\n".join(lines[:seen]))
+            if token.type == "list_item_open" and token.level == 1 and token.map
+        ]
+        cut = next((start for start in items if start >= _LONG_LIST // 2), None)
+        if cut is None and seen < len(lines):
+            seen *= 4
+            continue
+        if cut is None and len(items) < 2:
+            return None
+        cut = items[-1] if cut is None else cut
+        return "\n".join(lines[:cut]).rstrip("\n"), "\n".join(lines[cut:])
 
 
 def _cut_paragraph(rest: str) -> tuple[str, str] | None:

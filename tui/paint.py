@@ -22,6 +22,9 @@ MARGIN = 2
 """Columns left free at the left of everything but marks."""
 
 _TAIL_LINES = 3
+_LONGEST_ANSWER = 150_000
+"""Characters of an answer that are drawn as markdown. Models write less than that in one answer."""
+_PLAIN_LINES = 60
 _OPEN_LINES = 400
 _OPEN_CHARACTERS = 60_000
 
@@ -72,7 +75,8 @@ def estimated_height(block: Block, width: int) -> int:
 
 
 class AnswerPainter:
-    """Draws an answer that grows. What is certain is drawn once; only the end is drawn again."""
+    """Draws an answer that grows. What is certain is drawn once; only the end is drawn again. What is beyond the length
+    of any answer is drawn as plain text: markdown of a megabyte takes long."""
 
     def __init__(self, width: int, console: PaletteConsole) -> None:
         self._width = max(1, width - MARGIN)
@@ -82,15 +86,30 @@ class AnswerPainter:
         """Characters of the text that are in `_drawn`, or in `_rest`."""
         self._rest = ""
         self._gap = True
+        self._is_plain = False
 
     def draw(self, text: str) -> list[Line]:
         """The lines of the text, which starts with the text of the last call."""
-        self._rest += visible(text[self._seen :])
+        new = text[self._seen :]
+        formatted = 0 if self._is_plain else max(0, _LONGEST_ANSWER - self._seen)
+        self._rest += visible(new[:formatted])
         self._seen = len(text)
-        pieces, self._rest, self._gap = advance_pieces((), self._rest, self._gap)
-        for piece in pieces:
-            self._drawn += self._piece(piece.source, piece.gap)
-        return self._drawn + (self._piece(self._rest, self._gap) if self._rest.strip() else [])
+        if not self._is_plain:
+            pieces, self._rest, self._gap = advance_pieces((), self._rest, self._gap)
+            for piece in pieces:
+                self._drawn += self._piece(piece.source, piece.gap)
+        if len(new) > formatted:
+            self._is_plain = True
+            *whole, self._rest = (self._rest + visible(new[formatted:])).split("\n")
+            for start in range(0, len(whole), _PLAIN_LINES):
+                self._drawn += self._plain("\n".join(whole[start : start + _PLAIN_LINES]))
+        if not self._rest.strip():
+            return self._drawn
+        return self._drawn + (self._plain(self._rest) if self._is_plain else self._piece(self._rest, self._gap))
+
+    def _plain(self, text: str) -> list[Line]:
+        words = Text(text.expandtabs(4), self._console.palette.text, end="")
+        return _indented(self._console.lines(words, self._width), MARGIN)
 
     def _piece(self, source: str, gap: bool) -> list[Line]:
         lines = self._console.lines(prose(source, self._console.palette), self._width)

@@ -4,6 +4,7 @@ python -m bench.tui.drawing [MESSAGES]
 """
 
 import asyncio
+import gc
 import sys
 import time
 from collections.abc import Callable
@@ -59,6 +60,7 @@ class Stage(App[None]):
 
 
 def main() -> int:
+    gc.set_threshold(20_000, 50, 100)  # as `ebb` does
     for count in [int(number) for number in sys.argv[1:]] or [2_000, 50_000]:
         for line in asyncio.run(drawn(count)):
             print(line)
@@ -68,6 +70,7 @@ def main() -> int:
 async def drawn(count: int) -> list[str]:
     """One line of the table for each thing that is done with a session of so many messages."""
     view = view_of(Conversation(tuple(message for _, message in zip(range(count), history(), strict=False))))
+    Paper.drawn = asyncio.Event()
     stage, took, added = Stage(driver_class=Paper), [0.0], [0.0]
 
     async def drive(pilot: Pilot[object]) -> None:
@@ -78,7 +81,7 @@ async def drawn(count: int) -> list[str]:
         added.clear()
         for number in range(ADDED):
             view = View(view.past, (*view.turn, AnswerText(ANSWER.format(count=number))))
-            added.append(await painted(partial(transcript.show, view.blocks)))
+            added.append(await painted(partial(transcript.show, view.past, view.turn)))
         stage.exit()
 
     await stage.run_async(size=(120, 40), auto_pilot=drive)

@@ -1,7 +1,13 @@
+from collections.abc import MutableMapping
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
-from tui.markdown import Piece, advance_pieces, split
+from tui.markdown import PARSER, Piece, advance_pieces, split
 
 BLOCKS = [
     "# Title",
@@ -38,6 +44,21 @@ def test_a_long_list_is_drawn_in_parts_that_count_on() -> None:
     pieces = split(source)
     assert len(pieces) > 2
     assert "\n".join(piece.source for piece in pieces) == source
+
+
+def test_the_items_of_a_long_list_are_not_counted_anew_for_each_part() -> None:
+    parsed: list[int] = []
+    source = "- item\n" * 2_000
+
+    class Watched(MarkdownIt):
+        def parse(self, src: str, env: MutableMapping[str, Any] | None = None) -> list[Token]:
+            parsed.append(len(src))
+            return PARSER.parse(src, env)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tui.markdown.PARSER", Watched())
+        assert len(split(source)) > 50
+    assert sum(parsed) < 20 * len(source)
 
 
 def test_a_long_paragraph_is_drawn_in_parts() -> None:

@@ -1,8 +1,10 @@
 """The terminal in a real pseudo-terminal, with the real session and a scripted model."""
 
 import os
+import random
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pexpect
@@ -57,6 +59,10 @@ class Screen:
             pass
         self.child.wait()
 
+    def resize(self, columns: int, lines: int) -> None:
+        self.child.setwinsize(lines, columns)
+        self._screen.resize(lines, columns)
+
     def _read(self, words: str | None) -> bool:
         try:
             data = self.child.read_nonblocking(65_536, timeout=PATIENCE)
@@ -75,19 +81,27 @@ class Screen:
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Screen]:
+    with running(tmp_path, SCRIPT) as screen:
+        yield screen
+
+
+@contextmanager
+def running(tmp_path: Path, replies: str, columns: int = 80, lines: int = 24) -> Iterator[Screen]:
+    """`ebb` in a project with `calc.py`, on a model that gives these replies."""
     project = tmp_path / "project"
     project.mkdir()
     (project / "calc.py").write_text("def add(a, b):\n    return a - b\n")
     script = tmp_path / "script.toml"
-    script.write_text(SCRIPT)
+    script.write_text(replies)
     environment = {**os.environ, "EBB_HOME": str(tmp_path / "home"), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
     start = "import sys; from tui.cli import main; sys.exit(main(sys.argv[1:]))"
     arguments = ["-c", start, "-m", f"scripted/{script}", "-C", str(project)]
-    child = pexpect.spawn(sys.executable, arguments, env=environment, dimensions=(24, 80), cwd=str(project))
+    child = pexpect.spawn(sys.executable, arguments, env=environment, dimensions=(lines, columns), cwd=str(project))
     try:
-        yield Screen(child, 80, 24)
+        yield Screen(child, columns, lines)
     finally:
-        child.close(force=True)
+        if not child.closed:
+            child.close(force=True)
 
 
 def test_a_message_is_answered_a_file_is_changed_and_the_terminal_is_given_back(
@@ -98,11 +112,74 @@ def test_a_message_is_answered_a_file_is_changed_and_the_terminal_is_given_back(
     terminal.until("May edit change calc.py?")
     terminal.press_until("y", "Now add adds.")
     assert (tmp_path / "project" / "calc.py").read_text() == "def add(a, b):\n    return a + b\n"
+    assert b"ebb -r " in left_behind(terminal)
+
+
+def left_behind(terminal: Screen) -> bytes:
+    """Quits. What is written behind the terminal that was given back."""
     terminal.child.send("\x03\x03")
     terminal.until_it_ends()
     assert terminal.child.exitstatus == 0
     left = terminal.sent.rsplit(b"\x1b[?1049l", 1)
     assert len(left) == 2, "the alternate screen was not left"
     assert terminal.sent.rfind(b"\x1b[?25h") > terminal.sent.rfind(b"\x1b[?25l")
-    assert b"ebb -r " in left[1]
     assert b"Traceback" not in terminal.sent
+    return left[1]
+
+
+HOSTILE = """
+[[reply]]
+text = "I look: \\u001b]0;owned\\u0007 \\u001b[2J \\u009b31m مرحبا 日本語の文 👩‍👩‍👧 \\u202eabc"
+calls = [{ name = "read", arguments = { path = "\\u001b]52;c;x\\u0007.py" } }]
+[[reply]]
+text = "The end."
+"""
+
+
+def test_what_steers_a_terminal_is_drawn_and_not_sent(tmp_path: Path) -> None:
+    with running(tmp_path, HOSTILE) as terminal:
+        terminal.until("/help shows keys")
+        terminal.child.send("go\r")
+        terminal.until("The end.")
+        left_behind(terminal)
+    for hostile in ("\x1b]0;owned", "\x1b]52;", "\x9b31m", "\u202e"):
+        assert hostile.encode() not in terminal.sent
+
+
+def test_ten_columns_and_a_storm_of_sizes(tmp_path: Path) -> None:
+    with running(tmp_path, HOSTILE, 10, 5) as terminal:
+        terminal.until("Ask, or")
+        terminal.child.send("go\r")
+        terminal.until("end.")
+        dice = random.Random(1)
+        for _ in range(60):
+            terminal.resize(dice.randrange(1, 200), dice.randrange(1, 60))
+        terminal.resize(80, 24)
+        terminal.until("Ask, or / for commands")
+        terminal.until("The end.")
+        left_behind(terminal)
+
+
+def test_noise_from_a_mouse_writes_nothing_and_takes_no_key(tmp_path: Path) -> None:
+    with running(tmp_path, HOSTILE) as terminal:
+        terminal.until("/help shows keys")
+        dice = random.Random(1)
+        for _ in range(300):
+            button, column, line = dice.randrange(130), dice.randrange(300), dice.randrange(90)
+            terminal.child.send(f"\x1b[<{button};{column};{line}{dice.choice('Mm')}")
+        terminal.child.send("\x1b[O\x1b[I\x1b[200~pasted\x1b[201~")
+        terminal.until(" pasted ")
+        terminal.child.send("\x15go\r")
+        terminal.until("The end.")
+        assert "[<" not in terminal.text
+        left_behind(terminal)
+
+
+def test_a_terminal_that_is_closed_ends_the_program(tmp_path: Path) -> None:
+    with running(tmp_path, HOSTILE) as terminal:
+        terminal.until("/help shows keys")
+        terminal.child.send("go\r")
+        terminal.until("The end.")
+        terminal.child.ptyproc.fileobj.close()
+        terminal.child.closed = True
+        terminal.child.wait()

@@ -19,6 +19,7 @@ from tui.paint import opens
 from tui.palette import Palette, palette_of
 from tui.prose import PaletteConsole
 from tui.rows import Row
+from tui.sanitise import visible
 from tui.search import Found, Search
 from tui.stack import Stack
 from tui.transcript import Block, Call, UserText
@@ -35,7 +36,7 @@ class Transcript(ScrollView, can_focus=True):
     ]
 
     class Left(Message):
-        """The user is done with the transcript; `typed` is the character that said so, if it was one."""
+        """The user is done with the transcript; `typed` is what said so, if something was written."""
 
         def __init__(self, typed: str = "") -> None:
             super().__init__()
@@ -380,6 +381,10 @@ class Transcript(ScrollView, can_focus=True):
         if event.is_printable and event.character and event.key != "space":
             event.stop()
             self.post_message(self.Left(event.character))
+
+    def on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        self.post_message(self.Left(visible(event.text)))
 
     def on_focus(self) -> None:
         if self._marked is None:

@@ -1,0 +1,27 @@
+from textual.theme import BUILTIN_THEMES
+
+from tui.paint import AnswerPainter
+from tui.palette import palette_of
+from tui.prose import PaletteConsole
+
+INKS = PaletteConsole(palette_of(BUILTIN_THEMES["textual-dark"].to_color_system().generate()))
+
+
+def plain(painter: AnswerPainter, text: str) -> list[str]:
+    return ["".join(segment.text for segment in line).strip() for line in painter.draw(text)]
+
+
+def test_an_answer_of_a_megabyte_is_drawn_to_its_end() -> None:
+    lines = [f"line {number} of **many**" for number in range(40_000)]
+    text = "  \n".join(lines)
+    drawn = plain(AnswerPainter(60, INKS), text)
+    assert " ".join(drawn).replace("*", "").split() == text.replace("*", "").split()
+
+
+def test_a_long_answer_looks_the_same_however_it_came() -> None:
+    text = "Some words. " * 20_000 + "\n\nand\n\nlines\n" * 200
+    painter = AnswerPainter(60, INKS)
+    for end in range(0, len(text), 7_001):
+        painter.draw(text[:end])
+    grown, whole = plain(painter, text), plain(AnswerPainter(60, INKS), text)
+    assert " ".join(" ".join(grown).split()) == " ".join(" ".join(whole).split())
