@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: default check nightly demo run lock format snapshots models bench clean
+.PHONY: default check nightly conformance demo run lock format snapshots models bench clean
 
 default: .venv/ready
 
@@ -41,6 +41,16 @@ nightly: .venv/ready
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/agent/test_invariants.py tests/agent/test_any_session.py \
 	  tests/agent/context tests/agent/providers/test_prefixes.py tests/agent/test_compaction.py \
 	  tests/agent/test_transfer.py tests/agent/test_reachable.py
+
+# The protocol's own suite for clients; it needs a newer Node than most machines have, which npm brings.
+.venv/conformance/ready: .venv/ready
+	mkdir -p .venv/conformance
+	npm install --silent --no-audit --no-fund --prefix .venv/conformance \
+	  @modelcontextprotocol/conformance@0.1.16 node@24
+	touch $@
+
+conformance: .venv/conformance/ready
+	$(BIN)/python -m tests.conformance.suite .venv/conformance
 
 demo: .venv/ready
 	$(BIN)/ebb demo
