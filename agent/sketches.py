@@ -35,9 +35,11 @@ class Names:
         self.known: dict[str, int] = {}
 
     def number(self, text: str) -> int:
+        """The number of a text, which is a new one when the text is."""
         return self.known.setdefault(text, len(self.known))
 
     def of(self, texts: Iterable[str]) -> list[int]:
+        """The numbers of those of the texts that have one."""
         return [self.known[text] for text in texts if text in self.known]
 
 
@@ -104,13 +106,13 @@ class Sketches:
         sessions, kinds, tools, paths = self._numbers.T
         masks: list[NDArray[np.bool_]] = []
         if wanted.session is not None:
-            masks.append(sessions == self._sessions.number(wanted.session))
+            masks.append(np.isin(sessions, self._sessions.of([wanted.session])))
         if wanted.project is not None:
             masks.append(np.isin(sessions, self._projects.get(wanted.project, [])))
         if wanted.kinds:
             masks.append(np.isin(kinds, self._kinds.of(wanted.kinds)))
         if wanted.tool:
-            masks.append(tools == self._tools.number(wanted.tool))
+            masks.append(np.isin(tools, self._tools.of([wanted.tool])))
         if wanted.path:
             masks.append(np.isin(paths, self._paths.of(paths_like(list(self._paths.known)))))
         if wanted.since is not None:

@@ -243,3 +243,16 @@ def test_sketches_that_differ_least_are_those_of_the_nearest_vectors() -> None:
     found = sketches.nearest(sketched(query[None]), Wanted(), lambda paths: (), 20)
     assert len(found) == 20
     assert 1235 in found
+
+
+def test_what_was_asked_for_in_vain_is_found_once_it_is_there() -> None:
+    sketches, query = Sketches(10), np.zeros((1, 1), np.uint64)
+
+    def found(wanted: Wanted) -> list[int]:
+        return sketches.nearest(query, wanted, lambda paths: (), 10)
+
+    sketches.add([Sketch(1, 1, "old", "/p", "user", "", "", 0.0, query.tobytes())])
+    assert (found(Wanted(session="new")), found(Wanted(tool="bash"))) == ([], [])
+    sketches.add([Sketch(2, 2, "new", "/p", "output", "bash", "", 0.0, query.tobytes())])
+    asked = (Wanted(session="new"), Wanted(tool="bash"), Wanted(project="/p"))
+    assert [sorted(found(wanted)) for wanted in asked] == [[2], [2], [1, 2]]
