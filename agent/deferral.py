@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from agent.context.select import HostedSearch, ToolSpec, select_tools, shown_size, tools_to_hold_back
 from agent.events import Event, Noticed, ToolFinished
+from agent.permissions import server_of
 from tools.base import Deferrable, Tool
 
 
@@ -97,8 +98,11 @@ class Deferral:
         self._share = 0.0
 
     def note(self, event: Event) -> None:
-        """Keeps in mind when a tool was used that may be held back."""
-        if isinstance(event, ToolFinished) and event.status == "done" and event.name in self._deferrable:
+        """Keeps in mind when a tool was used that may be held back, those of servers that came since the last choice
+        among them."""
+        if not isinstance(event, ToolFinished) or event.status != "done":
+            return
+        if event.name in self._deferrable or server_of(event.name):
             self._used[event.name] = self._unkept[event.name] = self._now()
 
     def take_uses(self) -> Mapping[str, float]:

@@ -55,7 +55,7 @@ def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> t
         f"[The git branch is now {now.branch}.]" if now.branch and now.branch != told.branch else "",
         f"[Open todos:\n{now.todos}]" if rewritten and now.todos else "",
         f"[Your notes:\n{now.scratchpad}]" if rewritten and now.scratchpad else "",
-        _deferred(now.deferred, now.hosted) if now.deferred != told.deferred or (rewritten and now.deferred) else "",
+        _deferred(now.deferred, now.hosted) if _is_news_of_deferred(now, told) else "",
         _served(now.served, rewritten) if now.served != told.served else "",
         _context(now.used) if _level(now, note_at) > (0 if rewritten else _level(told, note_at)) else "",
     ]
@@ -70,14 +70,21 @@ def after_telling(now: Surroundings, told: Surroundings, note_at: float = 0.80) 
 
 
 def told_in(conversation: Conversation, start: Surroundings) -> Surroundings:
-    """What the model has been told, in a session that is gone on with: what its system text says, how full the newest
-    note said the context was, and how many tools were held back then."""
+    """What the model has been told, in a session that is gone on with: what its system text says, and what the newest
+    notes said of how full the context was, how many tools were held back and how they are found, and how the tools of
+    servers had changed."""
     used = _newest(conversation, r"\[Context: (\d+)%")
     deferred = _newest(conversation, r"\[(?:(\d+) tools deferred to save|No tools are deferred)")
+    way = _newest(conversation, r"\[(?:\d+ tools deferred to save context\. (Search)|\d+ tools deferred|No tools are)")
+    served = _newest(
+        conversation, r"\[The tools of servers (?:have changed since your list was made: (.+)\.\]|are again)"
+    )
     return replace(
         start,
         used=start.used if used is None else float(used),
         deferred=start.deferred if deferred is None else int(deferred or 0),
+        hosted=start.hosted if way is None else bool(way),
+        served=start.served if served is None else served,
     )
 
 
@@ -107,6 +114,13 @@ def _context(used: float) -> str:
 def _mode(mode: str) -> str:
     meaning = f": {MODES[mode]}" if mode in MODES else ""
     return f"[The permission mode is now `{mode}`{meaning}.]" if mode else ""
+
+
+def _is_news_of_deferred(now: Surroundings, told: Surroundings) -> bool:
+    """Whether the model has to be told how many tools are held back, or how they are found."""
+    if not now.deferred:
+        return bool(told.deferred)
+    return (now.deferred, now.hosted) != (told.deferred, told.hosted) or now.epoch != told.epoch
 
 
 def _deferred(count: int, hosted: bool) -> str:

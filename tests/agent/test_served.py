@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.deferral import Deferral
+from agent.deferral import Deferral, specs_of
 from agent.events import Event, Noticed, PrefixDrifted, ToolFinished
 from agent.messages import Note, User
 from agent.permissions import Policy
@@ -57,8 +57,8 @@ async def open_with(
 ) -> tuple[Session, Bringing]:
     served = Served()
     servers = Bringing(served, list(lists))
-    deferral = Deferral(finders=True)
-    return await home.open(provider, served=served, servers=servers, deferral=deferral, **changes), servers
+    given = {"deferral": Deferral(finders=True), **changes}
+    return await home.open(provider, served=served, servers=servers, **given), servers
 
 
 def offered(request: Request) -> tuple[str, ...]:
@@ -156,3 +156,36 @@ def test_news_are_told_in_words() -> None:
     )
     assert served.callable["mcp__forge__open"] is changed
     assert served.findable(set(names(FORGE))) == (changed, *CHAT)
+
+
+async def test_a_session_that_goes_on_is_told_that_tools_are_back(home: Home) -> None:
+    provider = Scripted.of({"text": "one"}, {"text": "two"})
+    session, _ = await open_with(home, provider, FORGE, ())
+    await events_of(session)
+    await events_of(session, "go on")
+    gone = "[The tools of servers have changed since your list was made: 2 tools of mcp__forge are gone.]"
+    assert told(provider.requests[-1]) == [gone]
+    await session.close()
+    second = Scripted.of({"text": "three"}, {"text": "four"})
+    session, _ = await open_with(home, second, FORGE, resume=True)
+    await events_of(session, "go on")
+    await events_of(session, "go on")
+    assert offered(second.requests[-1]) == (*OWN, *names(FORGE))
+    assert told(second.requests[-1]) == [gone, "[The tools of servers are again as in your list.]"]
+    await session.close()
+
+
+async def test_of_tools_that_came_late_the_one_that_was_used_is_shown_first(home: Home) -> None:
+    late = tuple(ServedTool(f"mcp__chat__say_{number}", "Says something") for number in range(4))
+    use = call("call_tool", name=late[-1].name, arguments={"title": "hi"})
+    provider = Scripted.of({"text": "one"}, {"calls": [use]}, {"text": "two"})
+    deferral = Deferral(1.0, finders=True)
+    session, servers = await open_with(home, provider, (), late, deferral=deferral)
+    await events_of(session)
+    await events_of(session, "say hi")
+    servers.served.join()
+    specs = (*specs_of(builtin_tools()), *servers.served.specs)
+    deferral.choose(specs, 1, lambda spec: int(spec.kind == "mcp"), lambda event: None)
+    assert deferral.held_back == {tool.name for tool in late[:-1]}
+    assert list(await session._parts.recorder.tool_uses()) == [late[-1].name]
+    await session.close()

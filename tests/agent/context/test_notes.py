@@ -71,3 +71,18 @@ def test_what_was_told_is_found_again() -> None:
     assert told_in(Conversation(), start) == start
     messages = (User((Text("a"), Note("[Context: 81% used. …]"))), User((Text("b"), Note("[Context: 86% used. …]"))))
     assert told_in(Conversation(messages), start) == replace(start, used=86.0)
+
+
+@given(st.integers(0, 3), st.booleans(), st.sampled_from(["", "2 tools of mcp__a are gone", "1 tool of mcp__b is new"]))
+def test_what_was_told_of_tools_is_found_again(deferred: int, hosted: bool, served: str) -> None:
+    now = Surroundings(deferred=deferred, hosted=hosted and deferred > 0, served=served)
+    before = User((Text("a"), *notes_for(Surroundings(deferred=7, hosted=True, served="1 of mcp__z"), Surroundings())))
+    after = User((Text("b"), *notes_for(now, told_in(Conversation((before,)), Surroundings()))))
+    assert told_in(Conversation((before, after)), Surroundings()) == now
+
+
+def test_another_way_to_find_tools_is_told() -> None:
+    told = Surroundings(deferred=3)
+    assert tell(replace(told, hosted=True), told) == [
+        "[3 tools deferred to save context. Search for them, and call what is found by its name.]"
+    ]
