@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from typing import ClassVar
+from urllib.parse import unquote
 
+from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, HorizontalRule, ListItem, Markdown, MarkdownElement
 from rich.segment import Segment
@@ -129,6 +131,30 @@ def _is_blank(line: list[Segment]) -> bool:
     return all(not segment.text or segment.text.isspace() for segment in line)
 
 
+def _with_addresses(tokens: list[Token]) -> list[Token]:
+    """The tokens with the address behind each link whose words are another: nobody follows one that is not to be seen.
+    Only links into the web can be followed."""
+    for token in tokens:
+        if token.children:
+            token.children = list(_addressed(token.children))
+    return tokens
+
+
+def _addressed(tokens: list[Token]) -> Iterator[Token]:
+    address, words = "", ""
+    for token in tokens:
+        match token.type:
+            case "link_open":
+                address, words = str(token.attrs.get("href", "")), ""
+                if not address.startswith(("https://", "http://")):
+                    token.attrs["href"] = ""
+            case "text" | "code_inline":
+                words += token.content
+        yield token
+        if token.type == "link_close" and unquote(address) != unquote(words):
+            yield Token("text", "", 0, content=f" ({address})")
+
+
 class _Prose(Markdown):
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
@@ -142,9 +168,9 @@ class _Prose(Markdown):
     def __init__(self, markup: str, palette: Palette) -> None:
         # Not `super().__init__`: it builds a parser of its own, which takes longer than drawing a paragraph.
         self.markup = markup
-        self.parsed = PARSER.parse(markup)
+        self.parsed = _with_addresses(PARSER.parse(markup))
         self.style = palette.text
-        self.hyperlinks = False
+        self.hyperlinks = True
         self.justify = None
         self.code_theme = self.inline_code_theme = ""
         self.inline_code_lexer = None
