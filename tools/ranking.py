@@ -26,7 +26,7 @@ def best_matches(query: str, documents: Sequence[Mapping[str, float]], most: int
             scores[place] += rarity * said[place]
             answered[place] += 1
     # What answers more of the query is better than what says one rare word of it often.
-    scores = [score * (1 + count / len(terms)) for score, count in zip(scores, answered, strict=True)]
+    scores = [score * (1 + count / max(len(terms), 1)) for score, count in zip(scores, answered, strict=True)]
     order = sorted((place for place, score in enumerate(scores) if score > 0), key=lambda place: -scores[place])
     return tuple(order[:most])
 

@@ -38,6 +38,8 @@ def test_a_built_in_tool_is_not_called_through_another(name: str) -> None:
         ("Read", "there is no tool `Read`; did you mean `read` or `recall`?"),
         ("newInvoice", "there is no tool `newInvoice`; did you mean `mcp__chat__create_invoice` or "),
         ("zebra", "there is no tool `zebra`; the tools are read, write, "),
+        ("use_my_tools", "there is no tool `use_my_tools`; the tools are read, write, "),
+        ("***", "there is no tool `***`; the tools are read, write, "),
     ],
 )
 def test_a_name_that_no_tool_has_is_answered_with_those_like_it(name: str, problem: str) -> None:

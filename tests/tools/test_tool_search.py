@@ -59,6 +59,11 @@ async def test_what_is_found_is_shown_with_description_and_schema(workspace: Wor
     assert await answered(workspace, "greet", tools) == f"## mcp__a__greet\nGreets somebody.\n{schema}"
 
 
+@pytest.mark.parametrize("query", ["tools", "can you use the tool", "*", ""])
+def test_a_query_that_says_nothing_finds_nothing(query: str) -> None:
+    assert search(query, served_tools()) == ()
+
+
 async def test_a_search_that_finds_nothing_names_what_there_is(workspace: Workspace) -> None:
     tools = (Served("mcp__a__greet", "Greets somebody."), Served("mcp__a__part", "Says good-bye."))
     assert await answered(workspace, "zebra", tools) == (
