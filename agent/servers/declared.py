@@ -3,7 +3,9 @@ starts none of them, and does not know whether the user has approved one."""
 
 import hashlib
 import json
+import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,9 @@ from tools.mcp.spec import Login, ServerSpec
 
 LARGEST_FILE = 1_000_000
 """Bytes of a project's file."""
+
+_AT_ONCE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""A project can put a pipe or a link to a terminal in place of its file, which would be waited for without end."""
 
 Owner: TypeAlias = Literal["user", "project"]
 
@@ -128,7 +133,9 @@ def read_entries(path: Path) -> dict[str, object]:
     """What a project's file says of each server, by name; nothing when there is no file. Raises `ConfigError` with what
     is wrong with it."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(os.open(path, _AT_ONCE), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError("it is not a regular file")
             data = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
         return {}
@@ -147,11 +154,12 @@ def read_entries(path: Path) -> dict[str, object]:
 
 
 def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    names = [name for name, _ in pairs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"`{_one_line(twice)}` stands there twice")
-    return dict(pairs)
+    found = dict[str, object]()
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"`{_one_line(name)}` stands there twice")
+        found[name] = value
+    return found
 
 
 def _table_of(name: str, entry: object) -> tuple[dict[str, object], tuple[str, ...]]:

@@ -1,6 +1,7 @@
 """Which servers a configuration declares: real files, and what is wrong with them in one line."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,27 @@ def test_a_file_that_cannot_be_used_is_named(house: House, content: str | bytes,
 def test_a_folder_in_place_of_the_file_is_named(house: House) -> None:
     (house.project / ".mcp.json").mkdir()
     assert lines(house) == ["cannot use `/project/.mcp.json`: Is a directory"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a terminal"])
+def test_nothing_is_waited_for_in_place_of_the_file(house: House, kind: str) -> None:
+    path = house.project / ".mcp.json"
+    controller, terminal = os.openpty()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(os.ttyname(terminal))
+    try:
+        assert lines(house) == ["cannot use `/project/.mcp.json`: it is not a regular file"]
+    finally:
+        os.close(controller)
+        os.close(terminal)
+
+
+def test_a_file_of_very_many_names_is_read_in_one_pass(house: House) -> None:
+    entries = {f"s{number}": 0 for number in range(80_000)}
+    (house.project / ".mcp.json").write_text(json.dumps({"mcpServers": entries}, separators=(",", ":")))
+    assert len(lines(house)) == len(entries)
 
 
 def test_a_server_of_the_user_goes_before_the_projects_of_that_name(house: House) -> None:
