@@ -43,6 +43,8 @@ KINDS: tuple[Kind, ...] = ("tools", "resources", "prompts")
 _MOST_PAGES = 100
 _SESSION_OVER = "Session terminated"
 """What the SDK says when a server at an address does not know our session any more."""
+_CLOSED = "Connection closed"
+"""What the SDK says when a connection is of no use any more, not only to the call that finds that out."""
 _PROGRESS_EVERY = 0.1
 """Seconds between two lines of progress that are shown."""
 _LISTEN_AGAIN = 5.0
@@ -162,6 +164,7 @@ class Connection:
 
     async def call(self, name: str, arguments: Arguments, show: Callable[[str], None]) -> Result:
         """What a tool gave back. Raises `ToolError`. When this is cancelled, so is the call, and nothing else."""
+        _insist_on_text(arguments)
         shown = 0.0
         loop = asyncio.get_running_loop()
         async with self._answering(f"`{line_of(name)}`") as go_on:
@@ -193,11 +196,13 @@ class Connection:
 
     async def read_resource(self, uri: str) -> Result:
         """What is in a resource. Raises `ToolError`."""
+        _insist_on_text(uri)
         async with self._answering(f"the resource `{line_of(uri)}`"):
             return result_of_resource(await self._client.read_resource(uri))
 
     async def get_prompt(self, name: str, arguments: dict[str, str]) -> tuple[PromptMessage, ...]:
         """What a prompt stands for. Raises `ToolError`."""
+        _insist_on_text(arguments)
         async with self._answering(f"the prompt `{line_of(name)}`"):
             return messages_of(await self._client.get_prompt(name, arguments))
 
@@ -219,6 +224,8 @@ class Connection:
                 self.lose("it has forgotten this session")
                 raise SessionOver(f"the server `{label}` has forgotten this session") from error
             if error.code == types.CONNECTION_CLOSED:
+                if error.message == _CLOSED:
+                    self.lose("its connection has ended")
                 why = line_of(self.lost or error.message)
                 raise ToolError(f"the server `{label}` was lost during {what} ({why}); it may be half done") from error
             raise ToolError(f"the server `{label}` refused {what}: {line_of(error.message)}") from error
@@ -302,6 +309,14 @@ class Connection:
 
 async def _as_it_is(name: str, result: Any) -> None:  # noqa: ANN401  # stands in for a method of the SDK
     """Finds nothing wrong with a result."""
+
+
+def _insist_on_text(sent: object) -> None:
+    """Raises `ToolError` for what holds half a character, on which the SDK would end the connection."""
+    try:
+        json.dumps(sent, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ToolError("what is asked for holds half a character, so nothing was sent: write it whole") from error
 
 
 def _progress_line(done: float, total: float | None, message: str | None) -> str:

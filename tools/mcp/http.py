@@ -89,9 +89,9 @@ class _Limited(httpx2.AsyncByteStream):
 
 
 def _is_asked(request: httpx2.Request) -> bool:
-    """Whether an answer is wanted, as it is of everything but notifications and answers of ours."""
+    """Whether an answer is wanted, as it is of everything but notifications, answers of ours, and the farewell."""
     head = request.content[:200] if request.method == "POST" else b""
-    return request.method != "POST" or (b'"method":' in head and b'"id":' in head)
+    return request.method not in ("POST", "DELETE") or (b'"method":' in head and b'"id":' in head)
 
 
 def _is_known(response: httpx2.Response) -> bool:

@@ -55,6 +55,34 @@ async def test_a_server_that_has_forgotten_us_is_greeted_again(start: Starts) ->
         await server.close()
 
 
+async def test_a_server_that_does_not_answer_a_farewell_is_started_again(
+    start: Starts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.mcp.http._TELLING", 0.2)
+    with misbehaving("stays") as address:
+        server = start(ServerSpec("web", url=address))
+        await server.ready()
+        assert (await server.restart()).phase == "ready"
+        assert await server.call("echo", {}, unwatched) == Result("s2")
+        await server.close()
+
+
+async def test_what_is_half_a_character_harms_no_connection(start: Starts) -> None:
+    half = "what is asked for holds half a character, so nothing was sent: write it whole"
+    with misbehaving("well") as address:
+        server = start(ServerSpec("web", url=address))
+        await server.ready()
+        for asked in (
+            server.call("echo", {"text": "\udc80"}, unwatched),
+            server.read_resource("docs://\udc80"),
+            server.get_prompt("review", {"file": "\udc80"}),
+        ):
+            with pytest.raises(ToolError, match=half):
+                await asked
+        assert await server.call("echo", {}, unwatched) == Result("s1")
+        await server.close()
+
+
 LOUD = """
 import asyncio, pathlib, sys
 from tests.tools.mcp.web import misbehaving

@@ -94,6 +94,8 @@ def misbehaving(way: str) -> Iterator[str]:
             self.reply(405, b"")
 
         def do_DELETE(self) -> None:
+            if way == "stays":
+                released.wait()
             self.reply(200, b"")
 
         def log_message(self, format: str, *args: object) -> None:
