@@ -30,6 +30,16 @@ class PromptSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerNamed:
+    """What a message can name of a server."""
+
+    name: str
+    prompts: tuple[PromptSeen, ...]
+    resources: tuple[str, ...]
+    """Their addresses."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerSeen:
     name: str
     source: str
@@ -61,7 +71,13 @@ class ServerSeen:
 class Board(Protocol):
     """All servers of a session. What is done here holds for this session."""
 
-    def servers(self) -> Sequence[ServerSeen]: ...
+    def servers(self) -> Sequence[ServerSeen]:
+        """All that is known of each: the tokens of every tool are estimated for it."""
+        ...
+
+    def named(self) -> Sequence[ServerNamed]:
+        """What can be named of each; at hand at once."""
+        ...
 
     def watch(self, changed: Callable[[], None] | None) -> None:
         """`changed` is called after every change of a server, until somebody else watches."""

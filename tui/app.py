@@ -155,8 +155,7 @@ class EbbApp(App[str]):
 
     def _candidates(self, text: str) -> tuple[Candidate, ...]:
         board = self.talk.session.servers if self.talk.session is not None else None
-        is_asked = text.startswith("/") or "@" in text
-        return candidates(text, board.servers() if board is not None and is_asked else ())
+        return candidates(text, board.named() if board is not None else ())
 
     async def _nothing(self) -> None:
         """The job of only sending what is queued."""

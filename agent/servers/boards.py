@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator
 
-from agent.board import Offer, PromptSeen, ServerSeen, ToolSeen
+from agent.board import Offer, PromptSeen, ServerNamed, ServerSeen, ToolSeen
 from agent.deferral import specs_of
 from agent.env import Env
 from agent.servers.entries import Entry
 from agent.servers.naming import command_of, usage_of
 from agent.servers.questions import terms
+from tools.mcp.reading import ReadResource
+from tools.mcp.tool import McpTool
 
 
 def seen(entry: Entry, env: Env) -> ServerSeen:
     """All that is known of a server in this session, its tools with what their definitions take."""
-    declared, state = entry.declared, entry.state
+    declared, state, names = entry.declared, entry.state, named(entry)
     title = " ".join(filter(None, (state.name, state.version)))
     return ServerSeen(
         name=entry.name,
@@ -22,20 +24,32 @@ def seen(entry: Entry, env: Env) -> ServerSeen:
         detail=state.detail,
         title=title,
         tools=tuple(_tools(entry, env)),
-        prompts=tuple(PromptSeen(command_of(declared.spec, p), usage_of(p), p.description) for p in state.prompts),
-        resources=tuple(each.uri for each in state.resources),
+        prompts=names.prompts,
+        resources=names.resources,
         notes=state.listing.notes,
         log=entry.server.log if entry.server is not None else None,
         is_on=entry.server is not None,
     )
 
 
+def named(entry: Entry) -> ServerNamed:
+    """What a message can name of a server. It is asked for at every key that is pressed."""
+    spec, state = entry.declared.spec, entry.state
+    prompts = (PromptSeen(command_of(spec, p), usage_of(p), p.description) for p in state.prompts)
+    return ServerNamed(entry.name, tuple(prompts), tuple(each.uri for each in state.resources))
+
+
 def _tools(entry: Entry, env: Env) -> Iterator[ToolSeen]:
     late = {tool.name for tool in env.served.late}
     is_ready = entry.state.phase == "ready"
-    for tool in (*entry.offered(), *entry.withheld()):
-        (spec,) = specs_of((tool,))
+    for tool in entry.offered():
         offer: Offer = "away" if not is_ready else "late" if tool.name in late else "offered"
         offer = "held back" if offer == "offered" and tool.name in env.deferral.held_back else offer
-        offer = "not approved" if tool in entry.withheld() else offer
-        yield ToolSeen(tool.original, tool.description, env.meter.size_of_tool(spec), offer)
+        yield _tool(tool, offer, env)
+    for tool in entry.withheld():
+        yield _tool(tool, "not approved", env)
+
+
+def _tool(tool: McpTool | ReadResource, offer: Offer, env: Env) -> ToolSeen:
+    (spec,) = specs_of((tool,))
+    return ToolSeen(tool.original, tool.description, env.meter.size_of_tool(spec), offer)

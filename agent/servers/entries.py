@@ -28,6 +28,8 @@ class Entry:
     """What the user was told of it in this session."""
     is_off: bool = False
     """The user has ended it for this session."""
+    _known: tuple[tuple[McpTool, ...], Mapping[str, str]] = field(default_factory=lambda: ((), {}))
+    """The tools that were looked at last and their digests, which take too long to be made at every look."""
 
     @property
     def name(self) -> str:
@@ -62,4 +64,10 @@ class Entry:
         return self.state.tools if self.state.phase in ("ready", "starting") else ()
 
     def _is_allowed(self, tool: McpTool) -> bool:
-        return self.allowed is None or self.allowed.get(tool.original) == digests_of((tool,))[tool.original]
+        return self.allowed is None or self.allowed.get(tool.original) == self._digests()[tool.original]
+
+    def _digests(self) -> Mapping[str, str]:
+        tools = self.state.tools
+        if self._known[0] is not tools:
+            self._known = tools, digests_of(tools)
+        return self._known[1]

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from agent.board import ServerSeen
+from agent.board import ServerNamed, ServerSeen
 from agent.config import Config
 from agent.env import Env
 from agent.errors import ConfigError
@@ -14,7 +14,7 @@ from agent.events import Noticed
 from agent.messages import User
 from agent.served import Served
 from agent.servers.approvals import Approvals
-from agent.servers.boards import seen
+from agent.servers.boards import named, seen
 from agent.servers.declared import Declared, Unusable, declared_servers
 from agent.servers.desk import Ask, Hearing, SessionDesk
 from agent.servers.entries import Entry
@@ -105,6 +105,10 @@ class RunningServers:
         hearing = self._desk.hearing
         return tuple(seen(entry, hearing.env) for entry in self.entries.values()) if hearing is not None else ()
 
+    def named(self) -> tuple[ServerNamed, ...]:
+        """What a message can name of them."""
+        return tuple(map(named, self.entries.values()))
+
     def watch(self, changed: Callable[[], None] | None) -> None:
         """`changed` is called after every change of a server, until somebody else watches."""
         self._watcher = changed
@@ -123,7 +127,8 @@ class RunningServers:
         try:
             await server.login()
         finally:
-            del self._desk.shows_login[name]
+            if self._desk.shows_login.get(name) is show:  # no later login has taken its place
+                del self._desk.shows_login[name]
 
     async def switch(self, name: str) -> None:
         """Ends a server that runs, and starts one that does not. One that is not approved is asked for with the next

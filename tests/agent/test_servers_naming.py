@@ -1,16 +1,19 @@
 """What a message names of servers is read and stands with it."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from agent.board import PromptSeen
+from agent.board import PromptSeen, ServerNamed
 from agent.errors import UsageError
 from agent.events import TurnFailed
 from agent.messages import Note, Text, ToolOutput, User
+from agent.servers import entries
 from agent.servers.naming import LONGEST, arguments_of, usage_of
+from agent.servers.questions import APPROVE
 from agent.session import Session
 from tests.agent.serving import House, command, say
 from tools.mcp.state import Prompt, PromptArgument
@@ -148,4 +151,32 @@ async def test_a_server_can_be_switched_off_and_on(house: House) -> None:
     )  # fmt: skip
     assert on.tokens == sum(tool.tokens for tool in on.tools) > 0
     assert {"disabled", "starting", "ready"} <= set(changes)
+    await session.close()
+
+
+async def test_two_logins_at_once_disturb_nobody(house: House) -> None:
+    library(house, guide="Measure twice.")
+    session = await house.sessions({"text": "ok"}).open()
+    board = session.servers
+    assert board is not None
+
+    await asyncio.gather(*(board.login("docs", lambda url: None) for _ in range(2)))
+
+    assert [server.phase for server in board.servers()] == ["ready"]
+    await session.close()
+
+
+async def test_looking_at_servers_makes_no_digest_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.declares(forge=command(house.server("forge")))
+    session = await house.sessions({"text": "ok"}, interactive=True).open()
+    await say(session, answer=lambda event: APPROVE)
+    board = session.servers
+    assert board is not None
+    monkeypatch.setattr(entries, "digests_of", None)
+
+    looks = [(board.servers(), board.named()) for _ in range(2)]
+
+    assert looks[0] == looks[1]
+    assert looks[0][1] == (ServerNamed("forge", (), ()),)
+    assert [(tool.name, tool.offer) for tool in looks[0][0][0].tools] == [("echo", "offered")]
     await session.close()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent.board import PromptSeen, ServerSeen, ToolSeen
+from agent.board import PromptSeen, ServerNamed, ServerSeen, ToolSeen
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import Terminal, terminal
 from tui.completing import candidates
@@ -45,6 +45,9 @@ class FakeBoard:
 
     def servers(self) -> list[ServerSeen]:
         return self.seen
+
+    def named(self) -> list[ServerNamed]:
+        return [ServerNamed(each.name, each.prompts, each.resources) for each in self.seen]
 
     def watch(self, changed: Callable[[], None] | None) -> None:
         self.changed = changed
@@ -144,7 +147,7 @@ def test_everything_about_a_server_is_said_and_nothing_of_it_draws() -> None:
 
 def test_the_prompt_offers_prompts_and_resources_of_servers() -> None:
     def offered(text: str) -> list[tuple[str, bool]]:
-        return [(candidate.insert, candidate.final) for candidate in candidates(text, [FORGE, CHAT])]
+        return [(candidate.insert, candidate.final) for candidate in candidates(text, FakeBoard().named())]
 
     assert offered("/mcp_") == [("/mcp__forge__review ", False)]
     assert offered("see @ru") == [("see @forge:forge://rules ", False)]

@@ -41,6 +41,8 @@ class ServersScreen(ModalScreen[None]):
         self._servers: Sequence[ServerSeen] = ()
         self._address = ""
         """Where the user is to log in now."""
+        self._is_due = False
+        """Whether it is to be drawn anew: many changes that come at once are one."""
 
     def compose(self) -> ComposeResult:
         palette = palette_of(self.app.theme_variables)
@@ -104,10 +106,12 @@ class ServersScreen(ModalScreen[None]):
         self.run_worker(done(), group="servers")
 
     def _changed(self) -> None:
-        if self.is_mounted:
+        if self.is_mounted and not self._is_due:
+            self._is_due = True
             self.call_later(self._show)
 
     def _show(self) -> None:
+        self._is_due = False
         palette = palette_of(self.app.theme_variables)
         listing, marked = self.query_one(Listing), self.query_one(Listing).marked
         servers = self._servers = tuple(self._board.servers())
