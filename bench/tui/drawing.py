@@ -5,9 +5,11 @@ python -m bench.tui.drawing [MESSAGES]
 
 import asyncio
 import gc
+import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from textual.app import App, ComposeResult
@@ -24,6 +26,7 @@ from tui.transcript import AnswerText, View
 from tui.widgets.transcript import Transcript
 
 ADDED = 100
+SHORT = 20
 FRAME = 20
 """Bytes below which what is written is no picture."""
 
@@ -45,6 +48,14 @@ class Paper(HeadlessDriver):
             Paper.drawn.set()
 
 
+@dataclass(frozen=True, slots=True)
+class Times:
+    """In milliseconds."""
+
+    opened: float
+    added: list[float]
+
+
 class Stage(App[None]):
     """The transcript and nothing else."""
 
@@ -61,23 +72,28 @@ class Stage(App[None]):
 
 def main() -> int:
     gc.set_threshold(20_000, 50, 100)  # as `ebb` does
+    short = asyncio.run(drawn(SHORT)).added
     for count in [int(number) for number in sys.argv[1:]] or [2_000, 50_000]:
-        for line in asyncio.run(drawn(count)):
-            print(line)
+        times = asyncio.run(drawn(count))
+        print(row(f"{count:,} messages: opened and painted", [times.opened], "ms", 500))
+        print(row(f"{count:,} messages: append to paint", times.added, "ms"))
+        print(row("95th percentile of it", [percentile(times.added)], "ms", 30))
+        ratio = statistics.median(times.added) / statistics.median(short)
+        print(row(f"beside a session of {SHORT} messages", [ratio], "x", 1.5))
     return 0
 
 
-async def drawn(count: int) -> list[str]:
-    """One line of the table for each thing that is done with a session of so many messages."""
+async def drawn(count: int) -> Times:
+    """What a session of so many messages takes to open, and what each of some blocks that are added does."""
     view = view_of(Conversation(tuple(message for _, message in zip(range(count), history(), strict=False))))
     Paper.drawn = asyncio.Event()
-    stage, took, added = Stage(driver_class=Paper), [0.0], [0.0]
+    stage, opened, added = Stage(driver_class=Paper), [0.0], [0.0]
 
     async def drive(pilot: Pilot[object]) -> None:
         nonlocal view
         await pilot.pause(0.3)
         transcript = stage.query_one(Transcript)
-        took[0] = await painted(partial(transcript.restart, view.past))
+        opened[0] = await painted(partial(transcript.restart, view.past))
         added.clear()
         for number in range(ADDED):
             view = View(view.past, (*view.turn, AnswerText(ANSWER.format(count=number))))
@@ -85,11 +101,7 @@ async def drawn(count: int) -> list[str]:
         stage.exit()
 
     await stage.run_async(size=(120, 40), auto_pilot=drive)
-    return [
-        row(f"{count:,} messages: opened and painted", took, "ms", 500),
-        row(f"{count:,} messages: append to paint", added, "ms"),
-        row("95th percentile of it", [percentile(added)], "ms", 30),
-    ]
+    return Times(opened[0], added)
 
 
 async def painted(act: Callable[[], object]) -> float:
