@@ -76,6 +76,13 @@ def test_an_address_is_added_to_a_file_that_is_not_there_yet(owner: Owner) -> No
     assert owner.file.stat().st_mode & 0o777 == 0o600
 
 
+def test_options_may_stand_between_a_name_and_its_address_or_command(owner: Owner) -> None:
+    run = owner.run("add", "web", "--header", "X-Key=a", "https://h/mcp", "--json")
+    assert run.result["server"] == {"url": "https://h/mcp", "headers": {"X-Key": "a"}}
+    run = owner.run("add", "forge", "--env", "A=1", "npx", "forge", "--json")
+    assert run.result["server"] == {"command": "npx", "args": ["forge"], "env": {"A": "1"}}
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -182,7 +189,7 @@ def test_a_test_tells_what_a_server_offers(owner: Owner) -> None:
     run = owner.run("test", "forge")
     first, second = run.out.splitlines()
     assert (run.code, second) == (0, "      mcp__forge__echo: Says it again.")
-    assert first.startswith("ok    forge: program 1, 1 tools (")
+    assert first.startswith("ok    forge: program 1, 1 tool (")
 
 
 def test_a_server_that_cannot_be_reached_is_named_and_the_others_are_tested(owner: Owner) -> None:
@@ -250,6 +257,7 @@ def test_help_names_every_action(owner: Owner) -> None:
     run = owner.run("--help")
     assert run.code == 0
     assert "{list,add,remove,test,login,logs}" in run.out
+    assert "add: NAME URL, or NAME -- COMMAND." in " ".join(run.out.split())
 
 
 def test_a_login_opens_the_browser_and_is_kept(owner: Owner) -> None:

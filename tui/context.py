@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from agent.messages import Usage
 from agent.overview import Epoch, Overview, ServerShare
 from agent.recorder import Asked, Rewrite
-from tui.numbers import dollars, tokens
+from tui.numbers import counted, dollars, tokens
 from tui.receipts import names_of
 from tui.sanitise import visible_line
 
@@ -77,8 +77,10 @@ def _server_line(server: ServerShare, room: int) -> Line:
     """What a server's tools take of the row above."""
     name = visible_line(server.name.removeprefix("mcp__"))
     named = f"  ↳ {name if len(name) <= 11 else name[:10] + '…':<11}"
-    counted = f"{server.offered} of {server.tools} tools" if server.offered < server.tools else f"{server.tools} tools"
-    return ((f"{named}{tokens(server.tokens):>8}{server.tokens / room:>8.1%}  ", "dim"), (counted, "dim"))
+    how_many = counted(server.tools, "tool")
+    if server.offered < server.tools:
+        how_many = f"{server.offered} of {how_many}"
+    return ((f"{named}{tokens(server.tokens):>8}{server.tokens / room:>8.1%}  ", "dim"), (how_many, "dim"))
 
 
 def bar(share: float, cells: int) -> str:

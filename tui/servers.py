@@ -28,6 +28,7 @@ from tools.mcp.spec import ServerSpec
 from tools.mcp.state import ServerState
 from tools.mcp.tool import McpTool
 from tui.arguments import add_common, first_word, read_settings
+from tui.numbers import counted
 from tui.sanitise import visible, visible_line
 
 LINES = 50
@@ -42,10 +43,15 @@ def run(arguments: Sequence[str]) -> int:
         parser = argparse.ArgumentParser(
             prog="ebb mcp",
             description="Servers of the Model Context Protocol, which bring tools.",
-            epilog="Exit codes: 0 all is well, 2 usage, 3 a server cannot be used, 4 one wants a login.",
+            epilog="`ebb mcp ACTION --help` tells more. "
+            "Exit codes: 0 all is well, 2 usage, 3 a server cannot be used, 4 one wants a login.",
             allow_abbrev=False,
         )
-        parser.add_argument("action", nargs="?", choices=tuple(_ACTIONS), default="list")
+        told = (
+            "list: how each stands (without a word, too). add: NAME URL, or NAME -- COMMAND. test: start, tell what it "
+            "offers, end. login: in your browser. logs: what it printed."
+        )
+        parser.add_argument("action", nargs="?", choices=tuple(_ACTIONS), default="list", help=told)
         parser.add_argument("--json", action="store_true", help="print JSON lines")
         add_common(parser)
         parser.parse_args(arguments)  # ends here with `--help` or a wrong word
@@ -85,7 +91,7 @@ def _add(arguments: Sequence[str]) -> int:
     parser.add_argument("--client-id", metavar="ID", help="of a client that is registered with the server's login")
     parser.add_argument("--scope", action="append", default=[], metavar="SCOPE", help="asked for at a login")
     parser.add_argument("--replace", action="store_true", help="also where there is a server of that name")
-    options = parser.parse_args(before)
+    options = parser.parse_intermixed_args(before)
     _, config = read_settings(options)
     words = [*options.target, *after]
     if not words:
@@ -241,9 +247,13 @@ def _state_lines(name: str, state: ServerState, seconds: float) -> list[str]:
     if state.phase != "ready":
         return [f"BAD   {name}: {state.detail}"]
     tokens = sum(map(_tokens, state.tools))
-    counts = f"{len(state.tools)} tools ({tokens:,} tokens), {len(state.resources)} resources, "
+    tools, resources, prompts = (
+        counted(len(found), noun)
+        for found, noun in ((state.tools, "tool"), (state.resources, "resource"), (state.prompts, "prompt"))
+    )
+    what = f"{tools} ({tokens:,} tokens), {resources}, {prompts}"
     return [
-        f"ok    {name}: {state.name} {state.version}, {counts}{len(state.prompts)} prompts, in {seconds:.1f} s",
+        f"ok    {name}: {state.name} {state.version}, {what}, in {seconds:.1f} s",
         *(f"      {tool.name}: {' '.join(tool.description.split())[:100]}" for tool in state.tools),
         *(f"note  {note}" for note in state.listing.notes),
     ]
