@@ -4,7 +4,7 @@ the turn begins and stand with the message."""
 import base64
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from agent.errors import UsageError
@@ -42,15 +42,15 @@ class Source(Protocol):
         ...
 
 
-async def with_named(said: User, sources: Sequence[Source]) -> User:
-    """The message with what it names. A resource that cannot be read is named as such; raises `UsageError` for a prompt
-    that cannot be had, since nothing would be left to send."""
+async def with_named(said: User, sources: Sequence[Source], tell: Callable[[str], None]) -> User:
+    """The message with what it names. A resource that cannot be read is named as such, to the user, too; raises
+    `UsageError` for a prompt that cannot be had, since nothing would be left to send."""
     parts: list[UserPart] = []
     command = _COMMAND.fullmatch(said.text.strip())
     if command is not None:
         parts += await _prompted(command[1], (command[2] or "").strip(), sources)
     for source, uri in mentions(said.text, sources):
-        parts += await _read(source, uri)
+        parts += await _read(source, uri, tell)
     return User((*said.parts, *parts)) if parts else said
 
 
@@ -129,12 +129,14 @@ async def _prompt_parts(source: Source, prompt: Prompt, arguments: Mapping[str, 
     return parts
 
 
-async def _read(source: Source, uri: str) -> list[UserPart]:
+async def _read(source: Source, uri: str, tell: Callable[[str], None]) -> list[UserPart]:
     name = f"@{source.spec.name}:{uri}"
     try:
         found = await source.read_resource(uri)
     except ToolError as error:
-        return [Note(f"`{name}` could not be read: {error}")]
+        problem = f"`{name}` could not be read: {error}"
+        tell(problem)
+        return [Note(problem)]
     text = found.text
     if len(text) > LONGEST:
         tool = f"mcp__{source.spec.prefix}__read_resource"

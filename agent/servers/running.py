@@ -98,7 +98,8 @@ class RunningServers:
 
     async def with_named(self, said: User) -> User:
         """What the user said, with the prompts and resources that it names. Raises `UsageError`."""
-        return await with_named(said, [entry.server for entry in self.entries.values() if entry.server is not None])
+        running = [entry.server for entry in self.entries.values() if entry.server is not None]
+        return await with_named(said, running, self._tell_now)
 
     def servers(self) -> tuple[ServerSeen, ...]:
         """All of them as their user sees them."""

@@ -15,7 +15,7 @@ from agent.servers import entries
 from agent.servers.naming import LONGEST, arguments_of, usage_of
 from agent.servers.questions import APPROVE
 from agent.session import Session
-from tests.agent.serving import House, command, say
+from tests.agent.serving import House, command, notices, say
 from tools.mcp.state import Prompt, PromptArgument
 
 REVIEW = Prompt("review", "Reviews.", (PromptArgument("file", required=True), PromptArgument("style")))
@@ -64,6 +64,7 @@ async def test_a_resource_that_cannot_be_read_is_named_and_the_turn_goes_on(hous
     (note,) = [text for text in notes(session) if "docs://none" in text]
     assert note.startswith("`@docs:docs://none` could not be read: ")
     assert "Resource not found" in note
+    assert notices(events) == [note]
     await session.close()
 
 
