@@ -185,7 +185,7 @@ def _test_one(declared: Declared, config: Config, options: argparse.Namespace) -
     else:
         print("\n".join(map(visible, _state_lines(declared.name, state, seconds))))
     if state.phase == "ready":
-        _approve_tools(declared, config, state.tools, options)
+        _approve_tools(declared, config, state, options)
     return {"ready": 0, "needs_login": 4}.get(state.phase, 3)
 
 
@@ -201,14 +201,14 @@ def _may_start(declared: Declared, config: Config, options: argparse.Namespace) 
     return False
 
 
-def _approve_tools(declared: Declared, config: Config, tools: Sequence[McpTool], options: argparse.Namespace) -> None:
+def _approve_tools(declared: Declared, config: Config, state: ServerState, options: argparse.Namespace) -> None:
     approvals = approvals_of(config)
     approval = approvals.of(declared.name, declared.digest) if declared.owner == "project" else None
     if approval is None:
         return
-    digests = digests_of(tools)
-    new = [tool for tool in tools if approval.tools.get(tool.original) != digests[tool.original]]
-    question = tools_question(declared.name, new, has_changed=bool(approval.tools))
+    digests = digests_of(state.tools)
+    new = [tool for tool in state.tools if approval.tools.get(tool.original) != digests[tool.original]]
+    question = tools_question(declared.name, new, state.listing.notes, has_changed=bool(approval.tools))
     if new and (options.approve or _agrees(question, options)):
         approvals.allow_tools(declared.name, declared.digest, {**approval.tools, **digests})
 

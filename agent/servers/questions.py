@@ -41,14 +41,15 @@ def terms(declared: Declared) -> tuple[str, ...]:
     return tuple(f"  {name}: {value}" for name, value in rows if value)
 
 
-def tools_question(server: str, tools: Sequence[McpTool], *, has_changed: bool) -> str:
-    """May the model use these tools of a server?"""
+def tools_question(server: str, tools: Sequence[McpTool], notes: Sequence[str], *, has_changed: bool) -> str:
+    """May the model use these tools of a server? `notes`: what is remarkable about what it offers."""
     count = f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
     is_new = f"has {count} that you have not approved so" if has_changed else f"offers {count}"
     lines = [f"- {tool.original}{_parameters(tool)}: {_first_words(tool.description)}" for tool in tools[:MOST_NAMED]]
     if len(tools) > MOST_NAMED:
         lines.append(f"- and {len(tools) - MOST_NAMED} more; `ebb mcp test {server}` lists all of them")
-    return "\n".join([f"The server `{server}` {is_new}:", "", *lines, "", "May the model use them?"])
+    remarks = ["", "Look at this first:", *(f"- {note}" for note in notes[:MOST_NAMED])] if notes else []
+    return "\n".join([f"The server `{server}` {is_new}:", "", *lines, *remarks, "", "May the model use them?"])
 
 
 def digests_of(tools: Sequence[McpTool]) -> dict[str, str]:

@@ -206,7 +206,9 @@ class RunningServers:
         if digests <= entry.postponed:
             return
         has_changed = bool(entry.allowed)
-        answer = await self._answer(tools_question(entry.name, tools, has_changed=has_changed), TOOL_OPTIONS)
+        answer = await self._answer(
+            tools_question(entry.name, tools, entry.state.listing.notes, has_changed=has_changed), TOOL_OPTIONS
+        )
         if answer is None:
             named = ", ".join(f"`{tool.original}`" for tool in tools[:5]) + (" and others" if len(tools) > 5 else "")
             what = f"the tools {named} of the server `{entry.name}` are not approved"
