@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-Offer: TypeAlias = Literal["offered", "held back", "late", "not approved", "away"]
-"""Whether the model is shown a tool; held back, it finds it by a search; late, it is shown it after the next rewrite of
-the view; away, the server that offered it is not ready."""
+Offer: TypeAlias = Literal["offered", "held back", "due", "late", "not approved", "away"]
+"""Whether the model is shown a tool; held back, it finds it by a search; due, it is shown it from the next request on;
+late, after the next rewrite of the view; away, the server that offered it is not ready."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ PHASES: dict[str, tuple[str, Ink]] = {
 OFFERS: dict[Offer, tuple[str, Ink]] = {
     "offered": ("", "text"),
     "held back": ("held back", "dim"),
+    "due": ("with your next message", "dim"),
     "late": ("late", "warn"),
     "not approved": ("not approved", "warn"),
     "away": ("away", "dim"),
@@ -40,7 +41,7 @@ def summary(servers: Sequence[ServerSeen]) -> str:
 def line_of(server: ServerSeen, column: int) -> Line:
     """One server on one line; its name takes `column` cells."""
     phase, ink = PHASES.get(server.phase, (server.phase, "dim"))
-    offered = sum(tool.offer == "offered" for tool in server.tools)
+    offered = sum(tool.offer in ("offered", "due") for tool in server.tools)
     count = f"{offered} of {len(server.tools)}" if offered < len(server.tools) else f"{offered}"
     return (
         (f"{visible_line(server.name):<{column}}  ", "text"),

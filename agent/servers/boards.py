@@ -41,9 +41,10 @@ def named(entry: Entry) -> ServerNamed:
 
 def _tools(entry: Entry, env: Env) -> Iterator[ToolSeen]:
     late = {tool.name for tool in env.served.late}
+    joins: Offer = "late" if env.watch.has_sent else "due"
     is_ready = entry.state.phase == "ready"
     for tool in entry.offered():
-        offer: Offer = "away" if not is_ready else "late" if tool.name in late else "offered"
+        offer: Offer = "away" if not is_ready else joins if tool.name in late else "offered"
         offer = "held back" if offer == "offered" and tool.name in env.deferral.held_back else offer
         yield _tool(tool, offer, env)
     for tool in entry.withheld():

@@ -127,8 +127,9 @@ class SessionDesk:
             answer = await hearing.answer(said, (YES, DECLINE))
             return Accepted({}) if answer == YES else Declined() if answer else Dismissed()
         values = dict[str, Value]()
-        for field in fields:
-            found = await self._field(hearing, said, field)
+        for number, field in enumerate(fields, 1):
+            place = f" ({number} of {len(fields)})" if len(fields) > 1 else ""
+            found = await self._field(hearing, f"The server `{server}` asks{place}: {message}", field)
             if isinstance(found, Declined | Dismissed):
                 return found
             if found is not None:

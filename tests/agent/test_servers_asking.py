@@ -68,8 +68,10 @@ async def test_a_form_is_filled_in_field_by_field(house: House) -> None:
         },
     )  # fmt: skip
     asked = [event for event in events if isinstance(event, QuestionAsked)]
-    start = "The server `forge` asks: Who are you?\n\n"
-    assert [(event.question.removeprefix(start), event.options) for event in asked] == [
+    starts = [f"The server `forge` asks ({number} of 8): Who are you?\n\n" for number in range(1, 9)]
+    assert [
+        (event.question.removeprefix(start), event.options) for event, start in zip(asked, starts, strict=True)
+    ] == [
         ("Name (name): Who you are; at least 2 characters; usually Ann", ("Ann", DECLINE)),
         ("age: a whole number; at least 0; at most 150", (DECLINE,)),
         ("size: a number", (LEAVE_OUT, DECLINE)),

@@ -16,6 +16,7 @@ from agent.servers.naming import LONGEST, arguments_of, usage_of
 from agent.servers.questions import APPROVE
 from agent.session import Session
 from tests.agent.serving import House, command, notices, say
+from tests.waiting import until
 from tools.mcp.state import Prompt, PromptArgument
 
 REVIEW = Prompt("review", "Reviews.", (PromptArgument("file", required=True), PromptArgument("style")))
@@ -135,9 +136,11 @@ def test_arguments_are_written_in_order_or_by_name() -> None:
 async def test_a_server_can_be_switched_off_and_on(house: House) -> None:
     library(house, guide="Measure twice.")
     session = await house.sessions({"text": "ok"}).open()
-    await say(session, "hello")
     board, changes = session.servers, list[str]()
     assert board is not None
+    await until(lambda: bool(board.servers()[0].tools))
+    assert {tool.offer for tool in board.servers()[0].tools} == {"due"}
+    await say(session, "hello")
     board.watch(lambda: changes.append(board.servers()[0].phase))
 
     await board.switch("docs")
