@@ -89,6 +89,10 @@ class Board(Protocol):
 
     async def restart(self, name: str) -> None: ...
 
+    def log(self, name: str, lines: int) -> Sequence[str]:
+        """The last lines of what a server printed on its error output; why they cannot be read, if they cannot."""
+        ...
+
     async def login(self, name: str, show: Callable[[str], None]) -> None:
         """Lets the user log in to a server that wants it, at the address that is shown."""
         ...

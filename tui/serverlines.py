@@ -72,6 +72,13 @@ def lines_about(server: ServerSeen) -> list[Line]:
     return lines
 
 
+def log_lines(server: ServerSeen, printed: Sequence[str]) -> list[Line]:
+    """What a server printed on its error output, the newest last."""
+    lines: list[Line] = [(("Log", "strong"), (f"  {visible_line(str(server.log or ''))}", "dim"))]
+    lines += [((visible_line(line), "text"),) for line in printed] or [(("nothing was printed", "dim"),)]
+    return lines
+
+
 def _tool_line(tool: ToolSeen) -> Line:
     said, ink = OFFERS[tool.offer]
     return (

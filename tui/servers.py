@@ -7,7 +7,6 @@ import sys
 import termios
 import time
 import webbrowser
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -24,6 +23,7 @@ from agent.servers.managing import Row, find_server, rows, standing_of, started,
 from agent.servers.questions import digests_of, start_question, terms, tools_question
 from agent.servers.running import approvals_of, log_of, login_of, make_server
 from tools.mcp.desk import NobodyThere
+from tools.mcp.log import last_lines
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import ServerState
 from tools.mcp.tool import McpTool
@@ -325,10 +325,7 @@ def _logs(arguments: Sequence[str]) -> int:
 
 def _last_lines(path: Path, count: int) -> list[str]:
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return [line.rstrip("\n") for line in deque(file, count)]
-    except FileNotFoundError:
-        return []
+        return last_lines(path, count)
     except OSError as error:
         raise ConfigError(f"cannot read `{path}`: {error.strerror or error}") from error
 

@@ -79,7 +79,7 @@ class Showing:
         self._status()
         if session is not None:
             # After the paint: an SDK takes long to load, and the user sees the prompt meanwhile.
-            self._app.call_after_refresh(self._app.run_worker, session.prepare(), group="aside")
+            self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
 
     def queue(self) -> None:
         palette = palette_of(self._app.theme_variables)

@@ -30,6 +30,7 @@ from agent.servers.questions import (
 )
 from tools.base import Tool
 from tools.mcp.desk import Desk
+from tools.mcp.log import last_lines
 from tools.mcp.server import Server, close_all
 
 HEADLESS_WAIT = 5.0
@@ -118,6 +119,14 @@ class RunningServers:
         server = self.entries[name].server
         if server is not None:
             await server.restart()
+
+    def log(self, name: str, lines: int) -> Sequence[str]:
+        """The last lines of what a server printed on its error output; why they cannot be read, if they cannot."""
+        server = self.entries[name].server
+        try:
+            return last_lines(server.log, lines) if server is not None else ()
+        except OSError as error:
+            return (f"cannot read `{error.filename}`: {error.strerror}",)
 
     async def login(self, name: str, show: Callable[[str], None]) -> None:
         """Starts a server again and lets the user log in if it wants that, at the address that is shown."""

@@ -149,6 +149,7 @@ async def test_a_server_can_be_switched_off_and_on(house: House) -> None:
     await board.restart("docs")
     (on,) = board.servers()
 
+    assert board.log("docs", 5) == []
     assert (off.is_on, off.phase, off.detail, off.tools) == (False, "disabled", "switched off in this session", ())
     assert (on.is_on, on.phase, [(tool.name, tool.offer) for tool in on.tools]) == (
         True, "ready", [("echo", "offered"), ("read_resource", "offered")],

@@ -58,6 +58,9 @@ class FakeBoard:
     async def restart(self, name: str) -> None:
         self.done.append(f"restart {name}")
 
+    def log(self, name: str, lines: int) -> list[str]:
+        return [f"{name} \x1b[2Jsays {lines}"]
+
     async def login(self, name: str, show: Callable[[str], None]) -> None:
         show("https://chat.example/login")
         await self.logged_in.wait()
@@ -106,6 +109,15 @@ async def test_the_address_to_log_in_at_is_shown_until_that_is_done() -> None:
         board.logged_in.set()
         await t.until(lambda: "https://" not in str(headline.render()))
         assert board.done == ["login chat"]
+
+
+async def test_one_key_shows_the_log_and_takes_it_away() -> None:
+    async with terminal(FakeSession(servers=FakeBoard())) as t:
+        await looking(t)
+        await t.pilot.press("o")
+        await t.until(lambda: about(t) == "Log  /home/me/.ebb/logs/mcp/forge.log\nforge ␛[2Jsays 200")
+        await t.pilot.press("o")
+        await t.until(lambda: "Forge 2.1" in about(t))
 
 
 async def test_without_servers_it_says_how_to_get_one() -> None:

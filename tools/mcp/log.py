@@ -1,12 +1,22 @@
 """The file in which a server's error output ends up: only its owner can read it, and it does not grow without end."""
 
 import os
+from collections import deque
 from pathlib import Path
 
 LARGEST = 4 * 1024**2
 """Bytes of the file. One file of what came before is kept beside it."""
 
 _LONGEST_TAIL = 2000
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last lines of a log; none where there is no such file. Raises `OSError`."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return [line.rstrip("\n") for line in deque(file, count)]
+    except FileNotFoundError:
+        return []
 
 
 class Log:

@@ -186,7 +186,7 @@ class Server:
         except NeedsLogin as error:
             how, why = "needs login", str(error)
         except Exception as error:  # noqa: BLE001  # whatever a server does to the SDK: the others go on
-            why = self._reason(error, log)
+            why = self._reason(error, log) if self._wish is None else ""
         self._connection = None
         if self._wish is not None:
             how = self._take_wish()

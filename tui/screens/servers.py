@@ -13,10 +13,12 @@ from textual.widgets import Static
 from agent.board import Board, ServerSeen
 from tui.palette import Palette, palette_of
 from tui.sanitise import visible_line
-from tui.serverlines import Line, line_of, lines_about, summary
+from tui.serverlines import Line, line_of, lines_about, log_lines, summary
 from tui.widgets.listing import Listing
 
-KEYS = "Space switches on, off  r starts again  l logs in  PgUp, PgDn read  Esc closes"
+KEYS = "Space on, off  r restarts  l logs in  o shows its log  PgUp, PgDn  Esc closes"
+LOGGED = 200
+"""Lines of a log."""
 
 
 class ServersScreen(ModalScreen[None]):
@@ -33,6 +35,7 @@ class ServersScreen(ModalScreen[None]):
         Binding("r", "restart", show=False),
         Binding("l", "login", show=False),
         Binding("y", "copy", show=False),
+        Binding("o", "log", show=False),
     ]
 
     def __init__(self, board: Board) -> None:
@@ -43,6 +46,7 @@ class ServersScreen(ModalScreen[None]):
         """Where the user is to log in now."""
         self._is_due = False
         """Whether it is to be drawn anew: many changes that come at once are one."""
+        self._shows_log = False
 
     def compose(self) -> ComposeResult:
         palette = palette_of(self.app.theme_variables)
@@ -81,6 +85,12 @@ class ServersScreen(ModalScreen[None]):
     def action_login(self) -> None:
         if (server := self._marked) is not None:
             self._do(self._board.login(server.name, self._show_address))
+
+    def action_log(self) -> None:
+        self._shows_log = not self._shows_log
+        self._show_marked()
+        if self._shows_log:
+            self.query_one("#about", VerticalScroll).scroll_end(animate=False)
 
     def action_copy(self) -> None:
         if self._address:
@@ -127,7 +137,12 @@ class ServersScreen(ModalScreen[None]):
 
     def _show_marked(self) -> None:
         palette, server = palette_of(self.app.theme_variables), self._marked
-        lines = lines_about(server) if server is not None else []
+        if server is None:
+            lines = list[Line]()
+        elif self._shows_log:
+            lines = log_lines(server, self._board.log(server.name, LOGGED))
+        else:
+            lines = lines_about(server)
         self.query_one("#said", Static).update(painted(lines, palette))
 
 
