@@ -95,8 +95,8 @@ async def compact_now(
     counted: int | None = None,
     chosen: Chosen | None = None,
 ) -> Compacted:
-    """Compacts the conversation and keeps the result. `counted`: what the provider counted
-    in the request that was too large. `chosen`: the one strategy that is tried."""
+    """Compacts the conversation and keeps the result. `counted`: what the provider counted in the request that was too
+    large. `chosen`: the one strategy that is tried."""
 
     def request(asked: Conversation) -> Request:
         prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)

@@ -24,13 +24,20 @@ async def stream_reply(
 ) -> Reply:
     """The model's reply. When the user interrupts, the reply is what had been said, without calls. A reply that says
     nothing is asked for once more. So is one that was cut at the limit of its length, with more room, where the
-    request's `budget` tells how much there is. Raises `ProviderError` after the last attempt, and `EmptyAnswer`."""
+    request's `budget` tells how much there is; when that fails, it is taken as it was cut. Raises `ProviderError` after
+    the last attempt, and `EmptyAnswer`."""
     reply = await _with_retries(provider, request, interrupt, emit)
     again = _second_try(request, reply, provider, budget)
     if again is not None:
         request, why = again
         emit(RetryScheduled(2, 2, 0.0, why))
-        reply = await _with_retries(provider, request, interrupt, emit)
+        try:
+            reply = await _with_retries(provider, request, interrupt, emit)
+        except ProviderError as error:
+            if _is_empty(reply):
+                raise
+            emit(Noticed(f"the reply is taken as it was cut, since it could not be had again: {error}"))
+            emit(TextDelta(reply.message.text))  # whoever shows it has let it go for the second try
     if _is_empty(reply):
         raise EmptyAnswer(f"`{provider.facts.id}` {_why_empty(reply, request)}")
     if reply.stop_reason == "max_tokens" and not reply.message.calls:

@@ -38,8 +38,8 @@ class ToolSearch:
 
 
 def search(query: str, tools: Sequence[Tool], most: int = MOST) -> tuple[Tool, ...]:
-    """The tools that a query is about, the best first: one that it names, then by name, description and names of
-    parameters."""
+    """The tools that a query is about, the best first: one that it names, then by name, description, parameters and
+    the values that these may have."""
     named = [tool for tool in tools if tool.name == query.strip()]
     places = best_matches(query, [_words(tool) for tool in tools], most)
     ranked = [tools[place] for place in places if tools[place] not in named]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.events import Noticed, ReplyFinished, RetryScheduled, TurnFinished
+from agent.events import Noticed, ReplyFinished, RetryScheduled, TextDelta, TurnFinished
 from agent.messages import Assistant
 from agent.providers.scripted import Script, Scripted, ScriptedReply
 from tests.agent.test_compaction import Home, call, events_of
@@ -61,6 +61,19 @@ async def test_a_reply_that_is_cut_again_is_the_answer_and_the_next_one_has_its_
     assert len([event for event in events if isinstance(event, ReplyFinished)]) == 2
     await events_of(session, "go on")
     assert [request.max_output_tokens for request in provider.requests] == [50_000, 65_536, 50_000]
+    await session.close()
+
+
+@pytest.mark.parametrize("error", ["auth", "overflow"])
+async def test_a_cut_reply_is_not_lost_when_it_cannot_be_had_again(home: Home, error: str) -> None:
+    provider = model(ScriptedReply("half", stop="max_tokens"), ScriptedReply(error=error), ScriptedReply("more"))
+    session = await home.open(provider)
+    events = await events_of(session)
+    assert (retries(list(events)), events[-1]) == ([CUT], TurnFinished("answered", "half"))
+    assert [event.text for event in events if isinstance(event, TextDelta)] == ["half", "half"]
+    assert [message.text for message in session.history.messages if message.text] == ["go", "half"]
+    assert (await events_of(session, "go on"))[-1] == TurnFinished("answered", "more")
+    assert len(provider.requests) == 3
     await session.close()
 
 
