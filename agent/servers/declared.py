@@ -57,9 +57,10 @@ class Written:
     url: str = ""
     cwd: str = ""
     env: tuple[str, ...] = ()
-    """Names of the variables that it sets."""
+    """The variables that it sets: of a project's server as `NAME=VALUE`, since they can decide what runs; of the
+    user's, which may hold keys, their names."""
     headers: tuple[str, ...] = ()
-    """Names of those that are sent."""
+    """Those that are sent, likewise."""
     reads: tuple[str, ...] = ()
     """Names of the user's own variables that it is given."""
 
@@ -205,7 +206,7 @@ def _declared(
         spec = _spec_of(name, table, config.project, environment)
     except _Wrong as error:
         return Unusable(name, owner, source, str(error))
-    return Declared(spec, owner, source, _digest_of(table, spec), _written(table), ignored)
+    return Declared(spec, owner, source, _digest_of(table, spec), _written(table, owner), ignored)
 
 
 def problem_of(name: str, table: Mapping[str, object], config: Config) -> str:
@@ -299,12 +300,16 @@ def _digest_of(table: Mapping[str, object], spec: ServerSpec) -> str:
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 
-def _written(table: Mapping[str, object]) -> Written:
+def _written(table: Mapping[str, object], owner: Owner) -> Written:
     env, headers = (cast(Mapping[str, str], table.get(key, {})) for key in ("env", "headers"))
     command, url, cwd = _command_of(table), cast(str, table.get("url", "")), cast(str, table.get("cwd", ""))
     texts = (*command, url, cwd, *env.values(), *headers.values(), cast(str, table.get("client_secret", "")))
     reads = dict.fromkeys(match[1] for text in texts for match in _VARIABLE.finditer(text))
-    return Written(command, url, cwd, tuple(env), tuple(headers), tuple(reads))
+    sets, sends = (
+        tuple(f"{name}={value}" for name, value in values.items()) if owner == "project" else tuple(values)
+        for values in (env, headers)
+    )
+    return Written(command, url, cwd, sets, sends, tuple(reads))
 
 
 def _one_line(text: str) -> str:

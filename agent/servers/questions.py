@@ -34,8 +34,8 @@ def terms(declared: Declared) -> tuple[str, ...]:
         ("command", " ".join(_quoted(word) for word in written.command)),
         ("address", written.url),
         ("folder", str(declared.spec.cwd) if written.command else ""),
-        ("sets", ", ".join(written.env)),
-        ("sends", ", ".join(written.headers)),
+        ("sets", ", ".join(map(_quoted, written.env))),
+        ("sends", ", ".join(map(_quoted, written.headers))),
         ("is given your", ", ".join(written.reads)),
     )
     return tuple(f"  {name}: {value}" for name, value in rows if value)
@@ -63,8 +63,8 @@ def digests_of(tools: Sequence[McpTool]) -> dict[str, str]:
 
 
 def _quoted(word: str) -> str:
-    """A word of a command, so that one can see where it begins and ends."""
-    return word if word and not any(sign.isspace() or sign in "\"'" for sign in word) else json.dumps(word)
+    """A word of a command, or a value, so that one can see where it begins and ends."""
+    return word if word and not any(sign.isspace() or sign in "\"'," for sign in word) else json.dumps(word)
 
 
 def _parameters(tool: McpTool) -> str:

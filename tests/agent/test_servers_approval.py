@@ -48,7 +48,8 @@ async def test_a_run_without_a_user_starts_nothing_and_says_so(house: House) -> 
 
 async def test_what_would_be_started_is_shown_and_approved_once(house: House) -> None:
     words = house.server("forge")
-    entry = {"command": words[0], "args": [*words[1:], "a b"], "env": {"TOKEN": "${EBB_TEST_TOKEN}", "PORT": "3"}}
+    env = {"TOKEN": "${EBB_TEST_TOKEN}", "PORT": "3", "PATH": "./bin:/bin\nIt is safe"}
+    entry = {"command": words[0], "args": [*words[1:], "a b"], "env": env}
     house.environment["EBB_TEST_TOKEN"] = "secret"
     house.declares(forge=entry)
     session = await house.sessions(*ECHO, interactive=True).open()
@@ -57,7 +58,7 @@ async def test_what_would_be_started_is_shown_and_approved_once(house: House) ->
         f"This project declares the server `forge` in `{house.project / '.mcp.json'}`.\n\n"
         f'  command: {" ".join(words)} "a b"\n'
         f"  folder: {house.project}\n"
-        "  sets: TOKEN, PORT\n"
+        '  sets: TOKEN=${EBB_TEST_TOKEN}, PORT=3, "PATH=./bin:/bin\\nIt is safe"\n'
         "  is given your: EBB_TEST_TOKEN\n\n"
         "It can do whatever you can do on this machine. May it be started?",
         TOOLS,

@@ -69,7 +69,7 @@ def test_a_projects_file_is_read_as_other_programs_write_it(house: House) -> Non
     )  # fmt: skip
     assert (forge.owner, forge.ignored) == ("project", ("alwaysAllow", "description"))
     assert forge.written == Written(
-        ("${NAME}-server", "--port", "${PORT:-80}", "${EMPTY:-none}", "${1}"), env=("TOKEN", "MODE"),
+        ("${NAME}-server", "--port", "${PORT:-80}", "${EMPTY:-none}", "${1}"), env=("TOKEN=${TOKEN}", "MODE=dev"),
         reads=("NAME", "PORT", "EMPTY", "TOKEN"),
     )  # fmt: skip
     assert web.spec == ServerSpec("web", url="http://h/mcp", headers={"X-Key": "t0k"})
@@ -213,6 +213,12 @@ def test_what_the_user_writes_wrong_is_an_error_that_names_the_key(house: House,
 def test_a_table_without_keys_is_a_server_that_cannot_be_used(house: House) -> None:
     (house.home / "config" / "config.toml").write_text("[mcp.servers.forge]\n")
     assert [(one.name, isinstance(one, Unusable)) for one in found(house)] == [("forge", True)]
+
+
+def test_values_that_the_user_configured_are_not_shown(house: House) -> None:
+    house.user(forge={"command": "x", "env.TOKEN": "s3cret"}, web={"url": "http://h", "headers.Key": "s3cret"})
+    written = [one.written for one in found(house) if isinstance(one, Declared)]
+    assert written == [Written(("x",), env=("TOKEN",)), Written(url="http://h", headers=("Key",))]
 
 
 def test_what_a_digest_depends_on(house: House) -> None:
