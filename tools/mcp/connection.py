@@ -295,16 +295,25 @@ class Connection:
         return [each for page in pages for each in page.resource_templates]
 
     async def _pages(self, fetch: "Callable[[str | None], Awaitable[P]]") -> list[P]:
-        """All pages of a list, as long as it goes on and has an end."""
+        """All pages of a list, as long as it goes on and has an end. Raises `ToolError` where one cannot be read."""
         pages: list[P] = []
         cursor, seen = None, set[str]()
         while len(pages) < _MOST_PAGES:
-            pages.append(await fetch(cursor))
+            try:
+                pages.append(await fetch(cursor))
+            except ValidationError as error:
+                raise ToolError(f"it lists something the protocol does not know: {_first_fault(error)}") from error
             cursor = pages[-1].next_cursor
             if not cursor or cursor in seen:
                 break
             seen.add(cursor)
         return pages
+
+
+def _first_fault(error: ValidationError) -> str:
+    """Where and what is wrong, without the library's own advice."""
+    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return line_of(f"`{'.'.join(map(str, fault['loc']))}`: {fault['msg']}")
 
 
 async def _as_it_is(name: str, result: Any) -> None:  # noqa: ANN401  # stands in for a method of the SDK

@@ -18,8 +18,7 @@ STARTS: list[tuple[str, Phase, str]] = [
     (
         "no schema",
         "failed",
-        "1 validation error for ListToolsResult tools.0.inputSchema Field required [type=missing, "
-        "input_value={'name': 'echo'}, input_type=dict]",
+        "it lists something the protocol does not know: `tools.0.inputSchema`: Field required",
     ),
     ("deep", "failed", "the answer cannot be read: it is not a valid message"),
 ]
@@ -31,7 +30,7 @@ async def test_a_server_that_cannot_be_started_is_named_in_a_line(
 ) -> None:
     other, server = start(raw()), start(raw(way, startup_timeout=0.3 if way == "hangs at start" else 30))
     state = await server.ready()
-    assert (state.phase, state.detail.partition(" For further")[0], state.tools) == (phase, detail, ())
+    assert (state.phase, state.detail, state.tools) == (phase, detail, ())
     await other.ready()
     assert await other.call("echo", {"text": "well"}, unwatched) == Result("well")
 
