@@ -1,18 +1,14 @@
 """A context overview as lines of text: the budget with bars, the epochs, the requests. It knows widths, not colours."""
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
 
 from agent.messages import Usage
 from agent.overview import Epoch, Overview, ServerShare
 from agent.recorder import Asked, Rewrite
+from tui.inks import Ink, Line
 from tui.numbers import counted, dollars, tokens
 from tui.receipts import names_of
 from tui.sanitise import visible_line
-
-Ink: TypeAlias = Literal["text", "strong", "dim", "accent", "warn"]
-Span: TypeAlias = tuple[str, Ink]
-Line: TypeAlias = tuple[Span, ...]
 
 MOST_REQUESTS = 200
 """Requests that are listed, the newest first."""

@@ -1,12 +1,15 @@
 """The colours of one theme as styles. A palette knows what a colour is for, not where it is used."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.style import Style
+from rich.text import Text
 from rich.theme import Theme as RichTheme
 from textual.color import Color
 from textual.theme import Theme
+
+from tui.inks import Ink, Line
 
 CALM = Theme(
     name="ebb",
@@ -144,3 +147,22 @@ def _ink(color: Color, bold: bool | None = None, italic: bool | None = None, und
 
 def _ground(color: Color) -> Style:
     return Style(bgcolor=color.rich_color)
+
+
+def painted(lines: Sequence[Line], palette: Palette) -> Text:
+    """The lines as they are drawn, each cut where the screen ends."""
+    inks: Mapping[Ink, Style] = {
+        "text": palette.text,
+        "strong": palette.strong,
+        "dim": palette.dim,
+        "accent": palette.accent,
+        "good": palette.good,
+        "warn": palette.warn,
+        "bad": palette.bad,
+    }
+    text = Text(no_wrap=True, overflow="ellipsis", end="")
+    for index, line in enumerate(lines):
+        text.append("\n" if index else "")
+        for words, ink in line:
+            text.append(words, inks[ink])
+    return text

@@ -1,15 +1,11 @@
 """The servers of a session as text: a line for each, and all there is to say of one. It knows widths, not colours."""
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
 
 from agent.board import Offer, ServerSeen, ToolSeen
+from tui.inks import Ink, Line
 from tui.numbers import tokens
 from tui.sanitise import visible_line
-
-Ink: TypeAlias = Literal["text", "strong", "dim", "good", "warn", "bad"]
-Span: TypeAlias = tuple[str, Ink]
-Line: TypeAlias = tuple[Span, ...]
 
 PHASES: dict[str, tuple[str, Ink]] = {
     "ready": ("ready", "good"),

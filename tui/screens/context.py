@@ -1,6 +1,5 @@
 """The context of the session: what it holds, what it has cost. The screen knows colours; the lines come ready."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -11,8 +10,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from agent.overview import Overview
-from tui.context import Line, overview_lines
-from tui.palette import Palette, palette_of
+from tui.context import overview_lines
+from tui.palette import painted, palette_of
 
 MARGIN = 8
 """Cells of the screen's width that the dialog and its frame take."""
@@ -35,19 +34,3 @@ class ContextScreen(ModalScreen[None]):
             with VerticalScroll(id="subject", classes="tall"):
                 yield Static(painted(lines, palette))
             yield Static(Text("Up, Down   Esc closes", palette.dim), id="answers")
-
-
-def painted(lines: Sequence[Line], palette: Palette) -> Text:
-    inks = {
-        "text": palette.text,
-        "strong": palette.strong,
-        "dim": palette.dim,
-        "accent": palette.accent,
-        "warn": palette.warn,
-    }
-    text = Text(no_wrap=True, overflow="ellipsis", end="")
-    for index, line in enumerate(lines):
-        text.append("\n" if index else "")
-        for words, ink in line:
-            text.append(words, inks[ink])
-    return text

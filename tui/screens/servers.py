@@ -11,9 +11,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from agent.board import Board, ServerSeen
-from tui.palette import Palette, palette_of
+from tui.inks import Line
+from tui.palette import painted, palette_of
 from tui.sanitise import visible_line
-from tui.serverlines import Line, line_of, lines_about, log_lines, summary
+from tui.serverlines import line_of, lines_about, log_lines, summary
 from tui.widgets.listing import Listing
 
 KEYS = "Space on, off  r restarts  l logs in  o shows its log  PgUp, PgDn  Esc closes"
@@ -144,20 +145,3 @@ class ServersScreen(ModalScreen[None]):
         else:
             lines = lines_about(server)
         self.query_one("#said", Static).update(painted(lines, palette))
-
-
-def painted(lines: Sequence[Line], palette: Palette) -> Text:
-    inks = {
-        "text": palette.text,
-        "strong": palette.strong,
-        "dim": palette.dim,
-        "good": palette.good,
-        "warn": palette.warn,
-        "bad": palette.bad,
-    }
-    text = Text(no_wrap=True, overflow="ellipsis", end="")
-    for index, line in enumerate(lines):
-        text.append("\n" if index else "")
-        for words, ink in line:
-            text.append(words, inks[ink])
-    return text
