@@ -49,8 +49,13 @@ async def with_named(said: User, sources: Sequence[Source], tell: Callable[[str]
     command = _COMMAND.fullmatch(said.text.strip())
     if command is not None:
         parts += await _prompted(command[1], (command[2] or "").strip(), sources)
-    for source, uri in mentions(said.text, sources):
+    named = mentions(said.text, sources)
+    for source, uri in named[:MOST]:
         parts += await _read(source, uri, tell)
+    if len(named) > MOST:
+        problem = f"{len(named) - MOST} more resources are named than the {MOST} that one message may bring: not read"
+        tell(problem)
+        parts.append(Note(problem))
     return User((*said.parts, *parts)) if parts else said
 
 
@@ -62,7 +67,7 @@ def mentions(text: str, sources: Sequence[Source]) -> tuple[tuple[Source, str], 
         for match in _MENTION.finditer(text)
         if match[1] in by_name and (uri := match[2].rstrip(_ENDS))
     }
-    return tuple((source, uri) for (_, uri), source in found.items())[:MOST]
+    return tuple((source, uri) for (_, uri), source in found.items())
 
 
 def command_of(spec: ServerSpec, prompt: Prompt) -> str:
@@ -121,6 +126,8 @@ async def _prompt_parts(source: Source, prompt: Prompt, arguments: Mapping[str, 
         raise UsageError(f"the prompt `{prompt.name}` of the server `{source.spec.label}` failed: {error}") from error
     named = len({message.role for message in messages}) > 1
     text = "\n\n".join(f"[{message.role}]\n{message.text}" if named else message.text for message in messages)
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST:,} characters more, which are too many for one message …]"
     parts: list[UserPart] = [
         Note(f"The user asks what the prompt `{prompt.name}` of the server `{source.spec.label}` says:\n\n{text}")
     ]

@@ -12,7 +12,7 @@ from agent.errors import UsageError
 from agent.events import TurnFailed
 from agent.messages import Note, Text, ToolOutput, User
 from agent.servers import entries
-from agent.servers.naming import LONGEST, arguments_of, usage_of
+from agent.servers.naming import LONGEST, MOST, arguments_of, usage_of
 from agent.servers.questions import APPROVE
 from agent.session import Session
 from tests.agent.serving import House, command, notices, say
@@ -66,6 +66,19 @@ async def test_a_resource_that_cannot_be_read_is_named_and_the_turn_goes_on(hous
     assert note.startswith("`@docs:docs://none` could not be read: ")
     assert "Resource not found" in note
     assert notices(events) == [note]
+    await session.close()
+
+
+async def test_no_more_resources_are_read_than_one_message_may_bring(house: House) -> None:
+    library(house, guide="Measure twice.")
+    session = await house.sessions({"text": "ok"}).open()
+
+    events = await say(session, " ".join(f"@docs:docs://{number}" for number in range(MOST + 2)))
+
+    told = f"2 more resources are named than the {MOST} that one message may bring: not read"
+    assert told in notices(events)
+    assert told in notes(session)
+    assert len([text for text in notes(session) if "could not be read" in text]) == MOST
     await session.close()
 
 
