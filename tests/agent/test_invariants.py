@@ -22,8 +22,8 @@ whole `Session` with real tools. Where an invariant needs no sequence, a plain p
 | 14. every subsystem may fail | `test_degradation.py` |
 
 Not applicable, since there is nothing of the kind yet: undo and pins, with which a view may grow. A request that only
-the tool definitions put over the limit goes out without an event, as decided. What was sent before the first step of a
-session was complete is not remembered by the next start of the program, which tells of no change then.
+the tool definitions put over the limit goes out without an event, as decided. A request whose step was not complete
+when the program ended is not remembered by the next start, which tells of no change then.
 """
 
 import asyncio
@@ -84,7 +84,7 @@ from agent.providers.base import ModelFacts, Request
 from agent.recall import Recall, fetching, looking_up
 from agent.recorder import Recorder
 from agent.rewriting import compact_now
-from agent.rows import decode_message
+from agent.rows import decode_mark, decode_message
 from agent.served import Served
 from agent.situation import Situation
 from agent.tail import Tail
@@ -193,7 +193,7 @@ class Anything(RuleBasedStateMachine):
         """Those of watches that are gone."""
         self.starts = 0
         self.is_remembered = False
-        """Whether the last start knew what was sent before, as it does when a step was complete."""
+        """Whether the last start knew what was sent last, as it does when that step was complete."""
         self.is_resumed = False
         """Whether nothing was written down since the session went on."""
         self.switches = 0
@@ -419,7 +419,9 @@ class Anything(RuleBasedStateMachine):
         self.begin((), ())
         self.epochs += self.env.watch.epoch
         self.starts += 1
-        self.is_remembered = self.store.snapshot(ROW.id) is not None
+        if self.env.watch.has_sent:
+            snapshot = self.store.snapshot(ROW.id)
+            self.is_remembered = snapshot is not None and decode_mark(snapshot.body) == self.env.watch.mark
         recorder = Recorder(self.thread, self.store, ROW, is_new=self.store.session(ROW.id) is None)
         self.conversation, _ = self.run(recorder.load())
         if wire is not None and WIRES[wire] is not self.adapter:
