@@ -65,6 +65,7 @@ from agent.events import (
     Event,
     FinalTurn,
     ModelSwitched,
+    Noticed,
     PrefixDrifted,
     PrefixRenewed,
     ToolFinished,
@@ -613,9 +614,13 @@ def bytes_of(request: Request, adapter: Adapter) -> str:
 
 
 def is_emergency(event: Event) -> bool:
-    return isinstance(event, WindowLearned | FinalTurn | ModelSwitched) or (
-        isinstance(event, TurnFailed) and event.exit_code == 7
-    )
+    match event:
+        case WindowLearned() | FinalTurn() | ModelSwitched() | TurnFailed(exit_code=7):
+            return True
+        case Noticed(text=text):  # the second try of a reply that was cut found no room
+            return text.startswith("the reply is taken as it was cut")
+        case _:
+            return False
 
 
 def is_step(request: Request) -> bool:
