@@ -8,6 +8,7 @@ import io
 import json
 import os
 import select
+import signal
 import stat
 import sys
 import traceback
@@ -92,6 +93,8 @@ def _terminal(options: argparse.Namespace) -> int:
         raise UsageError("there is no terminal to draw in; write `ebb -p PROMPT` to get an answer without one")
     from tui.app import EbbApp  # noqa: PLC0415  # deferred: headless runs start without Textual
 
+    # Whoever started us may ignore it (`nohup`), and a program without its terminal would read its end for ever.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     _, config = read_settings(options)
     sessions = open_sessions(options, interactive=True)
 
