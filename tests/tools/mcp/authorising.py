@@ -15,6 +15,7 @@ from mcp.server.auth.provider import (
     AuthorizeError,
     IdentityAssertionParams,
     RefreshToken,
+    TokenError,
     construct_redirect_uri,
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
@@ -84,7 +85,7 @@ class Provider:
     async def exchange_identity_assertion(
         self, client: OAuthClientInformationFull, params: IdentityAssertionParams
     ) -> OAuthToken:
-        raise NotImplementedError  # nobody here has an identity elsewhere
+        raise TokenError("unsupported_grant_type", "nobody here has an identity elsewhere")
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         self._access.pop(token.token, None)
