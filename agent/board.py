@@ -1,81 +1,20 @@
-"""The servers of a session as its user sees them, and what can be done with them. Plain values; it runs nothing."""
+"""What the user can do with the servers of a session. It says what is kept, not how, and runs nothing."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
-Offer: TypeAlias = Literal["offered", "held back", "due", "late", "not approved", "away"]
-"""Whether the model is shown a tool; held back, it finds it by a search; due, it is shown it from the next request on;
-late, after the next rewrite of the view; away, the server that offered it is not ready."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolSeen:
-    name: str
-    """The server's own name of it."""
-    description: str
-    tokens: int
-    """Estimated, of its definition."""
-    offer: Offer
-
-
-@dataclass(frozen=True, slots=True)
-class PromptSeen:
-    command: str
-    """Without its slash: `mcp__SERVER__PROMPT`."""
-    arguments: str
-    """As they are written behind the command: `FILE [STYLE]`."""
-    description: str
-
-
-@dataclass(frozen=True, slots=True)
-class ServerNamed:
-    """What a message can name of a server."""
-
-    name: str
-    prompts: tuple[PromptSeen, ...]
-    resources: tuple[str, ...]
-    """Their addresses."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerSeen:
-    name: str
-    source: str
-    """The file that declares it."""
-    runs: str
-    """Its command or address."""
-    phase: str
-    detail: str
-    """One line; empty when there is nothing to say."""
-    title: str
-    """What it calls itself, with its version; empty when that is not known."""
-    tools: tuple[ToolSeen, ...]
-    prompts: tuple[PromptSeen, ...]
-    resources: tuple[str, ...]
-    """Their addresses."""
-    notes: tuple[str, ...]
-    """What is remarkable or was left out, a line each."""
-    log: Path | None
-    """What it printed on its error output; None while it does not run."""
-    is_on: bool
-    """Whether it is to run in this session."""
-
-    @property
-    def tokens(self) -> int:
-        """What its definitions take of every request."""
-        return sum(tool.tokens for tool in self.tools if tool.offer == "offered")
+if TYPE_CHECKING:  # types only: every session loads this, and few have servers
+    from agent.servers_seen import ServerNamed, ServerSeen
 
 
 class Board(Protocol):
     """All servers of a session. What is done here holds for this session."""
 
-    def servers(self) -> Sequence[ServerSeen]:
+    def servers(self) -> "Sequence[ServerSeen]":
         """All that is known of each: the tokens of every tool are estimated for it."""
         ...
 
-    def named(self) -> Sequence[ServerNamed]:
+    def named(self) -> "Sequence[ServerNamed]":
         """What can be named of each; at hand at once."""
         ...
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from agent.board import ServerNamed
+from agent.servers_seen import ServerNamed
 from tui.commands import completions
 from tui.widgets.completions import Candidate
 

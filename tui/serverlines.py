@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agent.board import Offer, ServerSeen, ToolSeen
+from agent.servers_seen import Offer, ServerSeen, ToolSeen
 from tui.inks import Ink, Line
 from tui.numbers import tokens
 from tui.sanitise import visible_line

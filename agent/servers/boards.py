@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from agent.board import Offer, PromptSeen, ServerNamed, ServerSeen, ToolSeen
 from agent.deferral import specs_of
 from agent.env import Env
 from agent.servers.entries import Entry
 from agent.servers.naming import command_of, usage_of
 from agent.servers.questions import terms
+from agent.servers_seen import Offer, PromptSeen, ServerNamed, ServerSeen, ToolSeen
 from tools.mcp.reading import ReadResource
 from tools.mcp.tool import McpTool
 

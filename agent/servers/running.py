@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from agent.board import ServerNamed, ServerSeen
 from agent.config import Config
 from agent.env import Env
 from agent.errors import ConfigError
@@ -28,6 +27,7 @@ from agent.servers.questions import (
     start_question,
     tools_question,
 )
+from agent.servers_seen import ServerNamed, ServerSeen
 from tools.base import Tool
 from tools.mcp.desk import Desk
 from tools.mcp.log import last_lines

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.board import PromptSeen, ServerNamed
 from agent.errors import UsageError
 from agent.events import TurnFailed
 from agent.messages import Note, Text, ToolOutput, User
 from agent.servers import entries
 from agent.servers.naming import LONGEST, MOST, arguments_of, usage_of
 from agent.servers.questions import APPROVE
+from agent.servers_seen import PromptSeen, ServerNamed
 from agent.session import Session
 from tests.agent.serving import House, command, notices, say
 from tests.waiting import until

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent.board import PromptSeen, ServerNamed, ServerSeen, ToolSeen
+from agent.servers_seen import PromptSeen, ServerNamed, ServerSeen, ToolSeen
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import Terminal, terminal
 from tui.completing import candidates

@@ -10,7 +10,8 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from agent.board import Board, ServerSeen
+from agent.board import Board
+from agent.servers_seen import ServerSeen
 from tui.inks import Line
 from tui.palette import painted, palette_of
 from tui.sanitise import visible_line
