@@ -15,9 +15,11 @@ from textual.worker import Worker, WorkerError
 
 from agent.errors import AgentError
 from tui.asking import Asking
-from tui.commands import Invocation, Unknown, parse
+from tui.commands import Invocation, Unknown, named, parse
 from tui.completing import candidates
-from tui.doing import Doing
+from tui.doing.desk import Desk
+from tui.doing.sessions import pick_session
+from tui.doing.table import DOING
 from tui.history import History
 from tui.keys import KEYS
 from tui.palette import CALM
@@ -74,7 +76,7 @@ class EbbApp(App[str]):
         self.talk = Talk(sessions, lambda: self._showing.view_soon())
         asking = Asking(self, self.talk.answer, guard)
         self._showing = Showing(self, self.talk, lambda view: asking.show(view.asked))
-        self.doing = Doing(self, self.talk, self._showing, model, self._leave)
+        self.desk = Desk(self, self.talk, self._showing, model, self._leave)
         self._given, self._resume, self._choose, self._model = session, resume, choose, model
         self._history = History(history_file)
         self._working = False
@@ -149,7 +151,7 @@ class EbbApp(App[str]):
             self.talk.adopt(self._given)
         else:
             if self._choose:
-                self._resume = await self.doing.pick_session() or None
+                self._resume = await pick_session(self.desk) or None
             await self.talk.open(self._resume, self._model)
         self._showing.session()
 
@@ -167,18 +169,28 @@ class EbbApp(App[str]):
         match parse(message.text):
             case Unknown() as unknown:
                 self.talk.notice(unknown.message)
-            case Invocation(command=command, argument=argument) if command.when_busy:
-                self.run_worker(command.run(self.doing, argument), group="aside")
-            case Invocation(command=command) if self._working:
-                self.talk.notice(f"`/{command.name}` has to wait until the session is free. Esc interrupts it.")
-            case Invocation(command=command, argument=argument):
-                self._start(lambda: command.run(self.doing, argument))
+            case Invocation() as invocation:
+                self.invoke(invocation)
             case None:
                 self.talk.queue.append(message.text)
                 self._showing.queue()
                 self.query_one(Transcript).go_end()
                 if not self._working:
                     self._start(self._nothing)
+
+    def invoke(self, invocation: Invocation) -> None:
+        """Does what a command asks for, at once or as the next job; what has to wait is told."""
+        command, argument = invocation.command, invocation.argument
+        if command.when_busy:
+            self.run_worker(DOING[command.name](self.desk, argument), group="aside")
+        elif self._working:
+            self.talk.notice(f"`/{command.name}` has to wait until the session is free. Esc interrupts it.")
+        else:
+            self._start(lambda: DOING[command.name](self.desk, argument))
+
+    def action_command(self, name: str) -> None:
+        """For keys: what the command of that name does, with nothing after it."""
+        self.invoke(Invocation(named(name), ""))
 
     @on(Prompt.Recalled)
     def _take_back_queue(self) -> None:
@@ -235,9 +247,6 @@ class EbbApp(App[str]):
 
     def action_focus_transcript(self) -> None:
         self.query_one(Transcript).focus()
-
-    async def action_help(self) -> None:
-        await self.doing.show_help()
 
     async def action_copy_or_quit(self) -> None:
         selected = self.screen.get_selected_text() or self.query_one(Prompt).selected_text

@@ -1,26 +1,8 @@
-"""The slash commands, as a table. Commands know what they ask of the terminal, not how it is done."""
+"""The slash commands, as a table: what may be typed. What a command does is for the front end to say."""
 
 import difflib
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
-
-
-class Desk(Protocol):
-    """What commands act on."""
-
-    async def show_help(self) -> None: ...
-    async def compact(self, focus: str) -> None: ...
-    async def show_context(self) -> None: ...
-    async def show_archive(self) -> None: ...
-    async def why(self, text: str) -> None: ...
-    async def bring(self, ref: str) -> None: ...
-    async def show_servers(self) -> None: ...
-    async def resume(self, id: str) -> None: ...
-    async def choose_model(self, name: str) -> None: ...
-    async def clear(self) -> None: ...
-    async def leave(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +11,6 @@ class Command:
     hint: str
     """What may follow the name, as shown in help and completion."""
     help: str
-    run: Callable[[Desk, str], Awaitable[None]]
-    """Takes what followed the name."""
     when_busy: bool = False
     """The command may run while a turn runs."""
 
@@ -40,17 +20,17 @@ class Command:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("help", "", "keys and commands", lambda desk, _: desk.show_help(), when_busy=True),
-    Command("compact", "[focus]", "summarise the conversation to make room", lambda desk, focus: desk.compact(focus)),
-    Command("context", "", "what fills the window and what it has cost", lambda desk, _: desk.show_context(), True),
-    Command("archive", "", "outputs and messages that were kept, to look through", lambda desk, _: desk.show_archive()),
-    Command("why", "TEXT", "whether the model sees a text, and where it went", lambda desk, text: desk.why(text)),
-    Command("bring", "REF", "show the model again what left its view", lambda desk, ref: desk.bring(ref)),
-    Command("mcp", "", "servers: their tools, prompts and state", lambda desk, _: desk.show_servers(), when_busy=True),
-    Command("resume", "[id]", "go on with an earlier session", lambda desk, id: desk.resume(id)),
-    Command("model", "[name]", "go on with another model", lambda desk, name: desk.choose_model(name)),
-    Command("clear", "", "start a new session", lambda desk, _: desk.clear()),
-    Command("quit", "", "leave", lambda desk, _: desk.leave(), when_busy=True),
+    Command("help", "", "keys and commands", when_busy=True),
+    Command("compact", "[focus]", "summarise the conversation to make room"),
+    Command("context", "", "what fills the window and what it has cost", when_busy=True),
+    Command("archive", "", "outputs and messages that were kept, to look through"),
+    Command("why", "TEXT", "whether the model sees a text, and where it went"),
+    Command("bring", "REF", "show the model again what left its view"),
+    Command("mcp", "", "servers: their tools, prompts and state", when_busy=True),
+    Command("resume", "[id]", "go on with an earlier session"),
+    Command("model", "[name]", "go on with another model"),
+    Command("clear", "", "start a new session"),
+    Command("quit", "", "leave", when_busy=True),
 )
 
 
@@ -74,6 +54,8 @@ class Unknown:
 PROMPTS = "mcp__"
 """How the commands begin that stand for prompts of servers."""
 
+_NAMED = {command.name: command for command in COMMANDS}
+
 _FORM = re.compile(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
 
@@ -84,10 +66,13 @@ def parse(text: str) -> Invocation | Unknown | None:
     if form is None or form.group(1).startswith(PROMPTS):
         return None
     name, argument = form.group(1).lower(), (form.group(2) or "").strip()
-    for command in COMMANDS:
-        if command.name == name:
-            return Invocation(command, argument)
-    return Unknown(name, closest(name))
+    command = _NAMED.get(name)
+    return Unknown(name, closest(name)) if command is None else Invocation(command, argument)
+
+
+def named(name: str) -> Command:
+    """The command of that name. Raises `KeyError`."""
+    return _NAMED[name]
 
 
 def closest(name: str) -> tuple[str, ...]:

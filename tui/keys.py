@@ -29,6 +29,6 @@ KEYS: tuple[Key, ...] = (
     Key("ctrl+f", "Ctrl+F", "find", "find words; Enter older, Shift+Enter newer, Tab then n and N, Esc back", True),
     Key("ctrl+o", "Ctrl+O", "toggle_last", "open or close the last tool call"),
     Key("ctrl+t", "Ctrl+T", "focus_transcript", "walk the tool calls with Up, Down, Enter; Esc goes back"),
-    Key("f1", "F1", "help", "this help"),
+    Key("f1", "F1", "command('help')", "this help"),
     Key("ctrl+c", "Ctrl+C", "copy_or_quit", "copy what is selected; twice without a selection: quit", True),
 )

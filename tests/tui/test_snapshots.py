@@ -1,6 +1,6 @@
 """Pictures of the screens. Look at every one that changes."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,8 +24,10 @@ from agent.events import (
 from agent.messages import ToolCall, Usage
 from agent.shelf import Shelved
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, Info, measured
+from tests.tui.picturing import SIZES, Compare, ready
 from tests.tui.test_servers_screen import FakeBoard
 from tui.app import EbbApp
+from tui.commands import Invocation, named
 from tui.screens.archive import ArchiveScreen
 from tui.screens.context import ContextScreen
 from tui.screens.help import HelpScreen
@@ -34,9 +36,6 @@ from tui.screens.places import PlacesScreen
 from tui.screens.sessions import session_picker
 from tui.shelf import rows_of
 from tui.widgets.transcript import Transcript
-
-Compare = Callable[..., bool]
-SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=["80x24", "120x40", "200x60"])
 
 OLDER = "older than the newest steps; a model's summary stands for it"
 DIFF = """--- a/calc.py
@@ -89,15 +88,6 @@ REST: list[Event] = [
 def app_with(turn: Sequence[Event | Hold]) -> EbbApp:
     session = FakeSession([turn])
     return EbbApp(FakeSessions([session]), first_message="the tests fail, fix them", guard=0.0)
-
-
-def ready(app: EbbApp, condition: Callable[[], bool]) -> Callable[[Pilot[str]], Awaitable[None]]:
-    async def wait(pilot: Pilot[str]) -> None:
-        while not condition():
-            await pilot.pause()
-        await pilot.pause()
-
-    return wait
 
 
 @SIZES
@@ -234,7 +224,7 @@ def test_the_context(snap_compare: Compare, size: tuple[int, int]) -> None:
 
     async def open_context(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
-        app.run_worker(app.doing.show_context())
+        app.action_command("context")
         await ready(app, lambda: isinstance(app.screen, ContextScreen))(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=open_context)
@@ -291,7 +281,7 @@ def test_where_a_text_went(snap_compare: Compare, size: tuple[int, int], keys: t
 
     async def ask(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
-        app.run_worker(app.doing.why("test_calc.py:40"))
+        app.invoke(Invocation(named("why"), "test_calc.py:40"))
         await ready(app, lambda: isinstance(app.screen, PlacesScreen) and app.screen.settled)(pilot)
         await pilot.press(*keys)
         await pilot.pause()
@@ -323,7 +313,7 @@ def test_the_servers(snap_compare: Compare, size: tuple[int, int]) -> None:
 
     async def look(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
-        await app.doing.show_servers()
+        app.action_command("mcp")
         await ready(app, lambda: any("Forge" in str(said.render()) for said in app.screen.query("#said")))(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=look)

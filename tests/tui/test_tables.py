@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from tui.commands import COMMANDS, Invocation, Unknown, completions, parse
+from tui.doing.table import DOING
 from tui.history import History
 from tui.keys import KEYS
 from tui.numbers import age, dollars, seconds, tokens
@@ -29,6 +30,10 @@ def test_completions_follow_what_is_typed() -> None:
     assert [command.name for command in completions("/c")] == ["compact", "context", "clear"]
     assert len(completions("/")) == len(COMMANDS)
     assert completions("/compact now") == completions("text") == completions("") == ()
+
+
+def test_every_command_does_something_on_the_screen() -> None:
+    assert list(DOING) == [command.name for command in COMMANDS]
 
 
 def test_every_key_says_what_it_does() -> None:

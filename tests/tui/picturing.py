@@ -1,0 +1,24 @@
+"""Pictures of screens: at which sizes, and when a screen is ready for one."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from textual.pilot import Pilot
+
+from tui.app import EbbApp
+
+Compare = Callable[..., bool]
+"""What pytest-textual-snapshot gives to a test."""
+
+SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=["80x24", "120x40", "200x60"])
+
+
+def ready(app: EbbApp, condition: Callable[[], bool]) -> Callable[[Pilot[str]], Awaitable[None]]:
+    """Waits until the condition holds and what followed from it is drawn."""
+
+    async def wait(pilot: Pilot[str]) -> None:
+        while not condition():
+            await pilot.pause()
+        await pilot.pause()
+
+    return wait

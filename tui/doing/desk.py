@@ -1,0 +1,26 @@
+"""What commands act on. A desk knows the screen and the session, not what is done with them."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from textual.app import App
+
+from tui.showing import Showing
+from tui.talk import Talk
+from tui.widgets.prompt import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    app: App[Any]
+    talk: Talk
+    showing: Showing
+    model: str | None
+    """For new sessions, where no other was chosen."""
+    leave: Callable[[], Awaitable[None]]
+    """Ends all that runs, and the program."""
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.app.query_one(Prompt)

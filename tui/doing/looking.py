@@ -1,0 +1,40 @@
+"""Commands that show a screen to look at or to pick from."""
+
+from time import time
+
+from tui.doing.desk import Desk
+
+# Each screen is loaded when it is first shown: the prompt is there sooner without them.
+
+
+async def show_help(desk: Desk, _: str = "") -> None:
+    from tui.screens.help import HelpScreen  # noqa: PLC0415  # deferred: see above
+
+    if not isinstance(desk.app.screen, HelpScreen):
+        desk.app.push_screen(HelpScreen())
+
+
+async def show_archive(desk: Desk, _: str = "") -> None:
+    from tui.screens.archive import archive_screen  # noqa: PLC0415  # deferred: see above
+
+    if desk.talk.session is not None:
+        ref = await desk.app.push_screen_wait(await archive_screen(desk.talk.session, time()))
+        if ref:
+            desk.prompt.insert(f"{ref} ")
+
+
+async def show_context(desk: Desk, _: str = "") -> None:
+    from tui.screens.context import ContextScreen  # noqa: PLC0415  # deferred: see above
+
+    if desk.talk.session is not None:
+        desk.app.push_screen(ContextScreen(await desk.talk.sessions.overview(desk.talk.session.id)))
+
+
+async def show_servers(desk: Desk, _: str = "") -> None:
+    from tui.screens.servers import ServersScreen  # noqa: PLC0415  # deferred: see above
+
+    board = desk.talk.session.servers if desk.talk.session is not None else None
+    if board is None:
+        desk.talk.notice("no server is declared; `ebb mcp add` declares one")
+    else:
+        desk.app.push_screen(ServersScreen(board))

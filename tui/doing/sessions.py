@@ -1,0 +1,45 @@
+"""Commands that go on with another session or another model, or end this one."""
+
+from time import time
+
+from tui.doing.desk import Desk
+
+
+async def resume(desk: Desk, id: str) -> None:
+    current = desk.talk.session.id if desk.talk.session is not None else ""
+    if not id:
+        id = await pick_session(desk)
+    if id and id != current and await desk.talk.open(resume=id):
+        desk.showing.session()
+
+
+async def pick_session(desk: Desk) -> str:
+    """The id of the session that the user picks; empty when none is."""
+    from tui.screens.sessions import session_picker  # noqa: PLC0415  # deferred: loaded when it is first shown
+
+    current = desk.talk.session.id if desk.talk.session is not None else ""
+    recent = await desk.talk.sessions.recent()
+    return await desk.app.push_screen_wait(session_picker(recent, current, time()))
+
+
+async def choose_model(desk: Desk, name: str) -> None:
+    from tui.screens.models import model_picker  # noqa: PLC0415  # deferred: loaded when it is first shown
+
+    session = desk.talk.session
+    current = session.model if session is not None else ""
+    name = name or await desk.app.push_screen_wait(model_picker(desk.talk.sessions.models(), current))
+    if not name or name == current:
+        return
+    said = session is not None and session.history.messages
+    if await desk.talk.open(resume=session.id if session is not None and said else None, model=name):
+        desk.showing.session()
+        desk.talk.notice(f"the model is now {name}")
+
+
+async def clear(desk: Desk, _: str) -> None:
+    if await desk.talk.open(model=desk.talk.session.model if desk.talk.session is not None else desk.model):
+        desk.showing.session()
+
+
+async def leave(desk: Desk, _: str) -> None:
+    await desk.leave()

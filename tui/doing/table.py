@@ -1,0 +1,23 @@
+"""What each command does on the screen, as a table: one row for every row of `tui.commands`."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from tui.doing.desk import Desk
+from tui.doing.looking import show_archive, show_context, show_help, show_servers
+from tui.doing.room import bring, compact, why
+from tui.doing.sessions import choose_model, clear, leave, resume
+
+DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
+    "help": show_help,
+    "compact": compact,
+    "context": show_context,
+    "archive": show_archive,
+    "why": why,
+    "bring": bring,
+    "mcp": show_servers,
+    "resume": resume,
+    "model": choose_model,
+    "clear": clear,
+    "quit": leave,
+}
+"""Each takes what followed the command's name."""
