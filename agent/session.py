@@ -2,7 +2,6 @@
 back in; what happens is decided elsewhere."""
 
 import asyncio
-import itertools
 from collections import ChainMap
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -10,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from agent.asking import Asking
 from agent.board import Board
 from agent.bringing import bring_back, kept
 from agent.compaction import CompactResult
@@ -23,10 +23,6 @@ from agent.events import (
     Decision,
     Event,
     Noticed,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
     ReplyFinished,
     Resumed,
     TurnFailed,
@@ -85,8 +81,7 @@ class Session:
         """Told with the next turn, then None."""
         self._interrupt = Interrupt()
         self._events: asyncio.Queue[Event | None] | None = None
-        self._waiting: dict[str, asyncio.Future[Decision | str]] = {}
-        self._questions = itertools.count(1)
+        self._asking = Asking(self._emit)
         self._is_behind = False
         self._busy = asyncio.Lock()
         self._notices = parts.notices
@@ -101,7 +96,7 @@ class Session:
         if parts.servers is not None:
             parts.servers.attend(
                 self._env,
-                self._ask_user if parts.interactive else None,
+                self._asking.words if parts.interactive else None,
                 lambda: self._events is not None and not self._is_told,
             )
         parts.recorder.attend(
@@ -111,8 +106,8 @@ class Session:
     def _make_env(self) -> Env:
         parts = self._parts
         workspace = replace(parts.workspace, held_back=self._held_back)
-        workspace = replace(workspace, ask=self._ask_user) if parts.interactive else workspace
-        gate = Gate(parts.policy, self._ask if parts.interactive else None)
+        workspace = replace(workspace, ask=self._asking.words) if parts.interactive else workspace
+        gate = Gate(parts.policy, self._asking.permission if parts.interactive else None)
         own = {tool.name: tool for tool in (*parts.tools, *parts.unlisted)}
         tools = ChainMap(own, parts.served.callable)
         reader = OutputReader(lambda: parts.targets.provider, self.id, self._interrupt, self._emit, parts.summarisers)
@@ -325,9 +320,7 @@ class Session:
 
     def answer(self, question: str, answer: Decision | str) -> None:
         """Answers a `PermissionAsked` or a `QuestionAsked`. An answer that nobody waits for is dropped."""
-        waiting = self._waiting.get(question)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(answer)
+        self._asking.answer(question, answer)
 
     def interrupt(self) -> None:
         """Ends the turn soon: the request is cancelled, running calls are stopped, and every call gets an output."""
@@ -356,19 +349,6 @@ class Session:
         elif self._tidying is not None and not self._tidying.done():
             self._unheard.append(event)
 
-    async def _ask(self, question: PermissionAsked) -> Decision:
-        answer = await self._wait_for(question)
-        decision = answer if isinstance(answer, Decision) else Decision("deny", note=answer)
-        self._emit(PermissionAnswered(question.id, decision.verdict))
-        return decision
-
-    async def _ask_user(self, text: str, options: tuple[str, ...]) -> str:
-        question = QuestionAsked(f"question-{next(self._questions)}", text, options)
-        answer = await self._wait_for(question)
-        said = answer if isinstance(answer, str) else answer.note
-        self._emit(QuestionAnswered(question.id, said))
-        return said
-
     def _surroundings(self) -> Surroundings:
         held_back, hosted = self._parts.deferral.counted
         served = self._parts.served.news()
@@ -378,12 +358,3 @@ class Session:
         held_back = self._parts.deferral.held_back
         own = (tool for tool in self._parts.tools if tool.name in held_back)
         return (*own, *self._parts.served.findable(held_back))
-
-    async def _wait_for(self, question: PermissionAsked | QuestionAsked) -> Decision | str:
-        waiting: asyncio.Future[Decision | str] = asyncio.get_running_loop().create_future()
-        self._waiting[question.id] = waiting
-        try:
-            self._emit(question)
-            return await waiting
-        finally:
-            del self._waiting[question.id]
