@@ -20,7 +20,8 @@ from agent.errors import ConfigError
 from agent.options import Mode
 from tools.base import Effect
 from tools.beyond import reaches_beyond
-from tools.commandline import Word, hides_a_command, readings, simple_commands
+from tools.commandline import Word, simple_commands
+from tools.wrapped import hides_a_command, readings
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 

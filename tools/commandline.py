@@ -1,7 +1,6 @@
 """A command line as bash reads it, as far as the text alone tells. It runs nothing and decides nothing."""
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
@@ -15,8 +14,8 @@ _SIGNS = (
     ";", "&", "|", "<", ">", "(", ")", "\n",
 )  # fmt: skip
 _SIGN_STARTS = frozenset(sign[0] for sign in _SIGNS)
-_JOINTS = (";", "&&", "||", "|", "|&", "\n")
-_RESERVED = {
+JOINTS = (";", "&&", "||", "|", "|&", "\n")
+RESERVED = {
     "if", "then", "elif", "else", "fi", "case", "esac", "for", "select", "while", "until", "do", "done", "in",
     "function", "{", "}", "!", "[[", "]]", "coproc",
 }  # fmt: skip
@@ -92,7 +91,7 @@ def simple_commands(text: str) -> tuple[tuple[Word, ...], ...]:
     for token in tokens:
         if isinstance(token, Word):
             found[-1].append(token)
-        elif token in _JOINTS:
+        elif token in JOINTS:
             found.append([])
         elif not _is_harmless(token, next(tokens, "")):
             return ()
@@ -102,7 +101,7 @@ def simple_commands(text: str) -> tuple[tuple[Word, ...], ...]:
 
 def _is_simple(words: tuple[Word, ...]) -> bool:
     first = words[0]
-    if not first.is_plain or (first.is_bare and first.text in _RESERVED):
+    if not first.is_plain or (first.is_bare and first.text in RESERVED):
         return False
     return not any(word.expands for word in words)
 
@@ -302,101 +301,3 @@ def _unescaped(match: re.Match[str]) -> str:
     if match["control"]:
         return chr(ord(match["control"]) & 0x1F)
     return _ESCAPED.get(match["one"], match[0])  # what means nothing keeps its backslash
-
-
-_STARTS = {*_JOINTS, "&", "(", ")", ";;", ";&", ";;&"}
-_KEEPS_PLACE = _RESERVED - {"case", "for", "select", "in", "function", "[[", "]]"} | {
-    "time", "command", "builtin", "exec", "env", "sudo", "doas", "nice", "nohup", "timeout", "xargs", "busybox",
-    "setsid", "stdbuf", "ionice", "chroot", "unshare",
-}  # fmt: skip
-"""What another command follows."""
-_SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*?\])?\+?=", re.DOTALL)
-_DURATION = re.compile(r"[0-9.]+[smhd]?")
-
-
-@dataclass(frozen=True, slots=True)
-class _Command:
-    words: tuple[Word, ...]
-    is_fed: bool
-    """Whether its input comes from a pipe or from the line itself."""
-
-
-def hides_a_command(text: str) -> bool:
-    """Whether the name of something that is run cannot be read in the text: it comes from a variable, a pattern, a
-    command's output or a pipe into a shell."""
-    try:
-        line = scan(text)
-    except UnreadableError:
-        return True
-    return any(_hides(command) for command in _commands(line))
-
-
-def readings(text: str) -> Iterator[tuple[str, ...]]:
-    """The words of the line, of what is substituted in it, and of the texts in it that may be commands themselves."""
-    try:
-        line = scan(text)
-    except UnreadableError:
-        return
-    for each in _lines(line, 0):
-        yield tuple(word.text for word in each.words)
-
-
-def _lines(line: Line, depth: int) -> Iterator[Line]:
-    yield line
-    for inner in line.inner:
-        yield from _lines(inner, depth)
-    for word in line.words:
-        if depth < 3 and not word.is_bare and re.search(r"[\s;&|`$]", word.text):
-            try:
-                yield from _lines(scan(word.text), depth + 1)
-            except UnreadableError:
-                continue  # then it is no command either
-
-
-def _commands(line: Line) -> Iterator[_Command]:
-    words: list[Word] = []
-    is_fed = False
-    tokens = iter((*line.tokens, ";"))
-    for token in tokens:
-        if isinstance(token, Word):
-            words.append(token)
-        elif token in _STARTS:
-            yield _Command(tuple(words), is_fed)
-            words, is_fed = [], token in ("|", "|&")
-        else:
-            is_fed = is_fed or token in ("<<<", "<<", "<<-")
-            next(tokens, "")  # where a redirection leads
-    for inner in line.inner:
-        yield from _commands(inner)
-
-
-def _hides(command: _Command) -> bool:
-    wrapped = follows_option = False
-    for place, word in enumerate(command.words):
-        name = word.text.rpartition("/")[2]
-        if word.is_plain and name in _KEEPS_PLACE:
-            wrapped = True
-        elif _ASSIGNMENT.match(word.text) or (wrapped and (word.text[:1] == "-" or _DURATION.fullmatch(word.text))):
-            follows_option = word.text[:1] == "-"
-        elif not word.is_plain or word.text == "{}":
-            return True
-        elif follows_option:
-            follows_option = False  # it may be the option's value: the command comes later then
-        else:
-            given = command.words[place + 1 :]
-            return (command.is_fed and name in _SHELLS) or any(map(_is_hidden_text, _texts(name, given)))
-    return False
-
-
-def _texts(name: str, given: Sequence[Word]) -> Sequence[Word]:
-    """Those of a command's arguments that it runs, as a text or as a file."""
-    if name in ("eval", "trap") or (name in _SHELLS and any(re.match("-[a-z]*c", word.text) for word in given)):
-        return given
-    if name in _SHELLS or name in ("source", "."):
-        return [word for word in given if word.text[:1] != "-"][:1]
-    return ()
-
-
-def _is_hidden_text(word: Word) -> bool:
-    return not word.is_plain or (not word.is_bare and hides_a_command(word.text))
