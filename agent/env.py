@@ -1,6 +1,6 @@
 """What a turn works with: the parts of a session, as its steps see them. It does nothing itself."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -86,6 +86,8 @@ class Env:
     served: Served = field(default_factory=Served)
     """The tools of servers."""
     servers: Servers | None = None
+    meanwhile: Callable[[], Sequence[User]] = tuple
+    """Takes what the user has said while the turn runs."""
 
     @property
     def provider(self) -> Provider:

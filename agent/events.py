@@ -38,6 +38,13 @@ class TurnStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class Steered:
+    """What the user said while the turn runs has reached it: the step that begins shows it to the model."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class StepStarted:
     step: int
     """Counts from 1 in each turn."""
@@ -338,6 +345,7 @@ class TurnFailed:
 
 Event: TypeAlias = (
     TurnStarted
+    | Steered
     | StepStarted
     | ContextMeasured
     | TextDelta

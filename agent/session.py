@@ -189,11 +189,16 @@ class Session:
         await self._parts.targets.provider.prepare()
 
     async def send(
-        self, text: str, images: Sequence[Image] = (), steps: int | None = None
+        self,
+        text: str,
+        images: Sequence[Image] = (),
+        steps: int | None = None,
+        meanwhile: Callable[[], Sequence[User]] = tuple,
     ) -> AsyncGenerator[Event, None]:
         """The events of a turn, from `TurnStarted` to `TurnFinished` or `TurnFailed`. Leaving the loop early ends the
-        turn as an interruption does. `steps`: requests that it may make, in place of the configured limit. Raises
-        `AgentError` while another turn runs."""
+        turn as an interruption does. `steps`: requests that it may make, in place of the configured limit. `meanwhile`
+        takes what the user has said since: it is called when a step begins, and what it gives is the turn's when
+        `Steered` says so. Raises `AgentError` while another turn runs."""
         if self._events is not None:
             raise AgentError("a turn is running; wait for its end, or interrupt it")
         self._interrupt.reset()
@@ -202,7 +207,9 @@ class Session:
             events.put_nowait(missed)
         self._unheard.clear()
         self._is_told = False
-        turn = asyncio.create_task(self._turn(User((Text(text), *images)), steps))
+        limits = self._env.limits if steps is None else replace(self._env.limits, steps=steps)
+        env = replace(self._env, limits=limits, meanwhile=meanwhile)
+        turn = asyncio.create_task(self._turn(User((Text(text), *images)), env))
         turn.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -213,8 +220,7 @@ class Session:
             await asyncio.gather(turn, return_exceptions=True)
             self._events = None
 
-    async def _turn(self, said: User, steps: int | None) -> None:
-        env = self._env if steps is None else replace(self._env, limits=replace(self._env.limits, steps=steps))
+    async def _turn(self, said: User, env: Env) -> None:
         async with self._busy:
             await self._run_turn(said, env)
 

@@ -8,6 +8,7 @@ from agent.context.final import FULL, LAST, answer_in, not_run, report_in
 from agent.env import Env
 from agent.events import StepStarted, TurnEnd
 from agent.fitting import ask, make_room
+from agent.hearing import hear
 from agent.interrupt import Interrupt
 from agent.joining import settle_tools, with_named
 from agent.measuring import budget_of
@@ -57,6 +58,7 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
         if env.limits.cost is not None and env.spent() >= env.limits.cost:
             return conversation, "cost_limit", last_words(conversation)
         conversation = await compact_if_asked(conversation, env)
+        conversation = await hear(conversation, env)
         env.emit(StepStarted(number))
         step = await take_step(conversation, env, last=number == env.limits.steps)
         conversation = step.conversation

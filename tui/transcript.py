@@ -27,6 +27,7 @@ from agent.events import (
     ReplyFinished,
     Resumed,
     RetryScheduled,
+    Steered,
     StepStarted,
     TextDelta,
     ToolFinished,
@@ -148,6 +149,8 @@ def advance(view: View, event: Event) -> View:
     match event:
         case TurnStarted(model=model, text=text):
             return _turn_started(view, model, text)
+        case Steered(text=text):
+            return _settle_texts(view).plus(UserText(text))
         case StepStarted():
             settled = compaction_over(_settle_texts(view))
             return replace(settled, busy=True, activity="thinking", step_start=len(settled.turn))

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from agent.context.estimate import estimate_message, estimate_messages
 from agent.context.ledger import Ledger, keep_ledger, missing_facts, render_ledger
 from agent.context.mask import as_shown, mask_outputs
+from agent.context.meanwhile import joins_turn
 from agent.context.settings import Caps
 from agent.context.summary import Draft, shown_summary, within
 from agent.events import Cause
@@ -130,11 +131,11 @@ def _cut(messages: Sequence[Message], tail_tokens: int, least: int, newest: int)
 
 
 def turn_starts(messages: Sequence[Message]) -> list[int]:
-    """Where turns begin: at messages of the user that are no outputs and follow none."""
+    """Where turns begin: at messages of the user that are no outputs and follow none, and that join no turn."""
     return [
         index
         for index, message in enumerate(messages)
-        if _is_request(message) and not (index and _is_request(messages[index - 1]))
+        if _is_request(message) and not joins_turn(message) and not (index and _is_request(messages[index - 1]))
     ]
 
 
@@ -168,23 +169,22 @@ def outputs_of(messages: Sequence[Message]) -> tuple[str, ...]:
 
 
 def _open_request(conversation: Conversation, cut: int) -> User:
-    """What the user wants now, when the tail does not show it: their last message, with those right before it, unless
-    it has been answered."""
+    """What the user wants now, when the tail does not show it: their last message, with those right before it and what
+    they said while it was worked on, unless it has been answered."""
     messages = conversation.messages
     if messages and _is_answer(messages[-1]):
         return User(())
     starts = turn_starts(messages)
-    if not starts:
-        return conversation.summary.request
-    start = starts[-1]
-    if start >= cut:
+    start = starts[-1] if starts else 0
+    if starts and start >= cut:
         return User(())
-    parts = conversation.summary.request.parts if start == 0 else ()
+    asked = list(conversation.summary.request.parts if start == 0 else ())
+    is_beginning = bool(starts)
     for message in messages[start:cut]:
-        if not isinstance(message, User) or not _is_request(message):
-            break
-        parts += message.parts
-    return User(parts)
+        is_beginning = is_beginning and _is_request(message)
+        if isinstance(message, User) and (is_beginning or joins_turn(message)):
+            asked += message.parts
+    return User(tuple(asked))
 
 
 def _is_answer(message: Message) -> bool:

@@ -1,5 +1,6 @@
 """The final turn of a session whose window is full: the model hands in its report instead of going on. Pure."""
 
+from agent.context.meanwhile import joins_turn
 from agent.messages import Assistant, Conversation, Note, ToolOutput, User
 
 REPORT = "final_report"
@@ -12,11 +13,11 @@ LAST = "not run: the turn had reached its limit of steps"
 
 
 def was_told_to_report(conversation: Conversation) -> bool:
-    """Whether the model has been told since the user's last message that this is the final turn."""
+    """Whether the model has been told since the turn began that this is the final one."""
     for message in reversed(conversation.messages):
         if isinstance(message, User) and Note(FINAL) in message.parts:
             return True
-        if isinstance(message, User) and message.text:
+        if isinstance(message, User) and message.text and not joins_turn(message):
             return False
     return False
 

@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from agent.context.meanwhile import said_meanwhile
 from agent.messages import (
     Assistant,
     AssistantPart,
@@ -79,5 +80,6 @@ def conversations(draw: st.DrawFn, max_steps: int = 6) -> Conversation:
     for number in range(draw(st.integers(0, max_steps))):
         messages += draw(steps(number))
         if draw(st.booleans()):
-            messages.append(User((Text(draw(filled)), *draw(notes))))
+            said = User((Text(draw(filled)), *draw(notes)))
+            messages.append(said_meanwhile(said) if draw(st.booleans()) else said)
     return Conversation(tuple(messages), draw(summaries))

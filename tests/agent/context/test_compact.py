@@ -24,6 +24,7 @@ from agent.context.compact import (
 )
 from agent.context.estimate import estimate_message, estimate_text
 from agent.context.mask import as_shown, mask_outputs
+from agent.context.meanwhile import said_meanwhile
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.receipt import receipt
 from agent.context.settings import Caps
@@ -129,6 +130,18 @@ def test_the_request_of_an_earlier_compaction_and_its_pictures_stay_until_they_a
     second = plan_compaction(first.plus(*step(2), *step(3)), 0)
     assert second is not None
     assert (second.request, second.outputs_before) == (asked, 2)
+
+
+def test_what_is_said_while_a_turn_runs_begins_none_and_stays_with_its_request() -> None:
+    first, second = (said_meanwhile(user(text)) for text in ("with tabs", "and tests"))
+    talk = Conversation((user("please"), *step(1), first, *step(2), second, *step(3)))
+    assert turn_starts(talk.messages) == [0]
+    plan = plan_compaction(talk, 0)
+    assert plan is not None
+    assert plan.request == User((*user("please").parts, *first.parts, *second.parts))
+    later = plan_compaction(compacted(plan, None, CAPS).plus(said_meanwhile(user("in CSS")), *step(4), *step(5)), 0)
+    assert later is not None
+    assert later.request == User((*plan.request.parts, *said_meanwhile(user("in CSS")).parts))
 
 
 @given(conversations(), st.sampled_from(RUNGS), st.booleans())
