@@ -22,6 +22,7 @@ from agent.options import (
     AfterTool,
     Mode,
     Option,
+    ThemeName,
     rules,
 )
 from tools.recalled import Scope
@@ -106,6 +107,7 @@ class Config:
     mcp_startup_timeout: float | None
     mcp_disabled: tuple[str, ...]
     hooks_after_tool: tuple[AfterTool, ...]
+    tui_theme: ThemeName
     max_turns: int | None
     max_cost: float | None
     allow: tuple[str, ...]

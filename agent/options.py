@@ -9,6 +9,8 @@ from tools.recalled import SCOPES, Scope
 
 Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
 MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
+ThemeName: TypeAlias = Literal["auto", "dark", "light", "high-contrast", "ansi"]
+THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "high-contrast", "ansi")
 _STRICTNESS = {"plan": 0, "ask": 1, "accept-edits": 2, "auto": 3}
 
 
@@ -268,6 +270,7 @@ OPTIONS: tuple[Option, ...] = (
         "seconds that the first request waits for servers; without it 5, and 0 in a terminal",
     ),
     Option("mcp.disabled", (), _texts, "servers that are not started", tightens=_also_names),
+    Option("tui.theme", "auto", one_of(*THEMES), "the terminal's colours; `auto`: light or dark, as the terminal is"),
     Option("permissions.allow", (), rules, "calls that run without a question"),
     Option("permissions.deny", (), rules, "calls that never run", tightens=_also),
 )

@@ -1,10 +1,11 @@
 """The terminal: widgets around one session. The app knows who is asked for what, and does none of it itself."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import App, ComposeResult
@@ -14,6 +15,7 @@ from textual.widgets import Static
 from textual.worker import Worker, WorkerError
 
 from agent.errors import AgentError
+from agent.options import ThemeName
 from tui.asking import Asking
 from tui.commands import Invocation, Unknown, named, parse
 from tui.completing import candidates
@@ -22,7 +24,7 @@ from tui.doing.sessions import pick_session
 from tui.doing.table import DOING
 from tui.history import History
 from tui.keys import KEYS
-from tui.palette import CALM
+from tui.looks import Looks, driver_class
 from tui.ports import Session, Sessions
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.showing import MOMENT, Showing
@@ -40,6 +42,10 @@ _PATIENCE = 5.0
 """Seconds that leaving waits for an interrupted turn to end."""
 
 
+if TYPE_CHECKING:  # types only: the driver is not for every platform
+    from tui.answering import GroundTold
+
+
 class EbbApp(App[str]):
     """The terminal for sessions that `sessions` opens. Returns the id of the session to go on with, if
     anything was said in it.
@@ -47,7 +53,8 @@ class EbbApp(App[str]):
     With `session` it shows that one; without, it opens one after its first paint: the one that `resume` names, the one
     that the user picks from a list (`choose`), or a new one, with `model` if given. `first_message` is sent as soon as
     the session is open. What the user types is kept in `history_file`. The app closes every session it shows; whoever
-    made `sessions` closes that. `guard` is how long, in seconds, a question ignores keys.
+    made `sessions` closes that. `guard` is how long, in seconds, a question ignores keys. `theme` is worn from the
+    first paint on.
     """
 
     CSS_PATH = "app.tcss"
@@ -68,11 +75,14 @@ class EbbApp(App[str]):
         model: str | None = None,
         first_message: str | None = None,
         guard: float = GUARD,
+        theme: ThemeName = "dark",
     ) -> None:
-        super().__init__()
+        colorless = os.environ.get("NO_COLOR", "")
+        super().__init__(driver_class=driver_class(), ansi_color=True if colorless else None)
+        if colorless:
+            os.environ["NO_COLOR"] = colorless  # Textual takes it away, but what we start is to know it, too
         self.animation_level = "none"
-        self.register_theme(CALM)
-        self.theme = CALM.name
+        self.looks = Looks(self, theme, bool(colorless))
         self.talk = Talk(sessions, lambda: self._showing.view_soon())
         asking = Asking(self, self.talk.answer, guard)
         self._showing = Showing(self, self.talk, lambda view: asking.show(view.asked))
@@ -96,6 +106,9 @@ class EbbApp(App[str]):
             yield StatusLine(id="status")
 
     def on_mount(self) -> None:
+        if self._driver is not None:
+            self.looks.ask(self._driver.write)
+        self.theme_changed_signal.subscribe(self, lambda _: self._showing.recolor())
         self.query_one(Prompt).focus()
         self._showing.view()
         self._start(self._open_first)
@@ -161,6 +174,9 @@ class EbbApp(App[str]):
 
     async def _nothing(self) -> None:
         """The job of only sending what is queued."""
+
+    def on_ground_told(self, message: "GroundTold") -> None:
+        self.looks.told(message.ground)
 
     # What the user does
 

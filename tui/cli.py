@@ -108,7 +108,14 @@ def _terminal(options: argparse.Namespace) -> int:
             # Opened before the screen is: what cannot be opened is one sentence and an exit code.
             session = None if choose else await sessions.open(resume)
             history = config.folders.data / "history"
-            app = EbbApp(sessions, history_file=history, session=session, choose=choose, first_message=first)
+            app = EbbApp(
+                sessions,
+                history_file=history,
+                session=session,
+                choose=choose,
+                first_message=first,
+                theme=config.tui_theme,
+            )
             return await app.run_async(), app.return_code or 0
         finally:
             await sessions.close()

@@ -7,39 +7,8 @@ from rich.style import Style
 from rich.text import Text
 from rich.theme import Theme as RichTheme
 from textual.color import Color
-from textual.theme import Theme
 
 from tui.inks import Ink, Line
-
-CALM = Theme(
-    name="ebb",
-    primary="#7aa2c8",
-    secondary="#8f9fb3",
-    accent="#8bc0a8",
-    foreground="#d3d7dc",
-    background="#14171a",
-    surface="#1a1e22",
-    panel="#22272c",
-    success="#8fbf86",
-    warning="#d9b26f",
-    error="#d98080",
-    dark=True,
-    variables={
-        "border": "#3a4149",
-        "border-blurred": "#2b3137",
-        "block-cursor-background": "#2f3b46",
-        "block-cursor-foreground": "#e6e9ec",
-        "block-cursor-text-style": "none",
-        "scrollbar": "#2b3137",
-        "scrollbar-hover": "#3a4149",
-        "scrollbar-active": "#4a535c",
-        "scrollbar-background": "#14171a",
-        "scrollbar-background-hover": "#14171a",
-        "scrollbar-background-active": "#14171a",
-        "scrollbar-corner-color": "#14171a",
-    },
-)
-"""The theme that the terminal starts with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,47 +64,100 @@ class Palette:
         )
 
 
+_PARTS = {"dim": 0.62, "comment": 0.5, "faint": 0.42, "selected": 0.30, "found": 0.27}
+"""How much of the text's colour is in what is paler, and of a colour in the ground that is made of it. A theme may say
+otherwise, by variables such as `dim-part`."""
+
+
 def palette_of(colors: Mapping[str, str]) -> Palette:
     """The palette of a theme, from its colour variables."""
     ground, front = Color.parse(colors["background"]), Color.parse(colors["foreground"])
+    if ground.ansi is not None or front.ansi is not None:
+        return _without_grounds(colors, front)
     names = ("primary", "accent", "success", "warning", "error")
     primary, accent, good, warn, bad = (_readable(Color.parse(colors[name]), ground, front) for name in names)
+
+    def part(name: str) -> float:
+        return float(colors.get(f"{name}-part", _PARTS[name]))
+
     return Palette(
         text=_ink(front),
         strong=_ink(front, bold=True),
-        dim=_ink(_between(ground, front, 0.62)),
-        faint=_ink(_between(ground, front, 0.32)),
+        dim=_ink(ground.blend(front, part("dim"))),
+        faint=_ink(ground.blend(front, part("faint"))),
         accent=_ink(primary, bold=True),
         link=_ink(primary, underline=True),
         good=_ink(good),
         warn=_ink(warn),
         bad=_ink(bad),
-        user=_ground(_between(ground, front, 0.08)),
+        user=_ground(ground.blend(front, 0.08)),
         code=_ink(accent),
-        marked=_ground(_between(ground, primary, 0.16)),
-        selected=_ground(_between(ground, primary, 0.40)),
-        found=_ground(_between(ground, warn, 0.30)) + Style(underline=True),
+        marked=_ground(ground.blend(primary, 0.16)),
+        selected=_ground(ground.blend(primary, part("selected"))),
+        found=_ground(ground.blend(warn, part("found"))) + Style(underline=True),
         here=Style(color=ground.rich_color, bgcolor=warn.rich_color),
-        added=_ink(good) + _ground(_between(ground, good, 0.12)),
-        removed=_ink(bad) + _ground(_between(ground, bad, 0.12)),
+        added=_ink(good) + _ground(ground.blend(good, 0.12)),
+        removed=_ink(bad) + _ground(ground.blend(bad, 0.12)),
         keyword=_ink(primary),
         literal=_ink(good),
-        comment=_ink(_between(ground, front, 0.5), italic=True),
+        comment=_ink(ground.blend(front, part("comment")), italic=True),
         named=_ink(warn),
     )
 
 
-def _between(ground: Color, front: Color, part: float) -> Color:
-    """A colour between two; terminal colours without a known value do not mix, the nearer end stands for them."""
-    if ground.ansi is not None or front.ansi is not None:
-        return front if part >= 0.5 else ground
-    return ground.blend(front, part)
+def _without_grounds(colors: Mapping[str, str], front: Color) -> Palette:
+    """For the terminal's own colours, which cannot be mixed: what would have a ground is reversed, underlined or bold,
+    and what would be paler is dim."""
+    names = ("primary", "accent", "success", "warning", "error")
+    primary, accent, good, warn, bad = (Color.parse(colors[name]) for name in names)
+    text, dim = _ink(front), _ink(front) + Style(dim=True)
+    return Palette(
+        text=text,
+        strong=_ink(front, bold=True),
+        dim=dim,
+        faint=dim,
+        accent=_ink(primary, bold=True),
+        link=_ink(primary, underline=True),
+        good=_ink(good),
+        warn=_ink(warn),
+        bad=_ink(bad),
+        user=Style(bold=True),
+        code=_ink(accent),
+        marked=Style(bold=True, underline=True),
+        selected=Style(reverse=True),
+        found=Style(bold=True, underline=True),
+        here=Style(bold=True, reverse=True),
+        added=_ink(good),
+        removed=_ink(bad),
+        keyword=_ink(primary, bold=True),
+        literal=_ink(good),
+        comment=dim + Style(italic=True),
+        named=_ink(warn),
+    )
+
+
+LEAST = 4.5
+"""The contrast that text needs with its ground, so that it can be read."""
+
+
+def contrast(one: Color, other: Color) -> float:
+    """How far two colours differ in brightness, from 1 to 21, as the guidelines for accessible content count it."""
+    brighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+def luminance(color: Color) -> float:
+    """The brightness of a colour as eyes see it, from 0 to 1."""
+    red, green, blue = (
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def _readable(color: Color, ground: Color, front: Color) -> Color:
     """The colour, moved towards the text's own until it stands out from the ground."""
-    for _ in range(4):
-        if color.ansi is not None or ground.ansi is not None or abs(color.brightness - ground.brightness) > 0.4:
+    for _ in range(8):
+        if contrast(color, ground) >= LEAST:
             break
         color = color.blend(front, 0.2)
     return color

@@ -67,19 +67,27 @@ class Showing:
 
     def session(self) -> None:
         """Starts the transcript anew, at the end of what the session holds."""
-        transcript = self._app.query_one(Transcript)
-        session, palette = self._talk.session, palette_of(self._app.theme_variables)
-        if session is not None:
-            transcript.greeting = Text.assemble(
-                ("Ebbtide\n", palette.accent),
-                (f"{visible_line(str(session.root))}\n", palette.text),
-                ("/help shows keys and commands", palette.dim),
-            )
-        transcript.restart(self._talk.view.blocks)
+        session = self._talk.session
+        self._greet()
+        self._app.query_one(Transcript).restart(self._talk.view.blocks)
         self._status()
         if session is not None:
             # After the paint: an SDK takes long to load, and the user sees the prompt meanwhile.
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
+
+    def recolor(self) -> None:
+        """Draws in the colours of another theme what does not do so by itself."""
+        self._greet()
+        self.queue()
+
+    def _greet(self) -> None:
+        session, palette = self._talk.session, palette_of(self._app.theme_variables)
+        if session is not None:
+            self._app.query_one(Transcript).greeting = Text.assemble(
+                ("Ebbtide\n", palette.accent),
+                (f"{visible_line(str(session.root))}\n", palette.text),
+                ("/help shows keys and commands", palette.dim),
+            )
 
     def queue(self) -> None:
         palette = palette_of(self._app.theme_variables)

@@ -20,8 +20,8 @@ from agent.messages import Conversation
 from bench.measure import row
 from bench.tui.sessions import ANSWER, history
 from bench.tui.working import percentile
-from tui.palette import CALM
 from tui.resumed import view_of
+from tui.themes import DARK
 from tui.transcript import AnswerText, View
 from tui.widgets.transcript import Transcript
 
@@ -66,8 +66,8 @@ class Stage(App[None]):
 
     def on_mount(self) -> None:
         self.animation_level = "none"
-        self.register_theme(CALM)
-        self.theme = CALM.name
+        self.register_theme(DARK)
+        self.theme = DARK.name
 
 
 def main() -> int:

@@ -1,9 +1,10 @@
 from tui.diffs import DiffLine, counted, diff_lines, diff_of, diff_text
-from tui.palette import CALM, palette_of
+from tui.palette import palette_of
+from tui.themes import DARK
 from tui.transcript import Call
 
 COLORS = {
-    name: str(getattr(CALM, name))
+    name: str(getattr(DARK, name))
     for name in ("background", "foreground", "primary", "accent", "success", "warning", "error")
 }
 

@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.strip import Strip
 
-from tui.palette import CALM
+from tui.themes import DARK
 from tui.transcript import AnswerText, Block, Call, Notice, Summary, Thought, UserText
 from tui.widgets.transcript import Transcript
 
@@ -20,8 +20,8 @@ class Stage(App[None]):
 
     def on_mount(self) -> None:
         self.animation_level = "none"
-        self.register_theme(CALM)
-        self.theme = CALM.name
+        self.register_theme(DARK)
+        self.theme = DARK.name
 
 
 @asynccontextmanager

@@ -1,0 +1,92 @@
+"""What a terminal answers when it is asked for the colour that it draws on. It knows the words of the answer, not what
+follows from it."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from textual._xterm_parser import XTermParser  # the drivers offer no other way to hear of an answer
+from textual.drivers import linux_driver
+from textual.message import Message
+
+from tui.themes import Ground
+
+QUESTION = "\x1b]11;?\x1b\\"
+"""Asks for the ground (OSC 11)."""
+
+_ANSWER = re.compile(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
+_BEGINNING = re.compile(r"\x1b\](?:1(?:1(?:;[^\x07\x1b]*\x1b?)?)?)?\Z")
+_COLOR = re.compile(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
+_LONGEST = 128
+"""Characters of an answer that is waited for."""
+
+
+class GroundTold(Message):
+    """The terminal has said what it draws on."""
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__()
+        self.ground = ground
+
+
+def ground_of(answer: str) -> Ground | None:
+    """What an answer says of the ground; None when it says nothing of it."""
+    color = _COLOR.fullmatch(answer)
+    if color is None:
+        return None
+    red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in color.groups())
+    return "light" if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18 else "dark"
+
+
+class Answers:
+    """Takes answers out of what is typed, so that none is ever written into the prompt."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        """What may be the beginning of an answer."""
+
+    def taken_from(self, typed: str) -> tuple[str, tuple[Ground, ...]]:
+        """What was really typed, and what was said of the ground. The beginning of an answer is kept for its rest."""
+        typed, self._held = self._held + typed, ""
+        told = tuple(ground for answer in _ANSWER.findall(typed) if (ground := ground_of(answer)) is not None)
+        typed = _ANSWER.sub("", typed)
+        begun = _BEGINNING.search(typed)
+        if begun is not None and len(begun.group()) < _LONGEST:
+            typed, self._held = typed[: begun.start()], begun.group()
+        return typed, told
+
+    def given_up(self) -> str:
+        """What was kept and has not become an answer."""
+        held, self._held = self._held, ""
+        return held
+
+
+class _Parser(XTermParser):
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._answers = Answers()
+        self._is_held_anew = False
+
+    def feed(self, data: str) -> Iterable[Message]:
+        typed, told = self._answers.taken_from(data)
+        self._is_held_anew = True
+        for ground in told:
+            yield GroundTold(ground)
+        if typed or not data:  # nothing at all means the end of all typing
+            yield from super().feed(typed)
+
+    def tick(self) -> Iterator[Message]:
+        """Called every tenth of a second, and after what was typed: what is kept longer than that is no answer."""
+        if not self._is_held_anew and (held := self._answers.given_up()):
+            yield from super().feed(held)
+        self._is_held_anew = False
+        yield from super().tick()
+
+
+class AnsweringDriver(linux_driver.LinuxDriver):
+    """The usual driver, which also hears what the terminal answers."""
+
+    def run_input_thread(self) -> None:
+        drivers: Any = linux_driver
+        drivers.XTermParser = _Parser  # the driver makes its parser by this name
+        super().run_input_thread()

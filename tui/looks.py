@@ -1,0 +1,51 @@
+"""Which theme is worn. Looks knows what was chosen and what the terminal draws on, not where the choice is kept."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from textual import constants
+from textual.app import App
+from textual.driver import Driver
+
+from agent.options import ThemeName
+from tui.themes import ANSI, THEMES, Ground, theme_for
+
+
+def driver_class() -> type[Driver] | None:
+    """The driver that hears what the terminal answers; None where another has to be used."""
+    if constants.DRIVER is not None or sys.platform == "win32":
+        return None
+    from tui.answering import AnsweringDriver  # noqa: PLC0415  # deferred: it cannot be loaded on every platform
+
+    return AnsweringDriver
+
+
+class Looks:
+    """The theme of an app, as it was chosen and as the terminal is."""
+
+    def __init__(self, app: App[Any], chosen: ThemeName, colorless: bool) -> None:
+        """`colorless`: whatever is chosen, there are no colours, and the rest is told by bold, underlined, reversed."""
+        self._app = app
+        self.chosen = chosen
+        self.colorless = colorless
+        self._ground: Ground | None = None
+        for theme in THEMES:
+            app.register_theme(theme)
+        self.wear(chosen)
+
+    def ask(self, write: Callable[[str], object]) -> None:
+        """Asks the terminal what it draws on, in case that is of use. Nobody waits for the answer."""
+        if not self.colorless and sys.platform != "win32":
+            from tui.answering import QUESTION  # noqa: PLC0415  # deferred: as the driver
+
+            write(QUESTION)
+
+    def told(self, ground: Ground) -> None:
+        """Wears what was chosen on that ground."""
+        self._ground = ground
+        self.wear(self.chosen)
+
+    def wear(self, name: ThemeName) -> None:
+        self.chosen = name
+        self._app.theme = (ANSI if self.colorless else theme_for(name, self._ground)).name
