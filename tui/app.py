@@ -52,9 +52,9 @@ class EbbApp(App[str]):
 
     With `session` it shows that one; without, it opens one after its first paint: the one that `resume` names, the one
     that the user picks from a list (`choose`), or a new one, with `model` if given. `first_message` is sent as soon as
-    the session is open. What the user types is kept in `history_file`. The app closes every session it shows; whoever
-    made `sessions` closes that. `guard` is how long, in seconds, a question ignores keys. `theme` is worn from the
-    first paint on.
+    the session is open. What the user types is kept in `history_file`, as said in `project`. The app closes every
+    session it shows; whoever made `sessions` closes that. `guard` is how long, in seconds, a question ignores keys.
+    `theme` is worn from the first paint on.
     """
 
     CSS_PATH = "app.tcss"
@@ -69,6 +69,7 @@ class EbbApp(App[str]):
         sessions: Sessions,
         *,
         history_file: Path | None = None,
+        project: Path | None = None,
         session: Session | None = None,
         resume: str | None = None,
         choose: bool = False,
@@ -88,7 +89,7 @@ class EbbApp(App[str]):
         self._showing = Showing(self, self.talk, lambda view: asking.show(view.asked))
         self.desk = Desk(self, self.talk, self._showing, model, self._leave)
         self._given, self._resume, self._choose, self._model = session, resume, choose, model
-        self._history = History(history_file)
+        self._history = History(history_file, str(project or ""))
         self._working = False
         """A job runs: what is said now waits in the queue."""
         self._quit_asked_at: float | None = None

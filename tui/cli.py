@@ -111,6 +111,7 @@ def _terminal(options: argparse.Namespace) -> int:
             app = EbbApp(
                 sessions,
                 history_file=history,
+                project=config.project,
                 session=session,
                 choose=choose,
                 first_message=first,

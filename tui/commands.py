@@ -30,6 +30,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("resume", "[id]", "go on with an earlier session"),
     Command("model", "[name]", "go on with another model"),
     Command("clear", "", "start a new session"),
+    Command("history", "", "find a message that you wrote before", when_busy=True),
     Command("quit", "", "leave", when_busy=True),
 )
 

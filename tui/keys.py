@@ -18,6 +18,9 @@ KEYS: tuple[Key, ...] = (
     Key("", "Enter", "", "send; while the session is busy the message is queued"),
     Key("", "Ctrl+J, Shift+Enter, \\ Enter", "", "a new line"),
     Key("", "Up, Down", "", "older and newer messages; Up takes queued ones back"),
+    Key(
+        "ctrl+r", "Ctrl+R", "command('history')", "find an earlier message; Ctrl+R older, Ctrl+S newer, Enter takes it"
+    ),
     Key("", "/", "", "commands; Tab completes"),
     Key("escape", "Esc", "escape", "interrupt; queued messages come back to the prompt"),
     Key("pageup", "PgUp", "page(-1)", "scroll up"),

@@ -6,6 +6,7 @@ from tui.doing.desk import Desk
 from tui.doing.looking import show_archive, show_context, show_help, show_servers
 from tui.doing.room import bring, compact, why
 from tui.doing.sessions import choose_model, clear, leave, resume
+from tui.doing.writing import find_message
 
 DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
     "help": show_help,
@@ -18,6 +19,7 @@ DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
     "resume": resume,
     "model": choose_model,
     "clear": clear,
+    "history": find_message,
     "quit": leave,
 }
 """Each takes what followed the command's name."""

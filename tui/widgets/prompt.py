@@ -61,7 +61,7 @@ class Prompt(TextArea):
         self.cursor_blink = False
         self.queued = False
         """Messages wait in the queue; Up takes them back before it reaches for the history."""
-        self._history = history
+        self.past = history
         self._completions = completions
         self._complete = complete
         self._offered_for = ""
@@ -161,7 +161,10 @@ class Prompt(TextArea):
         text = self.text.strip()
         if not text:
             return
-        self._history.add(text)
+        if self.text[0].isspace():
+            self.past.rest()
+        else:
+            self.past.add(text)
         self._completions.offer(())
         self.load_text("")
         self.post_message(self.Submitted(text))
@@ -170,14 +173,14 @@ class Prompt(TextArea):
         if self.queued and not self.text:
             self.post_message(self.Recalled())
             return True
-        text = self._history.older(self.text)
+        text = self.past.older(self.text)
         if text is not None:
             self.put(text)
             self.move_cursor((0, 0))
         return True
 
     def _newer(self) -> bool:
-        text = self._history.newer()
+        text = self.past.newer()
         if text is not None:
             self.put(text)
         return True

@@ -1,0 +1,35 @@
+"""Pictures of what helps to write a message. Look at every one that changes."""
+
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from tests.tui.doubles import FakeSession, FakeSessions
+from tests.tui.picturing import SIZES, Compare
+from tui.app import EbbApp
+from tui.history import History
+from tui.widgets.past import Past
+
+
+@SIZES
+def test_history_search(snap_compare: Compare, size: tuple[int, int], tmp_path: Path) -> None:
+    history = History(tmp_path / "history")
+    for text in (
+        "make the parser faster",
+        "look at the tests\nof the parser\nand fix them",
+        "what is a\x1b[31m parse?",
+    ):
+        history.add(text)
+
+    async def open_search(pilot: Pilot[str]) -> None:
+        app = pilot.app
+        while not app.query("#prompt:focus"):
+            await pilot.pause()
+        await pilot.press("ctrl+r")
+        while not app.query(Past) or not app.query("#past-sought:focus"):
+            await pilot.pause()
+        await pilot.press(*"pars", "ctrl+r")
+        await pilot.pause()
+
+    app = EbbApp(FakeSessions([FakeSession()]), history_file=tmp_path / "history", guard=0.0)
+    assert snap_compare(app, terminal_size=size, run_before=open_search)

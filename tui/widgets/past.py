@@ -1,0 +1,119 @@
+"""A line in which an earlier message is looked for. It knows the history, not what is done with what is found."""
+
+import asyncio
+
+from rich.text import Text
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Input, Static
+
+from tui.history import Search, looked_for
+from tui.palette import Palette, palette_of
+from tui.sanitise import visible, visible_line
+
+LINES = 6
+"""Lines of a message that are shown."""
+_WIDE = 96
+"""Columns from which on there is room to say which keys there are."""
+
+
+class Past(Vertical):
+    """Takes the keys while it is there: Ctrl+R and Up go to older messages, Ctrl+S and Down to newer ones, Enter and
+    Tab take the one shown, Esc leaves."""
+
+    DEFAULT_CSS = """
+    Past {
+        height: auto;
+        padding: 0 1;
+        background: $surface;
+    }
+    Past #past-found { height: auto; }
+    Past #past-line { height: 1; }
+    Past #past-mark, Past #past-count { width: auto; height: 1; }
+    Past #past-sought { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
+    """
+
+    def __init__(self, entries: tuple[str, ...]) -> None:
+        super().__init__()
+        self.taken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """The message that the user takes in the end; empty when none is."""
+        self._entries = entries
+        self._search = looked_for("", entries)
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="past-found")
+        with Horizontal(id="past-line"):
+            yield Static(Text("history ", palette_of(self.app.theme_variables).dim), id="past-mark")
+            yield Input(id="past-sought", compact=True, placeholder="a word of an earlier message")
+            yield Static(id="past-count")
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+        self._tell()
+
+    @on(Input.Changed)
+    def _changed(self, message: Input.Changed) -> None:
+        message.stop()
+        self._search = looked_for(message.value, self._entries, self._search)
+        self._tell()
+
+    def on_key(self, event: events.Key) -> None:
+        if self._handles(event.key):
+            event.stop()
+            event.prevent_default()
+
+    def on_descendant_blur(self) -> None:
+        self._end("")
+
+    def on_unmount(self) -> None:
+        self._end("")
+
+    def _end(self, taken: str) -> None:
+        if not self.taken.done():
+            self.taken.set_result(taken)
+
+    def _handles(self, key: str) -> bool:
+        match key:
+            case "ctrl+r" | "up":
+                self._search = self._search.older()
+            case "ctrl+s" | "down":
+                self._search = self._search.newer()
+            case "enter" | "tab":
+                self._end(self._search.shown)
+            case "escape":
+                self._end("")
+            case _:
+                return False
+        self._tell()
+        return True
+
+    def _tell(self) -> None:
+        palette, search = palette_of(self.app.theme_variables), self._search
+        self.query_one("#past-found", Static).update(found_text(search, palette))
+        count = f" {search.at + 1:,} of {len(search.found):,}" if search.found else " nothing found"
+        keys = "   Ctrl+R older  Ctrl+S newer  Enter takes  Esc back" if self.size.width >= _WIDE else ""
+        self.query_one("#past-count", Static).update(Text.assemble((count, palette.text), (keys, palette.dim)))
+
+
+def found_text(search: Search, palette: Palette) -> Text:
+    """The message that the search is at, with the word marked: as many lines as there is room for, the marked one among
+    them."""
+    start, end = search.place
+    lines = search.shown.split("\n")
+    first = max(search.shown.count("\n", 0, start) - LINES + 2, 0) if len(lines) > LINES else 0
+    at = sum(len(line) + 1 for line in lines[:first])
+    text = Text(no_wrap=True, overflow="ellipsis", end="")
+    for number, line in enumerate(lines[first : first + LINES]):
+        text.append("\n" if number else "")
+        left, right = (min(max(place - at, 0), len(line)) for place in (start, end))
+        for part, style in (
+            (line[:left], palette.text),
+            (line[left:right], palette.here),
+            (line[right:], palette.text),
+        ):
+            text.append(visible_line(visible(part)), style)
+        at += len(line) + 1
+    if len(lines) > first + LINES:
+        text.append(f" … {len(lines) - first - LINES:,} more lines", palette.dim)
+    return text
