@@ -38,6 +38,11 @@ class Folders:
     data: Path
     logs: Path
 
+    @property
+    def drafts(self) -> Path:
+        """What was written for a session and not sent, a file each."""
+        return self.data / "drafts"
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderConfig:

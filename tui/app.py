@@ -11,7 +11,6 @@ from textual import events, on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widgets import Static
 from textual.worker import Worker, WorkerError
 
 from agent.errors import AgentError
@@ -22,6 +21,7 @@ from tui.completing import candidates
 from tui.doing.desk import Desk
 from tui.doing.sessions import pick_session
 from tui.doing.table import DOING
+from tui.drafts import Drafts
 from tui.history import History
 from tui.keys import KEYS
 from tui.looks import Looks, driver_class
@@ -31,6 +31,7 @@ from tui.showing import MOMENT, Showing
 from tui.talk import Talk
 from tui.widgets.completions import Candidate, Completions
 from tui.widgets.prompt import Prompt
+from tui.widgets.queue import QueueLines
 from tui.widgets.reader import Reader
 from tui.widgets.status import StatusLine
 from tui.widgets.transcript import Transcript
@@ -54,7 +55,7 @@ class EbbApp(App[str]):
     that the user picks from a list (`choose`), or a new one, with `model` if given. `first_message` is sent as soon as
     the session is open. What the user types is kept in `history_file`, as said in `project`. The app closes every
     session it shows; whoever made `sessions` closes that. `guard` is how long, in seconds, a question ignores keys.
-    `theme` is worn from the first paint on.
+    `theme` is worn from the first paint on. What waits when a session is left is kept in `drafts`.
     """
 
     CSS_PATH = "app.tcss"
@@ -77,6 +78,7 @@ class EbbApp(App[str]):
         first_message: str | None = None,
         guard: float = GUARD,
         theme: ThemeName = "dark",
+        drafts: Drafts | None = None,
     ) -> None:
         colorless = os.environ.get("NO_COLOR", "")
         super().__init__(driver_class=driver_class(), ansi_color=True if colorless else None)
@@ -84,10 +86,10 @@ class EbbApp(App[str]):
             os.environ["NO_COLOR"] = colorless  # Textual takes it away, but what we start is to know it, too
         self.animation_level = "none"
         self.looks = Looks(self, theme, bool(colorless))
-        self.talk = Talk(sessions, lambda: self._showing.view_soon())
+        self.talk = Talk(sessions, lambda: self._showing.view_soon(), drafts)
         asking = Asking(self, self.talk.answer, guard)
         self._showing = Showing(self, self.talk, lambda view: asking.show(view.asked))
-        self.desk = Desk(self, self.talk, self._showing, model, self._leave)
+        self.desk = Desk(self, self.talk, self._showing, model, self.send, self._leave)
         self._given, self._resume, self._choose, self._model = session, resume, choose, model
         self._history = History(history_file, str(project or ""))
         self._working = False
@@ -95,13 +97,13 @@ class EbbApp(App[str]):
         self._quit_asked_at: float | None = None
         self._job: Worker[None] | None = None
         if first_message:
-            self.talk.queue.append(first_message)
+            self.talk.queue.add(first_message)
 
     def compose(self) -> ComposeResult:
         offered = Completions(id="completions")
         with Vertical(id="desk"):
             yield Reader(id="reader")
-            yield Static(id="queue", markup=False)
+            yield QueueLines(id="queue")
             yield offered
             yield Prompt(self._history, offered, self._candidates, placeholder="Ask, or / for commands", id="prompt")
             yield StatusLine(id="status")
@@ -156,9 +158,7 @@ class EbbApp(App[str]):
     async def _say_next(self) -> bool:
         if self.talk.session is None and not await self.talk.open(self._resume, self._model):
             return False
-        text = self.talk.queue.pop(0)
-        self._showing.queue()
-        return await self.talk.say(text)
+        return await self.talk.say(self.talk.queue.pop())
 
     async def _open_first(self) -> None:
         if self._given is not None:
@@ -189,11 +189,14 @@ class EbbApp(App[str]):
             case Invocation() as invocation:
                 self.invoke(invocation)
             case None:
-                self.talk.queue.append(message.text)
-                self._showing.queue()
-                self.query_one(Transcript).go_end()
-                if not self._working:
-                    self._start(self._nothing)
+                self.send(message.text)
+
+    def send(self, text: str, *, later: bool = False) -> None:
+        """Says it at once, or with the next step of what runs; `later` only when that is over."""
+        self.talk.queue.add(text, later=later)
+        self.query_one(Transcript).go_end()
+        if not self._working:
+            self._start(self._nothing)
 
     def invoke(self, invocation: Invocation) -> None:
         """Does what a command asks for, at once or as the next job; what has to wait is told."""
@@ -209,15 +212,31 @@ class EbbApp(App[str]):
         """For keys: what the command of that name does, with nothing after it."""
         self.invoke(Invocation(named(name), ""))
 
-    @on(Prompt.Recalled)
     def _take_back_queue(self) -> None:
         """Puts what is queued back into the prompt, before what is being written there."""
-        queue = self.talk.queue
-        if queue:
+        if self.talk.queue:
             prompt = self.query_one(Prompt)
-            prompt.put("\n\n".join([*queue, prompt.text]).rstrip())
-            queue.clear()
-            self._showing.queue()
+            prompt.put("\n\n".join([self.talk.queue.take_back(), prompt.text]).rstrip())
+
+    @on(Prompt.Recalled)
+    def _walk_queue(self) -> None:
+        self.query_one(QueueLines).focus()
+
+    @on(QueueLines.Edited)
+    def _edit_queued(self, message: QueueLines.Edited) -> None:
+        prompt = self.query_one(Prompt)
+        prompt.put("\n\n".join([self.talk.queue.remove(message.index), prompt.text]).rstrip())
+        prompt.focus()
+
+    @on(QueueLines.Removed)
+    def _remove_queued(self, message: QueueLines.Removed) -> None:
+        self.talk.queue.remove(message.index)
+
+    @on(QueueLines.Left)
+    def _left_queue(self, message: QueueLines.Left) -> None:
+        prompt = self.query_one(Prompt)
+        prompt.focus()
+        prompt.insert(message.typed)
 
     @on(Prompt.Scrolled)
     def _scrolled(self, message: Prompt.Scrolled) -> None:
@@ -280,7 +299,7 @@ class EbbApp(App[str]):
 
     async def _leave(self) -> None:
         """Ends the turn, closes the session and leaves."""
-        self.talk.queue.clear()
+        self.talk.put_by(self.query_one(Prompt).text)
         if self._working and self._job is not None:
             self.talk.interrupt()
             try:

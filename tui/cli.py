@@ -92,11 +92,13 @@ def _terminal(options: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("there is no terminal to draw in; write `ebb -p PROMPT` to get an answer without one")
     from tui.app import EbbApp  # noqa: PLC0415  # deferred: headless runs start without Textual
+    from tui.drafts import Drafts  # noqa: PLC0415  # deferred: as above
 
     # Whoever started us may ignore it (`nohup`), and a program without its terminal would read its end for ever.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     _, config = read_settings(options)
     sessions = open_sessions(options, interactive=True)
+    drafts = Drafts(None if options.ephemeral else config.folders.drafts)
 
     async def run() -> tuple[str | None, int]:
         try:
@@ -116,6 +118,7 @@ def _terminal(options: argparse.Namespace) -> int:
                 choose=choose,
                 first_message=first,
                 theme=config.tui_theme,
+                drafts=drafts,
             )
             return await app.run_async(), app.return_code or 0
         finally:
@@ -124,6 +127,8 @@ def _terminal(options: argparse.Namespace) -> int:
     left, code = asyncio.run(run())
     if left and not options.ephemeral:
         print(f"Go on with this session: ebb -r {left}")
+        if drafts.holds(left):
+            print("What you had not sent will be in its prompt.")
     return code
 
 

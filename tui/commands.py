@@ -31,6 +31,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("model", "[name]", "go on with another model"),
     Command("clear", "", "start a new session"),
     Command("history", "", "find a message that you wrote before", when_busy=True),
+    Command("later", "TEXT", "send a message when the turn is over, not at its next step", when_busy=True),
     Command("quit", "", "leave", when_busy=True),
 )
 

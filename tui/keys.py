@@ -15,14 +15,14 @@ class Key:
 
 
 KEYS: tuple[Key, ...] = (
-    Key("", "Enter", "", "send; while the session is busy the message is queued"),
+    Key("", "Enter", "", "send; while it works, for its next step"),
     Key("", "Ctrl+J, Shift+Enter, \\ Enter", "", "a new line"),
-    Key("", "Up, Down", "", "older and newer messages; Up takes queued ones back"),
+    Key("", "Up, Down", "", "messages that wait, then older ones"),
     Key(
         "ctrl+r", "Ctrl+R", "command('history')", "find an earlier message; Ctrl+R older, Ctrl+S newer, Enter takes it"
     ),
     Key("", "/", "", "commands; Tab completes"),
-    Key("escape", "Esc", "escape", "interrupt; queued messages come back to the prompt"),
+    Key("escape", "Esc", "escape", "interrupt; what waits comes back"),
     Key("pageup", "PgUp", "page(-1)", "scroll up"),
     Key("pagedown", "PgDn", "page(1)", "scroll down"),
     Key("ctrl+home", "Home, Ctrl+Home", "scroll_to_start", "to the start (Home in an empty prompt)"),

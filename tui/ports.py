@@ -7,7 +7,7 @@ from typing import Protocol
 from agent.board import Board
 from agent.context.why import Trace
 from agent.events import Decision, Event
-from agent.messages import Conversation
+from agent.messages import Conversation, User
 from agent.overview import Overview
 from agent.shelf import Page, Shelved
 
@@ -70,7 +70,10 @@ class Session(Protocol):
         """Loads what the first turn needs."""
         ...
 
-    def send(self, text: str) -> AsyncIterator[Event]: ...
+    def send(self, text: str, *, meanwhile: Callable[[], Sequence[User]] = ...) -> AsyncIterator[Event]:
+        """`meanwhile` takes what is said while the turn runs; `Steered` tells that it was heard."""
+        ...
+
     def answer(self, question: str, answer: Decision | str, /) -> None: ...
     def interrupt(self) -> None: ...
     async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = ...) -> CompactResult:

@@ -9,13 +9,13 @@ from typing import Any
 from rich.text import Text
 from textual.app import App
 from textual.timer import Timer
-from textual.widgets import Static
 
 from tui.palette import palette_of
 from tui.sanitise import visible_line
 from tui.talk import Talk
 from tui.transcript import View
 from tui.widgets.prompt import Prompt
+from tui.widgets.queue import QueueLines
 from tui.widgets.status import Shown, StatusLine
 from tui.widgets.transcript import Transcript
 
@@ -40,6 +40,7 @@ class Showing:
         self._tick_timer: Timer | None = None
         self._busy_since = 0.0
         self._hint = ""
+        talk.queue.watch(self.queue)
 
     @property
     def is_behind(self) -> bool:
@@ -71,6 +72,10 @@ class Showing:
         self._greet()
         self._app.query_one(Transcript).restart(self._talk.view.blocks)
         self._status()
+        draft = self._talk.take_draft()
+        if draft:
+            prompt = self._app.query_one(Prompt)
+            prompt.put("\n\n".join([draft, prompt.text]).rstrip())
         if session is not None:
             # After the paint: an SDK takes long to load, and the user sees the prompt meanwhile.
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
@@ -90,14 +95,9 @@ class Showing:
             )
 
     def queue(self) -> None:
-        palette = palette_of(self._app.theme_variables)
-        shown = Text(no_wrap=True, overflow="ellipsis", end="")
-        for index, text in enumerate(self._talk.queue):
-            shown.append("\n" if index else "").append("queued  ", palette.dim).append(visible_line(text), palette.text)
-        widget = self._app.query_one("#queue", Static)
-        widget.update(shown)
-        widget.display = bool(self._talk.queue)
-        self._app.query_one(Prompt).queued = bool(self._talk.queue)
+        if self._app.is_running:
+            self._app.query_one(QueueLines).show(self._talk.queue.items)
+            self._app.query_one(Prompt).queued = bool(self._talk.queue)
 
     def for_a_moment(self, hint: str) -> None:
         self._hint = hint

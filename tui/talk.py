@@ -1,15 +1,18 @@
 """The session that the terminal shows, what it shows of it, and what waits to be said. Talk knows no widget."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
 from agent.context.why import Trace
 from agent.errors import AgentError
-from agent.events import Decision, Event, Noticed, TurnFailed
+from agent.events import Decision, Event, Noticed, Steered, TurnFailed
+from agent.messages import Text, User
+from tui.drafts import Drafts
 from tui.places import never_seen
 from tui.ports import Session, Sessions
+from tui.queued import Queue
 from tui.resumed import view_of
 from tui.transcript import View, advance, compaction_over
 
@@ -19,12 +22,14 @@ Given = TypeVar("Given")
 class Talk:
     """One session at a time. Everything that happens in it becomes a new `view`, and `changed` is called."""
 
-    def __init__(self, sessions: Sessions, changed: Callable[[], None]) -> None:
+    def __init__(self, sessions: Sessions, changed: Callable[[], None], drafts: Drafts | None = None) -> None:
         self.sessions = sessions
         self.session: Session | None = None
         self.view = View()
-        self.queue: list[str] = []
-        """Messages that wait until the session is free."""
+        self.queue = Queue()
+        """Messages that wait for the next step of the turn, or for its end."""
+        self.queue.watch(lambda: self._keep(self.queue.texts))
+        self._drafts = drafts or Drafts(None)
         self.occupied = False
         """A turn runs, or a session is being opened, closed or compacted."""
         self._changed = changed
@@ -55,24 +60,50 @@ class Talk:
         for text in session.news:
             self.notice(text)
 
+    def take_draft(self) -> str:
+        """What was written for the session and not sent when it was left; it is kept no longer."""
+        if self.session is None:
+            return ""
+        draft = "\n\n".join(self._drafts.take(self.session.id))
+        if draft:
+            self.notice("what you had not sent when this session was left is in the prompt again")
+        self._keep(self.queue.texts)
+        return draft
+
+    def put_by(self, draft: str) -> None:
+        """Nothing is sent any more: what waits is kept for the session, with what is being written."""
+        texts = (*self.queue.texts, *filter(None, [draft.strip()]))
+        self.queue.clear()
+        self._keep(texts)
+
+    def _keep(self, texts: Sequence[str]) -> None:
+        if self.session is not None and (self.occupied or self.session.history.messages):
+            self._drafts.keep(self.session.id, texts)
+
     async def say(self, text: str) -> bool:
         """Runs a turn. Tells whether it ended with an answer."""
         if self.session is None:
             return False
         failed = False
         with self._occupied("thinking"):
-            events = self.session.send(text)
+            events = self.session.send(text, meanwhile=self._said_meanwhile)
             try:
                 async for event in events:
                     failed = failed or isinstance(event, TurnFailed)
                     self.advance(event)
+                    if isinstance(event, Steered):
+                        self.queue.heard(event.text)
             except AgentError as error:
                 self.fail(error)
                 return False
             finally:
                 if isinstance(events, AsyncGenerator):
                     await events.aclose()
+                self.queue.give_back()
         return not failed
+
+    def _said_meanwhile(self) -> tuple[User, ...]:
+        return tuple(User((Text(text),)) for text in self.queue.take_for_step())
 
     async def compact(self, focus: str) -> None:
         if self.session is None:

@@ -19,6 +19,7 @@ from agent.events import (
     PermissionAsked,
     QuestionAnswered,
     QuestionAsked,
+    Steered,
     StepStarted,
     TurnFinished,
     TurnStarted,
@@ -69,9 +70,10 @@ class FakeShelf:
 
 @dataclass
 class FakeSession:
-    """A turn is a list of events. A question among them waits for its answer, `Hold` waits until it is let go."""
+    """A turn is a list of events. A question among them waits for its answer, `Hold` waits until it is let go, `Hears`
+    is where a step begins that hears what was said meanwhile."""
 
-    turns: list[Sequence["Event | Hold"]] = field(default_factory=list)
+    turns: list[Sequence["Event | Hold | Hears"]] = field(default_factory=list)
     id: str = "abc123"
     model: str = "scripted/demo"
     mode: str = "ask"
@@ -90,7 +92,7 @@ class FakeSession:
     unsearched: tuple[str, ...] = ()
     _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
 
-    async def send(self, text: str) -> AsyncIterator[Event]:
+    async def send(self, text: str, *, meanwhile: Callable[[], Sequence[User]] = tuple) -> AsyncIterator[Event]:
         self._stop.clear()
         self.said.append(text)
         yield TurnStarted(self.id, self.model, text)
@@ -98,6 +100,9 @@ class FakeSession:
         for event in self.turns.pop(0) if self.turns else (TurnFinished("answered", ""),):
             if isinstance(event, Hold):
                 await self._first(event.event.wait(), self._stop.wait())
+            elif isinstance(event, Hears):
+                for said in meanwhile():
+                    yield Steered(said.text)
             else:
                 yield event
                 if isinstance(event, PermissionAsked | QuestionAsked):
@@ -158,6 +163,11 @@ class Hold:
     """Keeps a turn from going on until the test sets `event`."""
 
     event: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass
+class Hears:
+    """A step begins, and hears what was said since the turn began."""
 
 
 @dataclass

@@ -13,6 +13,7 @@ from textual.screen import Screen
 from agent.errors import AgentError
 from tests.tui.doubles import FakeSession, FakeSessions, Info
 from tui.app import EbbApp
+from tui.drafts import Drafts
 from tui.widgets.prompt import Prompt
 from tui.widgets.transcript import Transcript
 
@@ -74,9 +75,10 @@ async def terminal(
     history_file: Path | None = None,
     size: tuple[int, int] = (80, 24),
     guard: float = 0.0,
+    drafts: Drafts | None = None,
 ) -> AsyncIterator[Terminal]:
     opener = FakeSessions(list(sessions), tuple(infos))
-    app = EbbApp(opener, first_message=first_message, history_file=history_file, guard=guard)
+    app = EbbApp(opener, first_message=first_message, history_file=history_file, guard=guard, drafts=drafts)
     async with app.run_test(size=size) as pilot:
         driven = Terminal(app, pilot, opener)
         if first_message is None:

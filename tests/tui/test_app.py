@@ -240,10 +240,10 @@ async def test_esc_interrupts_and_gives_the_queue_back() -> None:
         await t.shows("so")
         await t.type("second")
         await t.type("third")
-        assert t.app.talk.queue == ["second", "third"]
+        assert list(t.app.talk.queue.texts) == ["second", "third"]
         await t.pilot.press("f", "o", "u", "r", "escape")
         await t.rests()
-        assert (session.interrupted, session.said, t.app.talk.queue) == (1, ["go"], [])
+        assert (session.interrupted, session.said, len(t.app.talk.queue)) == (1, ["go"], 0)
         assert t.prompt.text == "second\n\nthird\n\nfour"
         assert t.app.talk.view.blocks[-1] == Notice("interrupted")
 
@@ -269,14 +269,14 @@ async def test_queued_messages_are_sent_in_order() -> None:
         assert session.said == ["one", "two", "three"]
 
 
-async def test_up_takes_the_queue_back() -> None:
+async def test_up_and_enter_take_a_message_that_waits_back() -> None:
     session = FakeSession([[Hold(), DONE]])
     async with terminal(session) as t:
         await t.type("one")
         await t.until(lambda: session.said)
         await t.type("two")
-        await t.pilot.press("up")
-        assert (t.prompt.text, t.app.talk.queue) == ("two", [])
+        await t.pilot.press("up", "enter")
+        assert (t.prompt.text, len(t.app.talk.queue), t.prompt.has_focus) == ("two", 0, True)
 
 
 async def test_a_failed_turn_gives_the_queue_back() -> None:

@@ -2,13 +2,19 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from textual.app import App
 
 from tui.showing import Showing
 from tui.talk import Talk
 from tui.widgets.prompt import Prompt
+
+
+class Send(Protocol):
+    """Says a message at once, or with the next step of what runs; `later` only when that is over."""
+
+    def __call__(self, text: str, *, later: bool = False) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +24,7 @@ class Desk:
     showing: Showing
     model: str | None
     """For new sessions, where no other was chosen."""
+    send: Send
     leave: Callable[[], Awaitable[None]]
     """Ends all that runs, and the program."""
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from tui.doing.desk import Desk
 from tui.doing.looking import show_archive, show_context, show_help, show_servers
 from tui.doing.room import bring, compact, why
+from tui.doing.saying import later
 from tui.doing.sessions import choose_model, clear, leave, resume
 from tui.doing.writing import find_message
 
@@ -20,6 +21,7 @@ DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
     "model": choose_model,
     "clear": clear,
     "history": find_message,
+    "later": later,
     "quit": leave,
 }
 """Each takes what followed the command's name."""

@@ -1,0 +1,38 @@
+"""Pictures of what waits, of the status line and of what is marked to be copied."""
+
+import pytest
+
+from agent.events import TextDelta, ToolStarted, TurnFinished
+from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured
+from tests.tui.picturing import SIZES, Compare, ready
+from tui.app import EbbApp
+from tui.widgets.queue import QueueLines
+
+DONE = TurnFinished("answered", "x")
+
+
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.showing.monotonic", lambda: 0.0)
+
+
+@SIZES
+def test_messages_that_wait(snap_compare: Compare, size: tuple[int, int]) -> None:
+    session = FakeSession(
+        [[measured(), TextDelta("I run the tests first."), ToolStarted("1", "bash", {"command": "make check"}), Hold()]]
+    )
+    app = EbbApp(FakeSessions([session]), first_message="make the parser accept trailing commas")
+
+    def is_there() -> bool:
+        if not session.said or not app.is_running:
+            return False
+        if not app.talk.queue:
+            app.send("keep the error message as it is")
+            app.send("and then write the change log entry, in the words of a user", later=True)
+            app.send("use the tokens of the lexer, not regular expressions: they break on nested brackets " * 3)
+        lines = app.query_one(QueueLines)
+        if not lines.has_focus:
+            lines.focus()
+        return "Enter edits" in str(lines.render()) and "running" in app.talk.view.activity
+
+    assert snap_compare(app, terminal_size=size, run_before=ready(app, is_there))

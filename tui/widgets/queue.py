@@ -1,0 +1,112 @@
+"""The messages that wait, above the prompt. It shows them and says what the user wants with one."""
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widget import Widget
+
+from tui.palette import painted, palette_of
+from tui.queued import MOST_LINES, Queued, first_shown, queue_lines
+
+
+class QueueLines(Widget, can_focus=True):
+    """A line for each message. While it has the focus one is marked: Enter takes it into the prompt, Del removes it."""
+
+    DEFAULT_CSS = f"""
+    QueueLines {{
+        display: none;
+        height: auto;
+        max-height: {MOST_LINES};
+        padding: 0 1;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+    }}
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", show=False),
+        Binding("down", "move(1)", show=False),
+        Binding("enter", "edit", show=False),
+        Binding("delete,backspace", "remove", show=False),
+        Binding("escape", "leave", show=False),
+    ]
+
+    class Edited(Message):
+        """The user wants a message back in the prompt."""
+
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
+    class Removed(Message):
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
+    class Left(Message):
+        """The user is done with the queue; `typed` is what said so, if something was written."""
+
+        def __init__(self, typed: str = "") -> None:
+            super().__init__()
+            self.typed = typed
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._items: tuple[Queued, ...] = ()
+        self._marked: int | None = None
+
+    def show(self, items: tuple[Queued, ...]) -> None:
+        """Shows these messages. The mark stays with its message as long as that waits."""
+        before = self._items
+        self._items = items
+        if self._marked is not None:
+            marked = before[self._marked]
+            place = next((index for index, item in enumerate(items) if item is marked), None)
+            self._marked = place if place is not None else min(self._marked, len(items) - 1) if items else None
+        self.display = bool(items)
+        if not items and self.has_focus:
+            self.post_message(self.Left())
+        self.refresh(layout=True)
+
+    def render(self) -> Text:
+        return painted(queue_lines(self._items, self._marked), palette_of(self.app.theme_variables))
+
+    def on_focus(self) -> None:
+        self._marked = len(self._items) - 1 if self._items else None
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self._marked = None
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        index = first_shown(len(self._items), self._marked) + event.y
+        if index < len(self._items):
+            self.post_message(self.Edited(index))
+
+    def on_key(self, event: events.Key) -> None:
+        if event.is_printable and event.character:
+            event.stop()
+            self.post_message(self.Left(event.character))
+
+    def action_move(self, step: int) -> None:
+        if self._marked is None:
+            return
+        if self._marked + step >= len(self._items):
+            self.post_message(self.Left())
+        else:
+            self._marked = max(0, self._marked + step)
+            self.refresh()
+
+    def action_edit(self) -> None:
+        if self._marked is not None:
+            self.post_message(self.Edited(self._marked))
+
+    def action_remove(self) -> None:
+        if self._marked is not None:
+            self.post_message(self.Removed(self._marked))
+
+    def action_leave(self) -> None:
+        self.post_message(self.Left())
