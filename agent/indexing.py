@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from agent.context.mask import one_line, patched_paths, what_happened
+from agent.context.mentions import is_pasted
 from agent.context.offload import is_brought_back
 from agent.context.said import message_text
 from agent.errors import StoreFailed
-from agent.messages import Assistant, AssistantPart, Image, Message, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, AssistantPart, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
 from agent.recorder import StoreThread
 from agent.rows import decode_message, read_summary
 from store.archive import ArchiveStore
@@ -149,7 +150,7 @@ def documents_of(
         if text:
             yield Document(row.position, 0, "assistant", "", text, path=paths, size=_size(text), created=row.created)
         return
-    text = message_text(User(tuple(part for part in message.parts if isinstance(part, Text | Image))))
+    text = message_text(User(tuple(part for part in message.parts if _is_said(part))))
     if text:
         yield Document(row.position, 0, "user", "", text, size=_size(text), created=row.created)
     for number, output in enumerate(message.outputs, calls.outputs + 1):
@@ -159,6 +160,10 @@ def documents_of(
         held, size = whole(output)
         title = one_line(what_happened(call, output), TITLE)
         yield Document(row.position, number, "output", title, held, call.name, _paths([call]), size, row.created)
+
+
+def _is_said(part: UserPart) -> bool:
+    return isinstance(part, Text | Image) or (isinstance(part, Note) and is_pasted(part))
 
 
 def _looks_up(part: AssistantPart) -> bool:

@@ -1,6 +1,9 @@
 """Servers, when a turn begins. Their tools join the model's list at once as long as no request holds it; what the
 user's message names of them is read."""
 
+from dataclasses import replace
+
+from agent.attaching import with_attached
 from agent.env import Env
 from agent.messages import Conversation, User
 from agent.preflight import begin_session
@@ -17,7 +20,10 @@ async def settle_tools(conversation: Conversation, env: Env) -> Conversation:
 
 
 async def with_named(said: User, env: Env) -> User:
-    """What the user said, with the prompts and resources of servers that it names. Raises `UsageError`."""
+    """What the user said, with the prompts and resources of servers and the files that it names. Raises
+    `UsageError`."""
+    with_files = await env.interrupt.race(with_attached(said, env)) or said
     if env.servers is None:
-        return said
-    return await env.interrupt.race(env.servers.with_named(said)) or said
+        return with_files
+    named = await env.interrupt.race(env.servers.with_named(said)) or said
+    return replace(with_files, parts=(*with_files.parts, *named.parts[len(said.parts) :]))

@@ -93,6 +93,8 @@ class Note:
     """Told by the program, not said by the user. It is kept with its message, so that it stays the same bytes."""
 
     text: str
+    whole: str = ""
+    """All of it, when `text` is only a part: kept with the message and not sent."""
 
 
 UserPart: TypeAlias = Text | Image | ToolOutput | Note

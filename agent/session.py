@@ -191,14 +191,14 @@ class Session:
     async def send(
         self,
         text: str,
-        images: Sequence[Image] = (),
+        beside: Sequence[Image | Note] = (),
         steps: int | None = None,
         meanwhile: Callable[[], Sequence[User]] = tuple,
     ) -> AsyncGenerator[Event, None]:
         """The events of a turn, from `TurnStarted` to `TurnFinished` or `TurnFailed`. Leaving the loop early ends the
-        turn as an interruption does. `steps`: requests that it may make, in place of the configured limit. `meanwhile`
-        takes what the user has said since: it is called when a step begins, and what it gives is the turn's when
-        `Steered` says so. Raises `AgentError` while another turn runs."""
+        turn as an interruption does. `beside`: what comes with the text. `steps`: requests that it may make, in place
+        of the configured limit. `meanwhile` takes what the user has said since: it is called when a step begins, and
+        what it gives is the turn's when `Steered` says so. Raises `AgentError` while another turn runs."""
         if self._events is not None:
             raise AgentError("a turn is running; wait for its end, or interrupt it")
         self._interrupt.reset()
@@ -209,7 +209,7 @@ class Session:
         self._is_told = False
         limits = self._env.limits if steps is None else replace(self._env.limits, steps=steps)
         env = replace(self._env, limits=limits, meanwhile=meanwhile)
-        turn = asyncio.create_task(self._turn(User((Text(text), *images)), env))
+        turn = asyncio.create_task(self._turn(User((Text(text), *beside)), env))
         turn.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:

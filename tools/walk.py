@@ -62,6 +62,16 @@ def files_below(root: str) -> Iterator[str]:
                 waiting.append((entry.path, here, folder))
 
 
+def entries_of(folder: str) -> Iterator[tuple[str, bool]]:
+    """The names in a folder that are not ignored, in order, and whether each is a folder itself."""
+    scope = scope_of(folder)
+    here = _rules_at(folder, scope.above, scope.is_tracked)
+    for entry in _entries(folder):
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if entry.name != ".git" and not is_ignored(entry.path, is_folder, here):
+            yield entry.name, is_folder
+
+
 def _rules_at(folder: str, above: tuple[Rules, ...], is_tracked: bool) -> tuple[Rules, ...]:
     """The rules that hold inside the folder, outermost first. A repository knows nothing of the one around it."""
     lines: list[str] = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import quote, unquote
 
-from agent.messages import Message, Text, ToolCall, ToolOutput, User
+from agent.messages import Message, Note, Text, ToolCall, ToolOutput, User
 
 CURRENT_SESSION, CURRENT_PROJECT = "current", "_"
 
@@ -160,6 +160,7 @@ def message_digits(message: Message) -> str:
     text = message.text if isinstance(message, User) else ""
     if not text:
         text = "\0".join(_named(part) for part in message.parts)
+    text += "".join(f"\0{part.whole}" for part in message.parts if isinstance(part, Note) and part.whole)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 

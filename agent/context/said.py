@@ -17,7 +17,9 @@ def call_text(call: ToolCall) -> str:
 
 def _part(part: Text | Image | ToolOutput | Note | Reasoning | ToolCall | Opaque) -> str:
     match part:
-        case Text(text=text) | ToolOutput(text=text) | Note(text=text) | Reasoning(text=text):
+        case Note(text=text, whole=whole):
+            return whole or text
+        case Text(text=text) | ToolOutput(text=text) | Reasoning(text=text):
             return text
         case Image(media_type=media_type):
             return f"[{media_type}]"

@@ -1,0 +1,100 @@
+"""What a message names as `@PATH`, and how what came with it is told. Pure; it knows no file."""
+
+import re
+from dataclasses import dataclass
+
+from agent.messages import Note
+
+MOST = 20
+"""Files and folders of one message that are attached."""
+LARGEST = 120_000
+"""Bytes that all attachments of a message take at most."""
+SHARE = 4
+"""They take at most this part of the window."""
+BYTES_A_TOKEN = 3
+
+_PASTED = "What the user pasted as "
+_MENTION = re.compile(r'(?<![\w@/.])@(?:"(?P<quoted>[^"\n]+)"(?::(?P<lines>\d+(?:-\d+)?))?|(?P<bare>[^\s"]+))')
+_RANGE = re.compile(r"(?P<path>.+?):(?P<lines>\d+(?:-\d+)?)")
+_ENDS = ".,;:!?)]}>'`"
+"""Signs behind a path that belong to the sentence around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a mention may mean."""
+
+    path: str
+    first: int = 1
+    last: int | None = None
+    """The last line that is meant; None for the file's last."""
+    is_certain: bool = False
+    """It stands in quotation marks, so nothing but a path can be meant."""
+
+    @property
+    def name(self) -> str:
+        """The mention as it would be written."""
+        path = f'"{self.path}"' if re.search(r"\s|^@", self.path) else self.path
+        if self.first == 1 and self.last is None:
+            return f"@{path}"
+        return f"@{path}:{self.first}" + ("" if self.last == self.first else f"-{self.last}")
+
+
+def mentions(text: str) -> tuple[tuple[Reading, ...], ...]:
+    """Each thing that a text may name, with what may be meant by it, the likeliest first. An address of a person is
+    none."""
+    found = dict.fromkeys(_readings(match) for match in _MENTION.finditer(text))
+    return tuple(found)
+
+
+def _readings(match: re.Match[str]) -> tuple[Reading, ...]:
+    if match["quoted"]:
+        return (_with_lines(match["quoted"], match["lines"], is_certain=True),)
+    readings: dict[Reading, None] = {}
+    for word in (match["bare"], match["bare"].rstrip(_ENDS)):
+        if word:
+            readings[Reading(word)] = None
+            ranged = _RANGE.fullmatch(word)
+            if ranged is not None:
+                readings[_with_lines(ranged["path"], ranged["lines"], is_certain=False)] = None
+    return tuple(readings)
+
+
+def _with_lines(path: str, lines: str | None, *, is_certain: bool) -> Reading:
+    if not lines:
+        return Reading(path, is_certain=is_certain)
+    first, _, last = lines.partition("-")
+    start = max(int(first[:9]), 1)
+    return Reading(path, start, max(int(last[:9]), start) if last else start, is_certain)
+
+
+def written_as(path: str) -> str:
+    """A path as a message mentions it."""
+    return Reading(path).name
+
+
+def pasted(name: str, text: str) -> Note:
+    """What the user pasted, for the model. `name`: what stands for it in their message."""
+    return Note(f"{_PASTED}{name}:\n\n{text}")
+
+
+def is_pasted(note: Note) -> bool:
+    return note.text.startswith(_PASTED)
+
+
+def room_for(effective: int) -> int:
+    """Bytes that attachments may take in a window."""
+    return min(LARGEST, effective // SHARE * BYTES_A_TOKEN)
+
+
+def within(note: Note, most: int, ref: str) -> Note:
+    """The note, when it takes at most so many bytes; otherwise with both ends of its text, and the reference under
+    which the model finds all of it."""
+    data = note.text.encode("utf-8", "surrogatepass")
+    if len(data) <= most:
+        return note
+    head = data[: most * 2 // 3].decode("utf-8", "ignore")
+    tail = data[len(data) - most // 3 :].decode("utf-8", "ignore")
+    gap = len(data) - len(head.encode("utf-8", "surrogatepass")) - len(tail.encode("utf-8", "surrogatepass"))
+    left_out = f'[… {gap:,} bytes left out: `recall` with ref_id="{ref}" has all of it …]'
+    return Note(f"{head}\n{left_out}\n{tail}", note.text)

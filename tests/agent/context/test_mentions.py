@@ -1,0 +1,58 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.mentions import Reading, is_pasted, mentions, pasted, room_for, within, written_as
+from agent.messages import Note
+
+words = st.text(st.sampled_from("ab@:./-10 \n\"'é日,"), max_size=40)
+
+
+def test_paths_are_named_alone_in_sentences_with_lines_and_in_quotation_marks() -> None:
+    assert mentions("see @src/a.py, and (@b.py:10-50).") == (
+        (Reading("src/a.py,"), Reading("src/a.py")),
+        (Reading("b.py:10-50)."), Reading("b.py:10-50"), Reading("b.py", 10, 50)),
+    )
+    assert mentions('@"a b.txt":7 @"c d"') == (
+        (Reading("a b.txt", 7, 7, is_certain=True),),
+        (Reading("c d", is_certain=True),),
+    )
+
+
+def test_addresses_of_people_name_nothing() -> None:
+    assert mentions("write to me@example.com or see https://x.org/@you and a@b") == ()
+
+
+def test_lines_that_run_backwards_are_one_line() -> None:
+    assert mentions("@a:50-10")[0][-1] == Reading("a", 50, 50)
+    assert mentions("@a:0")[0][-1] == Reading("a", 1, 1)
+
+
+@given(words)
+def test_any_text_can_be_read(text: str) -> None:
+    for readings in mentions(text):
+        assert readings
+        assert all(reading.path and reading.first >= 1 for reading in readings)
+
+
+@given(st.text(st.characters(exclude_characters='"\n', exclude_categories=["Cs"]), min_size=1, max_size=20))
+def test_what_is_written_for_a_path_names_it(path: str) -> None:
+    found = mentions(f"look at {written_as(path)}")
+    assert any(reading.path == path for readings in found for reading in readings)
+
+
+@given(st.text(max_size=400), st.integers(100, 400))
+def test_a_note_is_cut_to_what_has_room_and_keeps_all_of_it(text: str, most: int) -> None:
+    note = pasted("[pasted 3 lines #1]", text)
+    shown = within(note, most, "msg-12345678")
+    assert is_pasted(shown)
+    if shown == note:
+        assert len(note.text.encode("utf-8", "surrogatepass")) <= most
+    else:
+        assert shown.whole == note.text
+        assert "msg-12345678" in shown.text
+        assert len(shown.text.encode("utf-8", "surrogatepass")) <= most + 100
+
+
+def test_attachments_take_a_part_of_the_window() -> None:
+    assert (room_for(8_000), room_for(1_000_000)) == (6_000, 120_000)
+    assert within(Note("short"), 10, "") == Note("short")

@@ -1,0 +1,159 @@
+"""What a message names is read when it is sent, in a real session on a scripted model."""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from agent.compose import Sessions
+from agent.config import load_config
+from agent.context.mentions import pasted
+from agent.events import Noticed
+from agent.messages import Image, Note, Text, User
+from agent.session import Session
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+class Told:
+    """What the model was told with a message, and what the user was."""
+
+    def __init__(self, message: User, notices: Sequence[str]) -> None:
+        self.message = message
+        self.notes = [part.text for part in message.parts if isinstance(part, Note)]
+        self.notices = list(notices)
+
+
+async def said(
+    project: Path,
+    text: str,
+    *,
+    settings: Mapping[str, object] | None = None,
+    beside: Sequence[Image | Note] = (),
+    window: int = 200_000,
+) -> Told:
+    script = project.parent / "script.json"
+    script.write_text(json.dumps({"context_window": window, "reply": [{"text": "Seen."}]}))
+    environment = {"EBB_HOME": str(project.parent / "home")}
+    config = load_config(project, environment, {"agent.model": f"scripted/{script}", **(settings or {})})
+    sessions = Sessions(config, project, environment, interactive=False)
+    try:
+        session = await sessions.open()
+        try:
+            return await _told(session, text, beside)
+        finally:
+            await session.close()
+    finally:
+        await sessions.close()
+
+
+async def _told(session: Session, text: str, beside: Sequence[Image | Note]) -> Told:
+    events = [event async for event in session.send(text, beside)]
+    first = session.history.messages[0]
+    assert isinstance(first, User)
+    return Told(first, [event.text for event in events if isinstance(event, Noticed)])
+
+
+async def test_a_file_a_part_of_one_and_a_folder_come_with_the_message(tmp_path: Path) -> None:
+    project = _project(tmp_path)
+    told = await said(project, "explain @src/a.py, @src/a.py:2-2 and @src/")
+    assert told.message.parts[0] == Text("explain @src/a.py, @src/a.py:2-2 and @src/")
+    assert told.notes == [
+        "`@src/a.py` holds:\n\n1\tone\n2\ttwo\n3\tthree",
+        "`@src/a.py:2` holds:\n\n2\ttwo\n(lines 2-2 of 3; go on with offset=3)",
+        "The folder `@src/` holds:\n\na.py\nb c.txt\ninner/",
+    ]
+    assert told.notices == ["attached `@src/a.py` (3 lines), `@src/a.py:2` (1 line of it), `@src/` (folder, 3 entries)"]
+
+
+async def test_names_with_blanks_stand_in_quotation_marks_and_must_be_there(tmp_path: Path) -> None:
+    told = await said(_project(tmp_path), '@"src/b c.txt" and @"not there"')
+    assert told.notes == ['`@"src/b c.txt"` holds:\n\n1\tblank']
+    assert told.notices[0] == '`@"not there"` is not attached: there is no such file'
+
+
+async def test_decorators_and_addresses_are_left_alone(tmp_path: Path) -> None:
+    told = await said(_project(tmp_path), "why does @pytest.fixture fail for me@src/a.py and @types/node?")
+    assert (told.notes, told.notices) == ([], [])
+
+
+async def test_what_may_not_be_read_is_not_and_that_is_told(tmp_path: Path) -> None:
+    project = _project(tmp_path)
+    (tmp_path / "outside.txt").write_text("secret")
+    (project / "link").symlink_to(tmp_path / "outside.txt")
+    told = await said(project, "@../outside.txt @link @src/a.py", settings={"permissions.deny": ["read(src/a.py)"]})
+    assert told.notes == []
+    outside = f"`{tmp_path}/outside.txt` is outside the working folder"
+    assert told.notices == [
+        f"`@../outside.txt` is not attached: {outside}",
+        f"`@link` is not attached: {outside}",
+        "`@src/a.py` is not attached: deny rule read(src/a.py)",
+    ]
+
+
+async def test_large_files_are_shown_in_part_and_never_overflow_a_small_window(tmp_path: Path) -> None:
+    project = _project(tmp_path)
+    for number in range(5):
+        (project / f"{number}.txt").write_text("x" * 60 + "\n" + "a line\n" * 50_000)
+    told = await said(project, "@0.txt @1.txt @2.txt @3.txt @4.txt", window=60_000)
+    assert sum(map(len, told.notes)) < 33_000
+    assert "go on with offset=" in told.notes[0]
+    assert "what is attached already takes all the room" in told.notices[0]
+
+
+async def test_pictures_are_shown_to_the_model(tmp_path: Path) -> None:
+    project = _project(tmp_path)
+    (project / "dot.png").write_bytes(PNG)
+    told = await said(project, "what is @dot.png?")
+    assert Image("image/png", base64.b64encode(PNG).decode()) in told.message.parts
+    assert told.notices == ["attached `@dot.png` (picture, 1×1)"]
+
+
+async def test_what_is_no_text_is_told(tmp_path: Path) -> None:
+    project = _project(tmp_path)
+    (project / "data.bin").write_bytes(bytes(range(256)) * 20)
+    told = await said(project, "@data.bin")
+    assert told.notes == []
+    assert told.notices[0].startswith("`@data.bin` is not attached: `data.bin` is")
+
+
+async def test_a_huge_paste_is_shown_in_part_and_found_again(tmp_path: Path) -> None:
+    project = _project(tmp_path)
+    whole = "first line\n" + "".join(f"line {number}\n" for number in range(150_000)) + "last line"
+    note = pasted("[pasted 150,002 lines #1]", whole)
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"reply": [{"text": "Seen."}]}))
+    environment = {"EBB_HOME": str(tmp_path / "home")}
+    config = load_config(project, environment, {"agent.model": f"scripted/{script}"})
+    sessions = Sessions(config, project, environment, interactive=False)
+    try:
+        session = await sessions.open()
+        told = await _told(session, "look at [pasted 150,002 lines #1]", [note])
+        (shown,) = told.notes
+        assert len(shown) < 121_000
+        assert shown.startswith("What the user pasted as [pasted 150,002 lines #1]:\n\nfirst line\n")
+        assert shown.endswith("last line")
+        ref = shown.partition('ref_id="')[2].partition('"')[0]
+        found = await session.shelf.page(ref, 77_780, 4)
+        assert "line 77777" in "\n".join(found.lines)
+        id = session.id
+        await session.close()
+        again = await sessions.open(id)
+        assert again.history.messages[0] == told.message
+        await again.close()
+    finally:
+        await sessions.close()
+
+
+def _project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    (project / "src" / "inner").mkdir(parents=True)
+    (project / ".git").mkdir()
+    (project / ".gitignore").write_text("*.log\n")
+    (project / "src" / "a.py").write_text("one\ntwo\nthree\n")
+    (project / "src" / "b c.txt").write_text("blank\n")
+    (project / "src" / "noise.log").write_text("ignored\n")
+    (project / "src" / "inner" / "deep.py").write_text("")
+    return project
