@@ -165,11 +165,11 @@ async def compact(
     rungs = LADDERS[cause] if chosen is None else (chosen.rung,)
     bill = Bill(work.emit)
     work = replace(work, emit=bill.hear)
-    work.emit(CompactionStarted(_result(conversation, conversation, ran, room, floor.deferred).before_tokens))
+    work.emit(CompactionStarted(result_of(conversation, conversation, ran, room, floor.deferred).before_tokens))
     for rung in () if is_enough else rungs:
         candidate = await _try(rung, after, work, floor, focus)
         if work.interrupt.requested():
-            unchanged = _result(conversation, conversation, (), room)
+            unchanged = result_of(conversation, conversation, (), room)
             return Compacted(conversation, replace(unchanged, is_interrupted=True), floor.problem)
         goal = 1.0 if chosen else goal_of(rung, room)
         if candidate is None or not _helps(rung, after, candidate, room.share(candidate) <= goal):
@@ -180,13 +180,13 @@ async def compact(
             break
     if ran:
         items = receipt(conversation, after, ran, floor.deferred, room.ratio)
-        told = _told(_result(conversation, after, ran, room, floor.deferred), cause, items)
+        told = told_of(result_of(conversation, after, ran, room, floor.deferred), cause, items)
         price = (chosen.price if chosen else None) or work.price_of(ran)
         work.emit(replace(told, price=price, model=writer, cost=bill.cost))
     if floor.problem and (cause == "asked" or not work.lessons.is_floor_told):
         work.emit(Noticed(f"{floor.problem}; a model with a larger window leaves more room"))
         work.lessons.is_floor_told = True
-    return Compacted(after, _result(conversation, after, ran, room, floor.deferred), floor.problem)
+    return Compacted(after, result_of(conversation, after, ran, room, floor.deferred), floor.problem)
 
 
 def _helps(rung: Rung, before: Conversation, after: Conversation, is_enough: bool) -> bool:
@@ -209,7 +209,7 @@ async def _try(
     plan = plan_compaction(conversation, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
     if plan is None or work.lessons.is_broken or not can_pay(conversation, plan):
         return None
-    draft = await _summarise(conversation, plan, work, floor, focus, cached=rung == "summary")
+    draft = await summarise(conversation, plan, work, floor, focus, cached=rung == "summary")
     after = compacted(plan, draft, floor.caps) if draft else conversation
     if draft and is_worth_it(conversation, after):
         work.lessons.failures = 0
@@ -227,13 +227,13 @@ async def _try(
     return None
 
 
-async def _summarise(
+async def summarise(
     conversation: Conversation, plan: CompactionPlan, work: Work, floor: Floor, focus: str | None, *, cached: bool
 ) -> Draft | None:
     """What a model wrote down: one of those that the user set for this, else the one that has the conversation in its
     cache. None when none gave anything that can be used."""
     asked = instruction(work.settings.wishes, focus, retain_tokens=floor.caps.retain, summary_tokens=floor.caps.summary)
-    for provider in await _summarisers_of(work, _job(conversation, plan, work, cached=cached)):
+    for provider in await _summarisers_of(work, job_of(conversation, plan, work, cached=cached)):
         draft = await _in_chunks(provider, plan, asked, work)
         if draft is not None or work.interrupt.requested():
             return draft
@@ -253,7 +253,7 @@ async def _summarise(
     return _draft(reading, work.provider, work)
 
 
-def _job(conversation: Conversation, plan: CompactionPlan, work: Work, *, cached: bool) -> Job:
+def job_of(conversation: Conversation, plan: CompactionPlan, work: Work, *, cached: bool) -> Job:
     """What the summary takes, in tokens as the provider counts them."""
     context = round((work.room.fixed + size_of(conversation)) * work.room.scale)
     text = round(sum(map(estimate_text, transcript(plan))) * work.room.scale)
@@ -337,7 +337,7 @@ def compaction_note(result: CompactResult) -> str:
     )
 
 
-def _told(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -> ContextCompacted:
+def told_of(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -> ContextCompacted:
     return ContextCompacted(
         result.before_tokens,
         result.after_tokens,
@@ -349,7 +349,7 @@ def _told(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -
     )
 
 
-def _result(
+def result_of(
     before: Conversation, after: Conversation, ran: Sequence[str], room: Room, deferred: int = 0
 ) -> CompactResult:
     sizes = round(size_of(before) * room.ratio) + deferred, round(size_of(after) * room.ratio)

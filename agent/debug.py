@@ -35,6 +35,7 @@ Topic: TypeAlias = Literal[
     "context/estimate",
     "context/resume",
     "context/recall",
+    "context/undo",
     "context/final-turn",
 ]
 
@@ -63,6 +64,7 @@ TOPICS: Mapping[Topic, tuple[str, ...]] = {
     "context/estimate": ("model", "estimated", "counted", "error", "scale", "samples"),
     "context/resume": ("session", "snapshot", "messages", "milliseconds"),
     "context/recall": ("ref", "query", "scope", "found", "tokens"),
+    "context/undo": ("beforeTokens", "afterTokens", "writtenTokens", "heldTokens"),
     "context/final-turn": ("reason", "projectedTokens", "limit"),
 }  # fmt: skip
 """The fields of each topic. A line may leave out those that do not apply."""

@@ -29,7 +29,7 @@ class Deferral:
         """What these definitions would take."""
         self.search: HostedSearch = "none"
         """By which search of the provider they are found; none where our own tools find them."""
-        self._share = share
+        self._share = self._usual = share
         self._finders = finders
         self._used = dict(used or {})
         self._now = now
@@ -96,6 +96,10 @@ class Deferral:
     def hold_back_all(self) -> None:
         """From now on every tool that may be held back is, as far as that saves anything."""
         self._share = 0.0
+
+    def hold_back_as_usual(self) -> None:
+        """From the next choice on as many are held back as at the start of the session."""
+        self._share = self._usual
 
     def note(self, event: Event) -> None:
         """Keeps in mind when a tool was used that may be held back, those of servers that came since the last choice

@@ -224,6 +224,20 @@ class ContextCompacted:
 
 
 @dataclass(frozen=True, slots=True)
+class RewriteUndone:
+    """The user took back the last rewrite: the view from before it is shown again, with all that was said since."""
+
+    before_tokens: int
+    after_tokens: int
+    written: int = 0
+    """Tokens that the next request may have to write to the provider's cache again."""
+    cost: float | None = None
+    """US dollars that this takes; None when the price is not known."""
+    window: int = 0
+    """The model's window in tokens."""
+
+
+@dataclass(frozen=True, slots=True)
 class BroughtBack:
     """The user brought something that had left the view back to its end."""
 
@@ -363,6 +377,7 @@ Event: TypeAlias = (
     | QuestionAnswered
     | CompactionStarted
     | ContextCompacted
+    | RewriteUndone
     | BroughtBack
     | PrefixDrifted
     | PrefixRenewed

@@ -63,7 +63,7 @@ def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request
         prompt.messages,
         tools,
         window_of(env).output,
-        env.recorder.session,
+        env.recorder.family,
         env.effort,
         prompt.stable,
         env.watch.plan(prompt, tools, env.provider.facts),

@@ -204,6 +204,8 @@ class Conversation:
     """The ids of the calls whose outputs are shown as one line each."""
     outputs_before: int = 0
     """How many outputs the session stored before those in `messages`: the next one is `r<outputs_before + 1>`."""
+    held: int = 0
+    """The user took a rewrite back: below so many tokens of a request nothing is rewritten unasked."""
 
     def plus(self, *messages: Message) -> "Conversation":
         """This conversation with messages appended; empty ones are left out."""

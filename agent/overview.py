@@ -10,7 +10,7 @@ from agent.measuring import sections_of
 from agent.messages import Conversation, Usage
 from agent.meter import Meter
 from agent.permissions import server_of
-from agent.recorder import Asked, Rewrite
+from agent.spending import Asked, Rewrite
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
 from agent.context.mark import Mark
 from agent.context.mask import outputs_so_far
 from agent.context.select import meant
 from agent.errors import StoreFailed
-from agent.events import ContextCompacted, Event, ModelSwitched, PrefixRenewed, ReplyFinished
+from agent.events import ContextCompacted, Event, ModelSwitched, PrefixRenewed, ReplyFinished, RewriteUndone
 from agent.messages import Assistant, Conversation, Message, Summary, ToolOutput, Usage, User
 from agent.pictures import are_apart, as_in_log, brought_in
 from agent.rows import (
@@ -31,11 +31,14 @@ from agent.rows import (
     summary_row,
 )
 from agent.situation import Situation, as_left
+from agent.spending import Asked, Rewrite, Spent
+from store.accounts import RewriteRow, UsageRow
 from store.archive import ArchiveStore
 from store.errors import StoreError
 from store.outputs import OutputRow, SummaryRow
-from store.sessions import MessageRow, RewriteRow, SessionRow, SessionStore, SnapshotRow, UsageRow
+from store.sessions import MessageRow, SessionRow, SessionStore, SnapshotRow
 from store.tool_uses import keep_tool_uses, tool_uses
+from store.views import ViewRow
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,46 +80,6 @@ class StoreThread:
         self._executor.shutdown()
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What a session has used so far."""
-
-    usage: Usage = field(default_factory=Usage)
-    cost: float | None = 0.0
-    """US dollars; None when the price of any request was not known."""
-
-    def plus(self, usage: Usage, cost: float | None) -> "Spent":
-        return Spent(self.usage + usage, None if cost is None or self.cost is None else self.cost + cost)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One request, as it was counted."""
-
-    purpose: str
-    model: str
-    usage: Usage
-    cost: float | None
-    at: float
-    """Unix seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """A change of what earlier requests had already sent."""
-
-    reason: str
-    strategies: tuple[str, ...]
-    before: int
-    """Tokens."""
-    after: int
-    cost: float | None
-    """US dollars that its summary took."""
-    at: float
-    requests: int
-    """How many requests the session had made, those for the summary included."""
-
-
 class Recorder:
     """Writes one session down as it happens."""
 
@@ -151,6 +114,11 @@ class Recorder:
     @property
     def session(self) -> str:
         return self._row.id
+
+    @property
+    def family(self) -> str:
+        """The id of the first of all sessions that were forked from each other: their requests begin alike."""
+        return self._row.family or self._row.id
 
     @property
     def title(self) -> str:
@@ -220,6 +188,22 @@ class Recorder:
         is_behind_one = bool(before) and before[0].position == start - 1
         return is_behind_one and not (messages and _is_cut_inside_a_step(messages))
 
+    async def before_rewrite(self, now: Conversation) -> tuple[int, Conversation, Mark | None] | None:
+        """The number of the view that the last rewrite replaced, that view with all that was said since, and the last
+        request of that time. `now`: what is shown. None when there is none that can be shown."""
+        for row in await self._thread.run(self._store.views, self.session):
+            decoded = decode_snapshot(row.body)
+            if decoded is None:
+                return None
+            start, view = decoded
+            messages = await self._said_since(start)
+            if start and not await self._may_begin(start, messages):
+                return None
+            view = replace(view, messages=messages)
+            if (view.messages, view.summary, view.masked) != (now.messages, now.summary, now.masked):
+                return row.number, view, decode_mark(row.body)
+        return None
+
     async def requests(self) -> tuple[Asked, ...]:
         """What each request of the session took, oldest first."""
         rows = await self._thread.run(self._store.usage, self.session)
@@ -280,6 +264,8 @@ class Recorder:
             case ContextCompacted(before_tokens=before, after_tokens=after, strategies=how, cause=cause) if how:
                 row = RewriteRow(self._position, cause, " ".join(how), before, after, event.cost, time.time())
                 self._rewrites.append(row)
+            case RewriteUndone(before_tokens=before, after_tokens=after):
+                self._rewrites.append(RewriteRow(self._position, "undone", "undo", before, after, 0.0, time.time()))
             case ModelSwitched(tokens=tokens):
                 self._rewrites.append(RewriteRow(self._position, "model", "", tokens, tokens, 0.0, time.time()))
             case PrefixRenewed(reasons=reasons):
@@ -287,15 +273,19 @@ class Recorder:
             case _:
                 pass
 
-    async def snapshot(self, conversation: Conversation, outputs: User) -> None:
-        """The outputs and the view that they complete are on disk when this returns, with the situation. What cannot be
-        written besides messages is done without: the session then resumes from an earlier view."""
+    async def snapshot(
+        self, conversation: Conversation, outputs: User, before: Conversation | None = None, back: int = 0
+    ) -> None:
+        """The outputs and the view that they complete are on disk when this returns, with the situation. `before`: what
+        was shown until now, where the view was rewritten; `back`: the number of the view that is shown again. What
+        cannot be written besides messages is done without: the session then resumes from an earlier view."""
         rows = self._rows(outputs)
         shown = SnapshotRow(self._position, encode_snapshot(conversation, self._position, self._mark()))
+        left = ViewRow(self._position, encode_snapshot(before, self._position, self._mark())) if before else None
         seen = self._look()
         situation = replace(as_left(self._situation, conversation.messages), seen=seen.seen, jobs=seen.jobs)
         try:
-            await self._write(rows, shown, situation, await self._new_summary(conversation))
+            await self._write(rows, shown, situation, await self._new_summary(conversation), left, back)
         except StoreFailed as error:
             if error.reason != "unreadable":
                 raise
@@ -361,12 +351,25 @@ class Recorder:
         shown: SnapshotRow | None = None,
         situation: Situation | None = None,
         summaries: tuple[SummaryRow, ...] = (),
+        before: ViewRow | None = None,
+        back: int = 0,
     ) -> None:
         usage, rewrites, outputs = tuple(self._usage), tuple(self._rewrites), tuple(self._output_rows)
         facts, over = changes_of(self._situation, situation or self._situation)
         if rows or usage or shown or rewrites or facts or over:
             await self._thread.run(
-                self._store.write, self.session, rows, usage, shown, facts, over, rewrites, outputs, summaries
+                self._store.write,
+                self.session,
+                rows,
+                usage,
+                shown,
+                facts,
+                over,
+                rewrites,
+                outputs,
+                summaries,
+                before,
+                back,
             )
             del self._usage[: len(usage)], self._rewrites[: len(rewrites)], self._output_rows[: len(outputs)]
             self._situation = situation or self._situation

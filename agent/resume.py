@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from agent.debug import Debug
 from agent.events import Resumed
 from agent.messages import Conversation
-from agent.recorder import Recorder, Spent
+from agent.recorder import Recorder
 from agent.situation import shown_paths
+from agent.spending import Spent
 from tools.base import Workspace
 from tools.seen import differences
 

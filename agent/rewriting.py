@@ -22,9 +22,9 @@ from agent.rent import evaluation, price_by, price_of, unit_prices
 
 async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:
     """The conversation and its budget, rewritten when what it has cost to leave it as it is has reached what that
-    costs."""
+    costs. What the user has undone is not done again before more came."""
     budget = budget_of(conversation, env)
-    if budget.verdict != "fits":
+    if budget.verdict != "fits" or budget.used < conversation.held:
         return conversation, budget
     if env.compacting.policy == "total_budget":
         if not old_outputs(conversation, env.compacting.caps.protect, env.compacting.caps.newest):
@@ -98,6 +98,14 @@ async def compact_now(
     """Compacts the conversation and keeps the result. `counted`: what the provider counted in the request that was too
     large. `chosen`: the one strategy that is tried."""
 
+    compacted = await compact(conversation, work_of(conversation, env, counted), cause, focus, chosen)
+    await keep_rewrite(conversation, compacted, env, cause, chosen)
+    return compacted
+
+
+def work_of(conversation: Conversation, env: Env, counted: int | None = None) -> Work:
+    """What a compaction of the conversation works with. `counted`: as above."""
+
     def request(asked: Conversation) -> Request:
         prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)
         return to_request(prompt, env.offered, env)
@@ -105,7 +113,7 @@ async def compact_now(
     budget = budget_of(conversation, env)
     room = room_of(budget, conversation, counted, env.deferral.spare(env.tools, env.meter.size_of_tool))
     prices, is_cold = unit_prices(env.provider.facts.prices), env.watch.is_cold(env.provider.facts)
-    work = Work(
+    return Work(
         env.provider,
         request,
         room,
@@ -117,20 +125,26 @@ async def compact_now(
         is_cold,
         price_by(env.rent, conversation, budget, prices, env.compacting, is_cold=is_cold),
     )
-    compacted = await compact(conversation, work, cause, focus, chosen)
-    if compacted.result.strategies:
-        env.meter.rewritten()
-        env.watch.rewritten(unchanged(conversation, compacted.conversation, compacted.result.strategies))
-        if TOOLS in compacted.result.strategies:
-            env.deferral.hold_back_all()
-        # Masking keeps what stands before the first output in the cache, the tools among it, unless that is cold.
-        if compacted.result.strategies != ("mask",) or cause == "cold":
-            choose_tools(env)
-        if chosen is None or chosen.price is None:
-            env.rent.rewritten()
-        await env.recorder.snapshot(compacted.conversation, User(()))
-        say_rewrite(conversation, compacted, cause, chosen, env.debug)
-    return compacted
+
+
+async def keep_rewrite(
+    before: Conversation, compacted: Compacted, env: Env, cause: Cause, chosen: Chosen | None = None
+) -> None:
+    """Lets all that follows from a rewrite follow, and keeps it on disk with what was shown before. Nothing happens
+    where nothing was rewritten."""
+    if not compacted.result.strategies:
+        return
+    env.meter.rewritten()
+    env.watch.rewritten(unchanged(before, compacted.conversation, compacted.result.strategies))
+    if TOOLS in compacted.result.strategies:
+        env.deferral.hold_back_all()
+    # Masking keeps what stands before the first output in the cache, the tools among it, unless that is cold.
+    if compacted.result.strategies != ("mask",) or cause == "cold":
+        choose_tools(env)
+    if chosen is None or chosen.price is None:
+        env.rent.rewritten()
+    await env.recorder.snapshot(compacted.conversation, User(()), before)
+    say_rewrite(before, compacted, cause, chosen, env.debug)
 
 
 def unchanged(before: Conversation, after: Conversation, strategies: Sequence[str]) -> int:

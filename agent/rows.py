@@ -138,6 +138,7 @@ def encode_snapshot(conversation: Conversation, position: int, mark: Mark | None
         "summary": _encode_summary(conversation.summary),
         "masked": sorted(conversation.masked),
         "outputs_before": conversation.outputs_before,
+        "held": conversation.held,
         "anchor": asdict(conversation.anchor) if conversation.anchor else None,
         "anchored": conversation.anchored,
         "sent": asdict(mark) if mark else None,
@@ -163,7 +164,10 @@ def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
         anchor = Usage(**counts) if counts else None
         masked = frozenset(str(id) for id in body.get("masked", ()))
         before = _count(body.get("outputs_before", 0))
-        shown = Conversation((), _decode_summary(body["summary"]), anchor, _count(body["anchored"]), masked, before)
+        held = _count(body.get("held", 0))
+        shown = Conversation(
+            (), _decode_summary(body["summary"]), anchor, _count(body["anchored"]), masked, before, held
+        )
         return _count(body["start"]), shown
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -37,10 +37,10 @@ from agent.messages import Conversation, Image, Note, Text, User
 from agent.meter import counted_for
 from agent.parts import Parts
 from agent.preflight import begin_session
-from agent.recorder import Spent
 from agent.rewriting import compact_by_hand, compact_now, leave_room, unheard
 from agent.shelf import Shelf
 from agent.situation import news_for_user, note_for_model, situation_of
+from agent.spending import Spent
 from agent.tail import Tail
 from agent.turn import run_turn
 from agent.watch import Watch

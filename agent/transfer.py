@@ -26,6 +26,9 @@ from store.sessions import MessageRow, SessionRow, SessionStore
 from store.transfer import COLUMNS, KEYS, MESSAGES, Row, TransferStore, is_row_of, is_time
 from tools.logfile import LogFile
 
+LATER = frozenset({"views"})
+"""Tables that files of earlier versions do not have."""
+
 _ID = re.compile(r"[0-9a-f]{12}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -131,7 +134,7 @@ def _write(store: SessionStore, session: str, file: IO[bytes]) -> Exported:
         if table != MESSAGES:
             writer.rows(table, outputs if table == "outputs" else rows.tables[table])
     row = rows.session
-    fields = ("id", "project", "title", "model", "mode", "created", "updated")
+    fields = ("id", "project", "title", "model", "mode", "created", "updated", "parent", "forked", "family")
     manifest = writer.finish({field: getattr(row, field) for field in fields}, time.time())
     return Exported(row.id, row.title, row.messages, len(manifest.blobs), tuple(keeper.left_out))
 
@@ -206,6 +209,7 @@ def _read(store: SessionStore, bundle: Bundle, config: Config) -> Imported:
     same = _same(store, exported.id, bundle)
     if same is not None:
         return Imported(same.id, same.title, same.messages, exported.id, is_new=False)
+    exported = _with_parent(store, exported, messages)
     row = replace(
         exported,
         id=exported.id if store.session(exported.id) is None else _free_id(store),
@@ -232,7 +236,22 @@ def _session_of(bundle: Bundle) -> SessionRow:
         raise bundle.damaged("its manifest does not say when the session was")
     created, updated = (float(at) for at in times if isinstance(at, int | float))
     id, project, title, model, mode = (str(text).encode("utf-8", "replace").decode("utf-8") for text in texts)
-    return SessionRow(id, project, title, model, mode, created, updated)
+    parent, family, forked = (fields.get(name) for name in ("parent", "family", "forked"))
+    branch = (parent, forked, family) if _is_branch(parent, family, forked) else (None, None, None)
+    return SessionRow(id, project, title, model, mode, created, updated, 0, *branch)
+
+
+def _is_branch(parent: object, family: object, forked: object) -> bool:
+    ids = all(isinstance(id, str) and _ID.fullmatch(id) for id in (parent, family))
+    return ids and type(forked) is int and forked >= 0
+
+
+def _with_parent(store: SessionStore, exported: SessionRow, messages: int) -> SessionRow:
+    """The session as a fork of its parent, where that is here; otherwise it stands for itself."""
+    is_here = exported.parent is not None and exported.parent != exported.id and store.session(exported.parent)
+    if is_here and (exported.forked or 0) <= messages:
+        return exported
+    return replace(exported, parent=None, forked=None, family=None)
 
 
 def _messages(bundle: Bundle) -> Iterator[Row]:
@@ -263,7 +282,7 @@ def _tables(bundle: Bundle, messages: int) -> Tables:
     """All rows but the messages, each of which the store takes."""
     tables: dict[str, tuple[Row, ...]] = {}
     for table in COLUMNS:
-        if table == MESSAGES:
+        if table == MESSAGES or (table in LATER and table not in bundle.manifest.rows):
             continue
         rows: list[Row] = []
         seen = set[object]()

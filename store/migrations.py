@@ -144,6 +144,22 @@ def _references(db: sqlite3.Connection) -> None:
     db.execute("create index messages_by_ref on messages (session, ref)")
 
 
+def _branches(db: sqlite3.Connection) -> None:
+    db.execute("alter table sessions add column parent text references sessions (id) on delete set null")
+    db.execute("alter table sessions add column forked integer")
+    db.execute("alter table sessions add column family text")
+    db.execute("alter table sessions add column draft integer not null default 0")
+    db.execute("create index sessions_by_family on sessions (family) where family is not null")
+    db.execute("create index sessions_by_parent on sessions (parent) where parent is not null")
+    db.execute("create index sessions_by_time on sessions (updated)")
+    db.execute(
+        """create table views (
+            session text not null references sessions (id) on delete cascade, number integer not null,
+            position integer not null, body text not null, created real not null,
+            primary key (session, number)) without rowid"""
+    )
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _sessions,
     _calibrations,
@@ -152,4 +168,5 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _tool_uses,
     _search,
     _references,
+    _branches,
 )

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from store.accounts import RewriteRow, UsageRow, UsageTotal, insert_rewrites, insert_usage
 from store.blobs import Blobs
 from store.errors import StoreError, translated
+from store.listed import IS_LISTED, hand_over
 from store.migrations import MIGRATIONS
 from store.outputs import OutputRow, SummaryRow, insert_outputs, insert_summaries
+from store.views import ViewRow, insert_view, remove_views
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,19 @@ class SessionRow:
     updated: float
     messages: int = 0
     """How many messages the session has: its last position and one, not stored."""
+    parent: str | None = None
+    """The session that this one was forked from, while it is there."""
+    forked: int | None = None
+    """How many messages a fork has taken from its parent."""
+    family: str | None = None
+    """The first session of all that were forked from each other."""
+    draft: bool = False
+    """A fork that nobody needs until something is said in it."""
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether it is a draft in which nothing was said yet."""
+        return self.draft and self.messages <= (self.forked or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +58,6 @@ class MessageRow:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageRow:
-    model: str
-    purpose: str
-    input: int
-    cache_read: int
-    cache_write: int
-    output: int
-    cost: float | None
-    created: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class UsageTotal:
-    input: int
-    cache_read: int
-    cache_write: int
-    output: int
-    cost: float | None
-    """None when the cost of any request is not known."""
-
-
-@dataclass(frozen=True, slots=True)
 class FactRow:
     """Something that holds in a session besides its messages. It has one body for each kind and key."""
 
@@ -73,26 +67,30 @@ class FactRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteRow:
-    """A change of what earlier requests had already sent."""
-
-    position: int
-    """How many messages the session had."""
-    reason: str
-    strategies: str
-    before: int
-    after: int
-    cost: float | None
-    created: float = 0.0
-    requests: int = 0
-    """How many requests the session had made by then, that for a summary included; counted when the row is written."""
-
-
-@dataclass(frozen=True, slots=True)
 class SnapshotRow:
     position: int
     """How many messages of the session the snapshot has seen."""
     body: str
+
+
+def insert_session(db: sqlite3.Connection, row: SessionRow) -> None:
+    db.execute(
+        "insert into sessions (id, project, title, model, mode, created, updated, parent, forked, family, draft) "
+        "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            row.id,
+            row.project,
+            row.title,
+            row.model,
+            row.mode,
+            row.created,
+            row.updated,
+            row.parent,
+            row.forked,
+            row.family,
+            int(row.draft),
+        ),
+    )
 
 
 class SessionStore:
@@ -162,10 +160,7 @@ class SessionStore:
 
     def create(self, row: SessionRow) -> None:
         with self.transaction():
-            self._db.execute(
-                "insert into sessions (id, project, title, model, mode, created, updated) values (?, ?, ?, ?, ?, ?, ?)",
-                (row.id, row.project, row.title, row.model, row.mode, row.created, row.updated),
-            )
+            insert_session(self._db, row)
 
     def write(
         self,
@@ -178,8 +173,11 @@ class SessionStore:
         rewrites: Sequence[RewriteRow] = (),
         outputs: Sequence[OutputRow] = (),
         summaries: Sequence[SummaryRow] = (),
+        before: ViewRow | None = None,
+        back: int = 0,
     ) -> None:
-        """Adds all of it in one transaction, or nothing of it. `over`: kind and key of facts that no longer hold. What
+        """Adds all of it in one transaction, or nothing of it. `over`: kind and key of facts that no longer hold.
+        `before`: the view that the snapshot is a rewrite of; `back`: the number of the view that it shows again. What
         was put for the session and an output needs is settled."""
         now = time.time()
         with self.transaction():
@@ -187,24 +185,7 @@ class SessionStore:
                 "insert into messages (session, position, role, body, created, ref) values (?, ?, ?, ?, ?, ?)",
                 [(session, row.position, row.role, row.body, row.created or now, row.ref) for row in messages],
             )
-            self._db.executemany(
-                "insert into usage (session, model, purpose, input, cache_read, cache_write, output, cost, created) "
-                "values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        session,
-                        u.model,
-                        u.purpose,
-                        u.input,
-                        u.cache_read,
-                        u.cache_write,
-                        u.output,
-                        u.cost,
-                        u.created or now,
-                    )
-                    for u in usage
-                ],
-            )
+            insert_usage(self._db, session, usage, now)
             if snapshot is not None:
                 self._db.execute(
                     "insert or replace into snapshots (session, position, body, created) values (?, ?, ?, ?)",
@@ -221,27 +202,11 @@ class SessionStore:
                     "insert or replace into situation (session, kind, key, body) values (?, ?, ?, ?)",
                     [(session, fact.kind, fact.key, fact.body) for fact in facts],
                 )
-            if rewrites:
-                self._db.executemany(
-                    "insert into rewrites "
-                    "(session, position, requests, reason, strategies, before, after, cost, created) "
-                    "values (?, ?, (select count(*) from usage where session = ? and created <= ?), ?, ?, ?, ?, ?, ?)",
-                    [
-                        (
-                            session,
-                            r.position,
-                            session,
-                            r.created or now,
-                            r.reason,
-                            r.strategies,
-                            r.before,
-                            r.after,
-                            r.cost,
-                            r.created or now,
-                        )
-                        for r in rewrites
-                    ],
-                )
+            insert_rewrites(self._db, session, rewrites, now)
+            if back:
+                remove_views(self._db, session, back)
+            if before is not None:
+                insert_view(self._db, session, before, now)
             insert_outputs(self._db, session, outputs, now)
             insert_summaries(self._db, session, summaries, now)
             for digest in {row.digest for row in outputs if row.digest is not None}:
@@ -280,7 +245,7 @@ class SessionStore:
 
     def recent(self, project: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         """Sessions with at least one message, newest first; of one project, or of all."""
-        has_messages = "where exists (select 1 from messages where session = s.id)"
+        has_messages = f"where {IS_LISTED}"
         if project is None:
             return self._sessions(has_messages, limit=limit)
         return self._sessions(has_messages + " and s.project = ?", project, limit=limit)
@@ -289,7 +254,8 @@ class SessionStore:
         with translated(self.path):
             rows = self._db.execute(
                 "select s.id, s.project, s.title, s.model, s.mode, s.created, s.updated, "
-                "(select coalesce(max(position) + 1, 0) from messages where session = s.id) "
+                "(select coalesce(max(position) + 1, 0) from messages where session = s.id), "
+                "s.parent, s.forked, s.family, s.draft "
                 f"from sessions s {clause} "
                 "order by s.updated desc, s.rowid desc limit ?",
                 (*values, limit),
@@ -320,6 +286,11 @@ class SessionStore:
         with translated(self.path):
             row = self._db.execute("select position, body from snapshots where session = ?", (session,)).fetchone()
         return SnapshotRow(*row) if row else None
+
+    def views(self, session: str) -> tuple[ViewRow, ...]:
+        """Views that were rewritten, the newest first."""
+        sql = "select position, body, created, number from views where session = ? order by number desc"
+        return tuple(ViewRow(*row) for row in self.query(sql, session))
 
     def usage(self, session: str) -> tuple[UsageRow, ...]:
         """What each request of the session took, oldest first."""
@@ -382,7 +353,9 @@ class SessionStore:
             )
 
     def delete(self, session: str) -> None:
+        """What was forked from it counts as forked from where it came from itself."""
         with self.transaction():
+            hand_over(self._db, session)
             self._db.execute("delete from sessions where id = ?", (session,))
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from store.blobs import Blobs
-from store.sessions import SessionRow, SessionStore
+from store.sessions import SessionRow, SessionStore, insert_session
 
 Cell: TypeAlias = str | int | float | None
 Row: TypeAlias = Mapping[str, Cell]
@@ -56,6 +56,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
     },
     "summaries": {"number": "integer", "position": "integer", "body": "text", "created": "real"},
     "accesses": {"ref": "text", "count": "integer", "last": "real"},
+    "views": {"number": "integer", "position": "integer", "body": "text", "created": "real"},
 }
 """What is kept of a session. What a search finds is made of it again."""
 
@@ -66,6 +67,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "outputs": ("number", "part"),
     "summaries": ("number",),
     "accesses": ("ref",),
+    "views": ("number",),
 }
 """The columns that tell the rows of a session apart, where something does."""
 
@@ -156,18 +158,7 @@ class TransferStore:
         """Adds a session that is not there yet, all of it or nothing. What was put for it and an output needs is
         settled. Errors of `messages` pass through."""
         with self._store.transaction() as db:
-            db.execute(
-                "insert into sessions (id, project, title, model, mode, created, updated) values (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    session.id,
-                    session.project,
-                    session.title,
-                    session.model,
-                    session.mode,
-                    session.created,
-                    session.updated,
-                ),
-            )
+            insert_session(db, session)
             _insert(db, MESSAGES, session.id, messages)
             for table, rows in tables.items():
                 _insert(db, table, session.id, rows)

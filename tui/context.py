@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from agent.messages import Usage
 from agent.overview import Epoch, Overview, ServerShare
-from agent.recorder import Asked, Rewrite
+from agent.spending import Asked, Rewrite
 from tui.inks import Ink, Line
 from tui.numbers import counted, dollars, tokens
 from tui.receipts import names_of

@@ -86,7 +86,7 @@ def text_of(block: Block) -> str:
             what = command_of(block.arguments) or diff or arguments_text(block.arguments)
             said = "" if diff and block.status == "done" else block.text or block.tail
             return "\n".join((title_of(block.name, block.arguments), what, said, *block.changed))
-        case receipts.Compacting():
+        case receipts.Compacting() | receipts.Undone():
             return receipts.title_of(block)
         case receipts.Compaction():
             return "\n".join((receipts.title_of(block), *(text for _, text in receipts.details_of(block))))

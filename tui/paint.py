@@ -13,7 +13,7 @@ from tui.diffs import counted, diff_of, diff_text
 from tui.markdown import advance_pieces
 from tui.palette import Palette
 from tui.prose import PaletteConsole, highlighted, prose
-from tui.receipts import Compacting, Compaction
+from tui.receipts import Compacting, Compaction, Undone
 from tui.sanitise import visible, visible_line
 from tui.titles import command_of, title_of
 from tui.transcript import AnswerText, Block, Call, CallStatus, Failure, Notice, Retry, Summary, Thought, UserText
@@ -52,7 +52,7 @@ def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> li
             return _note("✗", message, palette.bad, palette.text, width, console)
         case Compaction():
             return _receipt(block, opened, width, console)
-        case Compacting():
+        case Compacting() | Undone():
             return [_receipt_line(receipts.title_of(block), width, console)]
         case Summary(text=text):
             return _summary(text, opened, width, console)

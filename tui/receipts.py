@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, TypeAlias
 
-from agent.events import Cause, CompactionFailed, ContextCompacted, Price, ReceiptItem
-from tui.numbers import dollars
+from agent.events import Cause, CompactionFailed, ContextCompacted, Price, ReceiptItem, RewriteUndone
+from tui.numbers import dollars, tokens
 
 Weight: TypeAlias = Literal["head", "item"]
 
@@ -63,6 +63,34 @@ class Compaction:
     """What decided, where a price did."""
 
 
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """One that was taken back."""
+
+    before_tokens: int
+    after_tokens: int
+    written: int
+    cost: float | None
+
+
+def undone_of(event: RewriteUndone) -> Undone:
+    return Undone(event.before_tokens, event.after_tokens, event.written, event.cost)
+
+
+def last_standing(blocks: Sequence[object]) -> Compaction | None:
+    """The newest compaction that was not taken back."""
+    undone = 0
+    for block in reversed(blocks):
+        match block:
+            case Undone():
+                undone += 1
+            case Compaction() if undone:
+                undone -= 1
+            case Compaction():
+                return block
+    return None
+
+
 def failure_of(event: CompactionFailed) -> str:
     return f"the summary by {event.model} is not used: {event.reason}"
 
@@ -88,11 +116,14 @@ def names_of(strategies: Sequence[str]) -> tuple[str, ...]:
     return tuple(STRATEGIES.get(strategy, strategy) for strategy in strategies)
 
 
-def title_of(block: Compacting | Compaction) -> str:
+def title_of(block: Compacting | Compaction | Undone) -> str:
     """The one line that is always shown."""
     match block:
-        case Compacting(tokens=tokens, failures=failures):
-            return f"compacting {tokens:,} tokens …" + (f" · {failures[-1]}" if failures else "")
+        case Undone():
+            sizes = f"undone: {block.before_tokens:,} → {block.after_tokens:,} tokens"
+            return f"{sizes} · {price_of_undo(block.written, block.cost)}"
+        case Compacting(tokens=size, failures=failures):
+            return f"compacting {size:,} tokens …" + (f" · {failures[-1]}" if failures else "")
         case Compaction():
             how = ", ".join(names_of(block.strategies))
             price = _brief(block.cost) if block.model or block.failures else ""
@@ -104,6 +135,12 @@ def _brief(cost: float | None) -> str:
     if cost is None:
         return "price not known"
     return f"${cost:.2f}" if cost >= 0.01 else dollars(cost)
+
+
+def price_of_undo(written: int, cost: float | None) -> str:
+    """What the next request takes more because of it."""
+    price = "price not known" if cost is None else _brief(cost)
+    return f"the next request writes up to {tokens(written)} tokens again, {price}"
 
 
 def details_of(block: Compaction) -> tuple[tuple[Weight, str], ...]:

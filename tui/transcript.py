@@ -27,6 +27,7 @@ from agent.events import (
     ReplyFinished,
     Resumed,
     RetryScheduled,
+    RewriteUndone,
     Steered,
     StepStarted,
     TextDelta,
@@ -40,7 +41,7 @@ from agent.events import (
     WindowLearned,
 )
 from agent.messages import OutputStatus
-from tui.receipts import Compacting, Compaction, failure_of, receipt_of
+from tui.receipts import Compacting, Compaction, Undone, failure_of, receipt_of, undone_of
 
 CallStatus: TypeAlias = Literal["asking", "running"] | OutputStatus
 
@@ -110,7 +111,9 @@ class Summary:
     text: str
 
 
-Block: TypeAlias = UserText | AnswerText | Thought | Call | Retry | Notice | Failure | Compacting | Compaction | Summary
+Block: TypeAlias = (
+    UserText | AnswerText | Thought | Call | Retry | Notice | Failure | Compacting | Compaction | Undone | Summary
+)
 
 Asked: TypeAlias = PermissionAsked | QuestionAsked
 
@@ -187,6 +190,8 @@ def advance(view: View, event: Event) -> View:
             return replace(_settle_texts(compaction_over(view)).plus(Compacting(used)), activity="compacting")
         case ContextCompacted():
             return _compacted(view, event)
+        case RewriteUndone(after_tokens=used, window=window):
+            return replace(_settle_texts(view).plus(undone_of(event)), used=used, window=window)
         case PrefixDrifted(where=where):
             text = f"the request's beginning changed ({where}), so the provider's cache is lost; please report this"
             return _settle_texts(view).plus(Notice(text))

@@ -13,7 +13,7 @@ from agent.context.ledger import Ledger, keep_ledger, missing_facts, render_ledg
 from agent.context.mask import as_shown, mask_outputs
 from agent.context.meanwhile import joins_turn
 from agent.context.settings import Caps
-from agent.context.summary import Draft, shown_summary, within
+from agent.context.summary import Draft, shown_summary, with_facts, within
 from agent.events import Cause
 from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, User
 
@@ -257,11 +257,15 @@ def compacted(plan: CompactionPlan, draft: Draft | None, caps: Caps) -> Conversa
     else:
         ledger = render_ledger(plan.facts, caps.ledger // 2)
         retain, said = within(draft.retain, caps.retain), within(draft.summary, caps.summary)
-        missing = missing_facts(plan.facts, "\n".join((retain, said, ledger)))
-        if missing:
-            said = "\n".join((said, "", "Not to be forgotten:", *missing))
+        said = with_facts(said, uncovered(plan, draft, caps))
         summary = Summary(retain, said, ledger, plan.request, whole if whole != ledger else "")
     return Conversation(plan.tail, summary, masked=plan.masked, outputs_before=plan.outputs_before)
+
+
+def uncovered(plan: CompactionPlan, draft: Draft, caps: Caps) -> tuple[str, ...]:
+    """What a summary and the half of the ledger beside it leave out of what must be said, as lines to be added."""
+    retain, said = within(draft.retain, caps.retain), within(draft.summary, caps.summary)
+    return missing_facts(plan.facts, "\n".join((retain, said, render_ledger(plan.facts, caps.ledger // 2))))
 
 
 def is_worth_it(before: Conversation, after: Conversation) -> bool:

@@ -16,6 +16,8 @@ FRAME = (
 RETAIN, SUMMARY = "## Kept word for word", "## Summary of the work so far"
 LEDGER, REQUEST = "## Facts on record", "## The request you are working on, unchanged"
 
+FORGOTTEN = "Not to be forgotten:"
+
 _TAGS = re.compile(r"</?(?:retain|summary)>", re.IGNORECASE)
 
 
@@ -148,6 +150,11 @@ def without_tags(text: str) -> str:
     while (cleaned := _TAGS.sub("", text)) != text:
         text = cleaned
     return text
+
+
+def with_facts(text: str, facts: Sequence[str]) -> str:
+    """The text with facts that it leaves out, word for word."""
+    return "\n".join((text, "", FORGOTTEN, *facts)) if facts else text
 
 
 def within(text: str, tokens: int) -> str:

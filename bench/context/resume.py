@@ -19,7 +19,8 @@ from agent.recorder import Recorder, StoreThread
 from agent.resume import restore
 from agent.rows import encode_message, encode_snapshot
 from bench.measure import row
-from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow, UsageRow
+from store.accounts import UsageRow
+from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow
 from tools.base import Workspace
 
 ROW = SessionRow("aa11bb22cc33", "/p", "a long session", "scripted/a", "ask", 1.0, 1.0)

@@ -21,10 +21,11 @@ from agent.context.guard import Target
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.settings import Caps, Compacting
 from agent.deferral import Deferral
+from agent.env import Env
 from agent.errors import AgentError, ReferenceFailed
-from agent.events import Event, PrefixDrifted, TurnFailed, TurnFinished
+from agent.events import Event, PrefixDrifted, RewriteUndone, TurnFailed, TurnFinished
 from agent.interrupt import Interrupt
-from agent.messages import Assistant, Message, Reasoning, Text, ToolCall, User
+from agent.messages import Assistant, Conversation, Message, Reasoning, Text, ToolCall, User
 from agent.meter import Meter
 from agent.parts import Parts
 from agent.permissions import Policy
@@ -35,6 +36,7 @@ from agent.rows import decode_message
 from agent.served import Served
 from agent.session import Session
 from agent.targets import Connected, Targets
+from agent.undoing import Undone, undo
 from store.archive import ArchiveStore
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
@@ -89,6 +91,11 @@ def replies(draw: st.DrawFn) -> Planned:
 
 plans = st.lists(replies(), min_size=1, max_size=4)
 said = st.sampled_from(["go on", "never touch b.txt", "look again " * 400])
+
+
+async def caught_up(conversation: Conversation, env: Env) -> Undone:
+    """The conversation as it is on disk, where a turn failed before."""
+    return Undone(conversation, RewriteUndone(0, 0))
 
 
 class AnySession(RuleBasedStateMachine):
@@ -216,6 +223,22 @@ class AnySession(RuleBasedStateMachine):
         asked = [request for request in self.requests if text in str(request.messages[-1])]
         failed = isinstance(self.events[-1], TurnFailed)
         assert asked or failed
+
+    @rule()
+    def compact_and_undo(self) -> None:
+        """The next request is what it would have been without the compaction, unless that would not fit."""
+        self.plan([], [])
+        before = self.run(self.session.change(caught_up)).conversation
+        with suppress(AgentError):
+            if self.run(self.session.compact()).strategies:
+                undone = self.run(self.session.change(undo)).conversation
+                assert build_prompt(undone, INSTRUCTIONS) == build_prompt(before, INSTRUCTIONS)
+
+    @rule()
+    def undo_the_last_rewrite(self) -> None:
+        self.plan([], [])
+        with suppress(AgentError):
+            self.run(self.session.change(undo))
 
     @rule(keep=st.sampled_from([None, None, 0]))
     def tidy(self, keep: int | None) -> None:

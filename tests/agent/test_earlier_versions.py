@@ -33,7 +33,9 @@ async def test_a_session_of_an_earlier_version_goes_on_from_its_snapshot(tmp_pat
     db = sqlite3.connect(desk.home / "data" / "sessions.db")
     for migrate in MIGRATIONS[:version]:
         migrate(db)
-    db.execute("insert into sessions values (?, ?, 'look', ?, 'auto', 1, 1)", ("aa11", str(desk.root), model))
+    columns = "id, project, title, model, mode, created, updated"
+    known = ("aa11", str(desk.root), model)
+    db.execute(f"insert into sessions ({columns}) values (?, ?, 'look', ?, 'auto', 1, 1)", known)
     for position, (role, body) in enumerate(MESSAGES):
         row = ("aa11", position, role, json.dumps(body))
         db.execute("insert into messages (session, position, role, body, created) values (?, ?, ?, ?, 1)", row)

@@ -18,7 +18,7 @@ from agent.context.todos import TodoItem
 from agent.errors import StoreFailed
 from agent.events import ReplyFinished
 from agent.messages import Assistant, Conversation, Summary, Text, ToolCall, ToolOutput, Usage, User
-from agent.recorder import INTERRUPTED, Recorder, Spent, StoreThread, title_of
+from agent.recorder import INTERRUPTED, Recorder, StoreThread, title_of
 from agent.rows import (
     changes_of,
     decode_mark,
@@ -29,6 +29,7 @@ from agent.rows import (
     encode_snapshot,
 )
 from agent.situation import Situation
+from agent.spending import Spent
 from store.sessions import FactRow, MessageRow, SessionRow, SessionStore
 from tests.agent.histories import conversations
 

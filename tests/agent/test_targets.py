@@ -27,7 +27,7 @@ from agent.events import (
 from agent.meter import Meter, decode_estimator
 from agent.providers.base import ModelFacts, Prices
 from agent.providers.scripted import Script, Scripted, ScriptedReply
-from agent.recorder import Rewrite
+from agent.spending import Rewrite
 from agent.targets import Connected, Targets, chain_after
 from tests.agent.test_compaction import ROW, SMALL, Home, compactions, events_of, fill
 

@@ -84,6 +84,7 @@ class Opened:
             "requests": await recorder.requests(),
             "rewrites": await recorder.rewrites(),
             "situation": recorder.situation,
+            "before the last rewrite": await recorder.before_rewrite(shown),
             "references": {ref: (await self.read(ref), await self.read(f"{where}/{ref}")) for ref in refs},
             "found": found,
         }

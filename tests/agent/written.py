@@ -241,12 +241,13 @@ class Writing:
         while cut and cut < len(messages) and _answers(messages[cut]):
             cut -= 1
         before = outputs_so_far(replace(self.view, messages=messages[:cut]))
+        left = self.view
         self.view = replace(
             self.view, messages=messages[cut:], summary=compacts.summary, outputs_before=before, masked=frozenset(),
             anchor=None, anchored=0,
         )  # fmt: skip
         self.recorder.note(ContextCompacted(9, 5, 9, compacts.keep, ("mask", "summary"), cost=compacts.cost))
-        await self.recorder.snapshot(self.view, User(()))
+        await self.recorder.snapshot(self.view, User(()), left)
 
 
 def _answers(message: Message) -> bool:

@@ -26,9 +26,9 @@ from agent.events import (
 )
 from agent.messages import Assistant, Conversation, Text, Usage, User
 from agent.overview import Epoch, Number, Overview, ServerShare
-from agent.recorder import Asked, Rewrite
 from agent.rewriting import unheard
 from agent.shelf import Page, Shelved
+from agent.spending import Asked, Rewrite
 
 
 @dataclass(frozen=True)

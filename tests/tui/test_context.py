@@ -6,7 +6,7 @@ import pytest
 
 from agent.messages import Usage
 from agent.overview import Epoch, HeldBack, Overview
-from agent.recorder import Asked, Rewrite
+from agent.spending import Asked, Rewrite
 from tests.tui.doubles import overview
 from tui.context import MOST_REQUESTS, bar, budget_lines, epoch_lines, overview_lines, request_lines, rewrite_text
 

@@ -1,0 +1,180 @@
+"""A compaction by hand, in three steps: what it would do and cost, the summary to be read and edited, and then the
+change. Between them nothing has changed, and what a summary took is counted whether or not it is used."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from agent.compaction import Bill, Compacted, Work, job_of, result_of, summarise, told_of
+from agent.context.bargain import ASKS
+from agent.context.compact import (
+    TOOLS,
+    CompactionPlan,
+    Floor,
+    Room,
+    can_pay,
+    compacted,
+    is_worth_it,
+    plan_compaction,
+    solve_floor,
+    uncovered,
+)
+from agent.context.edited import spacious
+from agent.context.receipt import receipt
+from agent.context.summary import Draft
+from agent.env import Env
+from agent.errors import AgentError
+from agent.events import ContextCompacted, Event
+from agent.messages import Conversation
+from agent.rewriting import keep_rewrite, work_of
+
+NOTHING = "nothing was compacted: there is nothing yet that a summary would make smaller"
+CHANGED = "the conversation has changed since the preview was made: nothing was compacted; `/compact` makes a new one"
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What the summary takes at most, if the session's own model writes it."""
+
+    model: str
+    read: int
+    """Tokens."""
+    is_cached: bool
+    """They are read from the provider's cache."""
+    written: int
+    cost: float | None
+    """US dollars; None when the price is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a compaction would do; nothing has changed yet."""
+
+    conversation: Conversation
+    """As it is shown."""
+    focus: str | None
+    expected: ContextCompacted
+    """What would be told, with a summary of the usual size."""
+    quote: Quote
+    plan: CompactionPlan
+    floor: Floor
+    room: Room
+
+    def missing(self, draft: Draft) -> tuple[str, ...]:
+        """What a summary leaves out of what must be in it, as lines to be added."""
+        return uncovered(self.plan, draft, spacious(self.floor.caps, draft))
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """A summary that was made and not used yet."""
+
+    conversation: Conversation
+    """As it is shown."""
+    draft: Draft | None
+    """None when no model gave one that can be used, or the user was faster."""
+    model: str = ""
+    """Who wrote it."""
+    cost: float | None = 0.0
+    """US dollars of all requests for it; None when a price is not known."""
+    is_interrupted: bool = False
+
+
+def preview_compaction(focus: str | None = None) -> Callable[[Conversation, Env], Awaitable[Preview]]:
+    """Finds out what a compaction would do. Raises `AgentError` when it would do nothing."""
+
+    async def work(conversation: Conversation, env: Env) -> Preview:
+        how = work_of(conversation, env)
+        floor = solve_floor(conversation, env.compacting.caps, how.room)
+        plan = plan_compaction(conversation, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
+        if plan is None or not can_pay(conversation, plan):
+            raise AgentError(NOTHING)
+        caps = floor.caps
+        after = compacted(plan, Draft("", ""), caps)
+        result = result_of(conversation, after, _ran("summary", floor), how.room, floor.deferred)
+        result = replace(
+            result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * how.room.scale)
+        )
+        items = receipt(conversation, after, result.strategies, floor.deferred, how.room.ratio)
+        told = told_of(result, "asked", items)
+        return Preview(conversation, focus, told, _quote(conversation, plan, floor, how, env), plan, floor, how.room)
+
+    return work
+
+
+def draft_summary(preview: Preview, hear: Callable[[Event], None]) -> Callable[[Conversation, Env], Awaitable[Drafted]]:
+    """Lets a model write the summary. `hear` is told what happens meanwhile, which is no part of a turn."""
+
+    async def work(conversation: Conversation, env: Env) -> Drafted:
+        _same(conversation, preview)
+
+        def emit(event: Event) -> None:
+            env.emit(event)
+            hear(event)
+
+        env.lessons.failures = 0
+        bill = Bill(emit)
+        how = replace(work_of(conversation, env), emit=bill.hear)
+        draft = await summarise(conversation, preview.plan, how, preview.floor, preview.focus, cached=True)
+        if env.interrupt.requested():
+            return Drafted(conversation, None, bill.model, bill.cost, is_interrupted=True)
+        return Drafted(conversation, draft, bill.model, bill.cost)
+
+    return work
+
+
+def apply_summary(
+    preview: Preview, draft: Draft | None, drafted: Drafted, hear: Callable[[Event], None]
+) -> Callable[[Conversation, Env], Awaitable[Compacted]]:
+    """Compacts with a summary that was read and may have been edited; without one only the facts stand for what is left
+    out. Raises `AgentError` when it leaves out what must be in it, or saves too little; nothing has changed then."""
+
+    async def work(conversation: Conversation, env: Env) -> Compacted:
+        _same(conversation, preview)
+        missing = preview.missing(draft) if draft is not None else ()
+        if missing:
+            raise AgentError(f"the summary leaves out what must be in it: {'; '.join(missing)}")
+        caps = spacious(preview.floor.caps, draft) if draft is not None else preview.floor.caps
+        after = compacted(preview.plan, draft, caps)
+        if not is_worth_it(conversation, after):
+            raise AgentError("the summary is hardly smaller than what it replaces: make it shorter")
+        room, floor = preview.room, preview.floor
+        result = result_of(conversation, after, _ran("summary" if draft else "ledger", floor), room, floor.deferred)
+        items = receipt(conversation, after, result.strategies, floor.deferred, room.ratio)
+        writer = drafted.model if draft is not None else ""
+        is_edited = draft is not None and drafted.draft is not None and draft != drafted.draft
+        price = work_of(conversation, env).price_of(result.strategies)
+        event = replace(
+            told_of(result, "asked", items),
+            model=f"{writer}, edited by you" if is_edited else writer or ("you" if draft is not None else ""),
+            cost=drafted.cost,
+            price=price,
+        )
+        env.emit(event)
+        hear(event)
+        done = Compacted(after, result, floor.problem)
+        await keep_rewrite(conversation, done, env, "asked")
+        return done
+
+    return work
+
+
+def _same(conversation: Conversation, preview: Preview) -> None:
+    if conversation != preview.conversation:
+        raise AgentError(CHANGED)
+
+
+def _ran(rung: str, floor: Floor) -> tuple[str, ...]:
+    return (TOOLS, rung) if floor.deferred else (rung,)
+
+
+def _quote(conversation: Conversation, plan: CompactionPlan, floor: Floor, how: Work, env: Env) -> Quote:
+    facts = env.provider.facts
+    job = job_of(conversation, plan, how, cached=True)
+    written = floor.caps.retain + floor.caps.summary
+    read = ASKS + (job.context if how.room.holds(conversation) else job.transcript)
+    cost = None
+    if facts.prices is not None:
+        price = facts.prices.at(read)
+        a_token = price.cache_read if job.is_cached else max(price.input, price.cache_write)
+        cost = read * a_token + written * price.output
+    return Quote(facts.id, read, job.is_cached, written, cost)

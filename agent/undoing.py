@@ -1,0 +1,80 @@
+"""The last rewrite taken back: the view from before it, with all that was said since. What that means is decided in
+`agent.context.undo`."""
+
+from dataclasses import dataclass, replace
+
+from agent.context.prefix import Digests
+from agent.context.undo import hold_after, why_not, written_again
+from agent.env import Env
+from agent.errors import AgentError
+from agent.events import RewriteUndone
+from agent.measuring import budget_of
+from agent.messages import Conversation, User
+from agent.offering import choose_tools
+
+NOTHING = "there is nothing to undo: the view was not rewritten, or that was too long ago"
+
+
+@dataclass(frozen=True, slots=True)
+class UndoOffer:
+    """What undoing the last rewrite would change; nothing has changed yet."""
+
+    conversation: Conversation
+    """As it is shown."""
+    number: int
+    """Of the view from before."""
+    event: RewriteUndone
+    """What would be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    conversation: Conversation
+    event: RewriteUndone
+
+
+async def offer_undo(conversation: Conversation, env: Env) -> UndoOffer:
+    """What undoing would cost. Raises `AgentError` when there is nothing to undo, or it does not fit."""
+    number, _, event = await _restored(conversation, env)
+    return UndoOffer(conversation, number, event)
+
+
+async def undo(conversation: Conversation, env: Env) -> Undone:
+    """The view from before the last rewrite, kept on disk. Nothing is rewritten unasked before more came. Raises
+    `AgentError`, and then nothing has changed."""
+    number, restored, event = await _restored(conversation, env)
+    env.meter.rewritten()
+    env.watch.rewritten()
+    env.rent.rewritten()
+    env.deferral.hold_back_as_usual()
+    choose_tools(env)
+    env.emit(event)
+    await env.recorder.snapshot(restored, User(()), back=number)
+    env.debug.say(
+        "context/undo",
+        beforeTokens=event.before_tokens,
+        afterTokens=event.after_tokens,
+        writtenTokens=event.written,
+        heldTokens=restored.held,
+    )
+    return Undone(restored, event)
+
+
+async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversation, RewriteUndone]:
+    found = await env.recorder.before_rewrite(conversation)
+    if found is None:
+        raise AgentError(NOTHING)
+    number, restored, mark = found
+    if mark is None or mark.tools != Digests().of_tools(env.offered):
+        restored = replace(restored, anchor=None, anchored=0)  # it was counted with other tools
+    now, then = budget_of(conversation, env), budget_of(restored, env)
+    refusal = why_not(then)
+    if refusal:
+        raise AgentError(refusal)
+    written, prices = written_again(then), env.provider.facts.prices
+    cost = None
+    if prices is not None:
+        price = prices.at(then.used)
+        cost = written * max(price.cache_write, price.input)
+    event = RewriteUndone(now.used, then.used, written, cost, then.window.size)
+    return number, replace(restored, held=hold_after(then.used, then.window.effective)), event
