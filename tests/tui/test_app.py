@@ -107,7 +107,7 @@ async def test_permission_once() -> None:
     session = FakeSession([[QUESTION, ToolStarted("1", "edit", {}), ToolFinished("1", "edit", "done", "ok"), DONE]])
     async with terminal(session) as t:
         await t.type("go")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         await t.pilot.press("x", "y")
         await t.rests()
         assert session.answers == {"q": Decision("allow")}
@@ -119,7 +119,7 @@ async def test_permission_with_a_rule_kept(key: str, rule: str) -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
         await t.type("go")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         await t.pilot.press(key)
         await t.rests()
         assert session.answers == {"q": Decision("allow", rule=rule)}
@@ -129,7 +129,7 @@ async def test_denial_with_a_word() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
         await t.type("go")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         await t.pilot.press("d", "n", "o", "y", "enter")
         await t.rests()
         assert session.answers == {"q": Decision("deny", note="noy")}
@@ -139,7 +139,7 @@ async def test_a_word_that_was_not_meant_is_taken_back() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
         await t.type("go")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         await t.pilot.press("d", "n", "o", "escape", "y")
         await t.rests()
         assert session.answers == {"q": Decision("allow")}
@@ -149,7 +149,7 @@ async def test_quitting_works_while_a_question_is_open() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
         await t.type("go")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         await t.pilot.press("ctrl+c", "ctrl+c")
         await t.until(lambda: session.closed)
         assert session.answers == {}
@@ -160,7 +160,7 @@ async def test_a_session_is_picked_before_the_first_message() -> None:
     app = EbbApp(sessions, choose=True, guard=0.0)
     async with app.run_test(size=(80, 24)) as pilot:
         t = Terminal(app, pilot, sessions)
-        await t.until(lambda: isinstance(app.screen, Picker))
+        await t.asks(Picker)
         await pilot.press("enter")
         await t.shows("Answer 0.")
         assert sessions.opened == [("old1", None)]
@@ -170,7 +170,7 @@ async def test_esc_denies() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
         await t.type("go")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         await t.pilot.press("escape")
         await t.rests()
         assert session.answers == {"q": Decision("deny")}
@@ -180,7 +180,7 @@ async def test_what_was_typed_ahead_does_not_answer() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, guard=3_600.0) as t:
         await t.type("go")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         await t.pilot.press("y", "e", "s", "enter", "escape", "n")
         assert session.answers == {}
         assert isinstance(t.app.screen, PermissionScreen)
@@ -193,7 +193,7 @@ async def test_a_question_answered_elsewhere_goes_away() -> None:
         await t.type("go")
         await t.until(lambda: t.app.talk.view.busy)
         t.app.talk.advance(QUESTION)
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         hold.event.set()
         await t.until(lambda: not isinstance(t.app.screen, PermissionScreen))
         await t.rests()
@@ -201,7 +201,7 @@ async def test_a_question_answered_elsewhere_goes_away() -> None:
 
 
 def _asks(screen: Screen[object], question: PermissionAsked) -> bool:
-    return isinstance(screen, PermissionScreen) and screen.question == question
+    return isinstance(screen, PermissionScreen) and screen.is_mounted and screen.question == question
 
 
 async def test_two_questions_come_one_after_the_other() -> None:
@@ -227,7 +227,7 @@ async def test_the_model_gets_the_words_of_the_user(keys: str, words: str) -> No
     session = FakeSession([[QuestionAsked("q", "Which?", ("one", "two")), DONE]])
     async with terminal(session) as t:
         await t.type("go")
-        await t.until(lambda: isinstance(t.app.screen, QuestionScreen))
+        await t.asks(QuestionScreen)
         await t.pilot.press(*keys.split())
         await t.rests()
         assert session.answers == {"q": words}
@@ -351,7 +351,7 @@ async def test_tab_completes_a_command_and_enter_runs_it() -> None:
 async def test_help_opens_and_closes() -> None:
     async with terminal() as t:
         await t.pilot.press("slash", "h", "enter")
-        await t.until(lambda: isinstance(t.app.screen, HelpScreen))
+        await t.asks(HelpScreen)
         await t.pilot.press("escape")
         await t.until(lambda: not isinstance(t.app.screen, HelpScreen))
 
@@ -360,7 +360,7 @@ async def test_resume_shows_the_other_session() -> None:
     old, other = FakeSession(), FakeSession(id="old1", history=conversation(3))
     async with terminal(old, other, infos=[Info("old1", "parser work"), Info("old2", "other")]) as t:
         await t.type("/resume")
-        await t.until(lambda: isinstance(t.app.screen, Picker))
+        await t.asks(Picker)
         await t.pilot.press("p", "a", "r", "s", "enter")
         await t.shows("Answer 2.")
         await t.rests()
@@ -416,17 +416,17 @@ async def test_control_characters_reach_no_sink() -> None:
     session = FakeSession([turn], model=evil, mode=evil)
     async with terminal(session, infos=[Info("1", evil)], size=(120, 40)) as t:
         await t.type(evil)
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         shots = [t.app.export_screenshot()]
         await t.pilot.press("y")
-        await t.until(lambda: isinstance(t.app.screen, QuestionScreen))
+        await t.asks(QuestionScreen)
         shots.append(t.app.export_screenshot())
         await t.pilot.press("escape")
         await t.rests()
         await t.pilot.press("ctrl+o")
         shots.append(t.app.export_screenshot())
         await t.type("/resume")
-        await t.until(lambda: isinstance(t.app.screen, Picker))
+        await t.asks(Picker)
         shots.append(t.app.export_screenshot())
         await t.pilot.press("escape")
     for shot in shots:
@@ -461,7 +461,7 @@ async def test_other_themes_can_draw_everything(theme: str) -> None:
     async with terminal(FakeSession([turn])) as t:
         t.app.theme = theme
         await t.type("go")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         assert "Title" in t.transcript.visible_text()
         await t.pilot.press("n")
         await t.rests()
@@ -470,7 +470,7 @@ async def test_other_themes_can_draw_everything(theme: str) -> None:
 async def test_a_storm_of_sizes_breaks_nothing() -> None:
     async with terminal(FakeSession([[TextDelta("日本語 " * 40), QUESTION, DONE]], history=conversation(30))) as t:
         await t.type("go")
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen))
+        await t.asks(PermissionScreen)
         for size in ((10, 4), (1, 1), (200, 60), (3, 50), (80, 2), (80, 24)):
             await t.pilot.resize_terminal(*size)
             await t.pilot.pause()
