@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.base import ToolError, Workspace
-from tools.diff import capped, unified
+from tools.diff import capped, header, remarked, unified
 from tools.files import content_of, delete, mode_of, write_bytes
 from tools.paths import display
 from tools.seen import SeenFiles
-from tools.textfile import binary_kind, decode, showable
+from tools.textfile import TextFile, binary_kind, decode, showable
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,35 @@ def insist_on_read(path: Path, content: bytes, workspace: Workspace) -> None:
 
 
 def preview_of(changes: Sequence[Change], root: Path) -> str:
+    """All changes as one unified diff. A file that is made right before another one goes is that one, moved."""
     lines: list[str] = []
-    for change in changes:
-        lines += unified(display(change.path, root), _text(change.before), _text(change.after))
+    left = list(changes)
+    while left:
+        change = left.pop(0)
+        gone = left[0] if left and change.before is None and left[0].after is None else None
+        if gone is not None and gone.before and change.after:
+            left.pop(0)
+            lines += diff_lines(display(gone.path, root), gone.before, change.after, display(change.path, root))
+        else:
+            lines += diff_lines(display(change.path, root), change.before, change.after)
     return capped(lines)
+
+
+def diff_lines(name: str, before: bytes | None, after: bytes | None, new_name: str | None = None) -> list[str]:
+    r"""The lines of a unified diff of two contents; None stands for no file. Line ends other than `\n` show where they
+    are not the same on both sides; what is no text is only said to have changed."""
+    kind = next((kind for content in (before, after) if content and (kind := binary_kind(content))), None)
+    if kind is not None:
+        return remarked(name, before, after, kind, new_name) if before != after or new_name is not None else []
+    old, new = (None if content is None else decode(content) for content in (before, after))
+    files = [file for file in (old, new) if file is not None]
+    is_alike = all(map(_is_even, files)) and len({file.newline for file in files}) == 1
+    texts = [None if file is None else showable(file.unified if is_alike else file.text) for file in (old, new)]
+    lines = unified(name, texts[0], texts[1], new_name)
+    if old and new and before != after and texts[0] == texts[1]:
+        encodings = (f"{file.codec}{' with a byte order mark' if file.bom else ''}" for file in (old, new))
+        lines += [*([] if lines else header(name)), f"encoding: {' -> '.join(encodings)}"]
+    return lines
 
 
 def _put(change: Change) -> None:
@@ -73,5 +98,7 @@ def _put(change: Change) -> None:
         write_bytes(change.path, change.after, change.mode)
 
 
-def _text(content: bytes | None) -> str | None:
-    return None if content is None else showable(decode(content).unified)
+def _is_even(file: TextFile) -> bool:
+    """Whether all lines end in the same way."""
+    rest = file.text.replace("\r\n", "") if file.newline == "\r\n" else file.text
+    return not any(end in rest for end in ("\r", "\n") if end != file.newline)

@@ -1,31 +1,105 @@
-"""What a change looks like before it is made: a unified diff of bounded length."""
+"""What a change looks like: a unified diff, in a time that grows hardly faster than the texts."""
 
-LONGEST = 400
-"""Lines of a diff that are shown."""
+import re
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from tools.linediff import Region, differing
+
+LONGEST = 200_000
+"""Lines of a diff that are kept."""
+AROUND = 3
+"""Lines that stay as they are and are shown before and after a change."""
+NO_END = "\\ No newline at end of file"
+
+Group: TypeAlias = list[Region]
+
+_STEERING = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def unified(name: str, before: str | None, after: str | None, new_name: str | None = None) -> list[str]:
-    """The lines of a unified diff; None stands for a file that is not there."""
-    import difflib  # noqa: PLC0415  # deferred: only previews need it
-
-    lines = difflib.unified_diff(
-        _lines(before),
-        _lines(after),
-        "/dev/null" if before is None else f"a/{name}",
-        "/dev/null" if after is None else f"b/{new_name or name}",
-        lineterm="",
-    )
-    found = list(lines)
-    if not found and new_name is not None:
-        return [f"rename {name} to {new_name}"]
-    return found
+    r"""The lines of a unified diff; None stands for a file that is not there. Only `\n` ends a line, so that another
+    line end shows."""
+    old, new = _lines(before), _lines(after)
+    lines = [line for group in _groups(differing(old, new)) for line in _hunk(group, old, new)]
+    is_new, is_deleted = before is None, after is None
+    if not (lines or is_new or is_deleted or new_name):
+        return []
+    return [*header(name, new_name, is_new=is_new, is_deleted=is_deleted), *lines]
 
 
-def _lines(text: str | None) -> list[str]:
-    return text.removesuffix("\n").split("\n") if text else []
+def remarked(
+    name: str, before: bytes | None, after: bytes | None, kind: str, new_name: str | None = None
+) -> list[str]:
+    """The lines that tell of a change whose content is no text."""
+    sizes = " -> ".join("none" if content is None else f"{len(content):,} bytes" for content in (before, after))
+    lines = header(name, new_name, is_new=before is None, is_deleted=after is None)
+    return [*lines, f"{kind}, not shown: {sizes}"]
+
+
+def header(name: str, new_name: str | None = None, *, is_new: bool = False, is_deleted: bool = False) -> list[str]:
+    name, target = in_one_line(name), in_one_line(new_name or name)
+    lines = [f"rename from {name}", f"rename to {target}"] if target != name else []
+    lines.append("--- /dev/null" if is_new else f"--- a/{name}")
+    return [*lines, "+++ /dev/null" if is_deleted else f"+++ b/{target}"]
+
+
+def in_one_line(name: str) -> str:
+    """The name with what would end or steer a line written as an escape: a file's name is anything."""
+    return _STEERING.sub(lambda sign: f"\\x{ord(sign[0]):02x}", name)
 
 
 def capped(lines: list[str]) -> str:
     left_out = len(lines) - LONGEST
-    shown = lines[:LONGEST] + ([f"… {left_out} more lines of this diff are not shown"] if left_out > 0 else [])
+    shown = lines[:LONGEST] + ([f"… {left_out:,} more lines of this diff are not shown"] if left_out > 0 else [])
     return "\n".join(shown)
+
+
+def _lines(text: str | None) -> list[str]:
+    """The lines with their ends, so that a missing one is a difference."""
+    if not text:
+        return []
+    *whole, last = text.split("\n")
+    return [f"{line}\n" for line in whole] + ([last] if last else [])
+
+
+def _groups(regions: Sequence[Region]) -> Iterator[Group]:
+    """The regions that are near enough to share the lines between them."""
+    group: Group = []
+    for region in regions:
+        if group and region.old_start - group[-1].old_end > 2 * AROUND:
+            yield group
+            group = []
+        group.append(region)
+    if group:
+        yield group
+
+
+def _hunk(group: Group, old: Sequence[str], new: Sequence[str]) -> list[str]:
+    first, last = group[0], group[-1]
+    above = min(AROUND, first.old_start)
+    below = min(AROUND, len(old) - last.old_end)
+    start, end = first.old_start - above, last.old_end + below
+    new_start, new_end = first.new_start - above, last.new_end + below
+    lines = [f"@@ -{_range(start, end)} +{_range(new_start, new_end)} @@"]
+    at = start
+    for region in group:
+        lines += _marked(" ", old[at : region.old_start])
+        lines += _marked("-", old[region.old_start : region.old_end])
+        lines += _marked("+", new[region.new_start : region.new_end])
+        at = region.old_end
+    return [*lines, *_marked(" ", old[at:end])]
+
+
+def _marked(sign: str, lines: Sequence[str]) -> Iterator[str]:
+    for line in lines:
+        yield sign + line.removesuffix("\n")
+        if not line.endswith("\n"):
+            yield NO_END
+
+
+def _range(start: int, end: int) -> str:
+    """Where lines stand, as the header of a hunk says it: an empty range names the line before it."""
+    count = end - start
+    first = start + 1 if count else start
+    return f"{first}" if count == 1 else f"{first},{count}"

@@ -130,8 +130,8 @@ async def test_a_preview_shows_the_change_and_makes_none(workspace: Workspace) -
     shown = Edit().preview({"path": "f", "old": "two", "new": "three"}, workspace)
     assert shown == "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+three"
     assert path.read_bytes() == b"one\ntwo\n"
-    long = Write().preview({"path": "new", "content": "x\n" * 1000}, workspace)
-    assert long.split("\n")[-1] == "… 603 more lines of this diff are not shown"
+    long = Write().preview({"path": "new", "content": "x\n" * 300_000}, workspace)
+    assert long.split("\n")[-1] == "… 100,003 more lines of this diff are not shown"
 
 
 async def test_nothing_is_left_behind_when_a_file_cannot_be_written(workspace: Workspace) -> None:
