@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tui import receipts
-from tui.diffs import diff_of
+from tui.diffs.calls import diff_of
 from tui.paint import arguments_text
 from tui.titles import command_of, title_of
 from tui.transcript import AnswerText, Block, Call, Failure, Notice, Retry, Summary, Thought, UserText

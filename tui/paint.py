@@ -9,7 +9,10 @@ from rich.style import Style
 from rich.text import Text
 
 from tui import receipts
-from tui.diffs import counted, diff_of, diff_text
+from tui.diffs.calls import diff_of, file_of
+from tui.diffs.drawn import Drawn
+from tui.diffs.rows import WIDE, layout_of
+from tui.diffs.unified import counted, files_of
 from tui.markdown import advance_pieces
 from tui.palette import Palette
 from tui.prose import PaletteConsole, highlighted, prose
@@ -27,6 +30,9 @@ _LONGEST_ANSWER = 150_000
 _PLAIN_LINES = 60
 _OPEN_LINES = 400
 _OPEN_CHARACTERS = 60_000
+_OPEN_ROWS = 2_000
+"""Lines of the screen that a diff takes at most where it is opened."""
+_WHERE_ALL_IS = "; `/diff session` shows what the files hold now"
 
 Line = list[Segment]
 
@@ -236,7 +242,7 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
     if command:
         lines += _ruled(console.lines(highlighted(command, "bash", palette), inner), palette)
     elif diff:
-        lines += _ruled(console.lines(diff_text(diff, palette, inner), inner), palette)
+        lines += _ruled(_diff_lines(diff, file_of(block), inner, console), palette)
     elif block.arguments:
         lines += _ruled(console.lines(highlighted(arguments_text(block.arguments), "json", palette), inner), palette)
     said = _middle_cut(block.text or block.tail)
@@ -246,6 +252,13 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
     if block.changed:
         lines += _quoted("changed " + ", ".join(block.changed), palette.dim, width, console)
     return lines
+
+
+def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[Line]:
+    """The beginning of a diff; what is left out is said."""
+    layout = layout_of(files_of(diff), wide=width >= WIDE, most=_OPEN_LINES, name=name, how=_WHERE_ALL_IS)
+    drawn = Drawn(layout, width, console)
+    return [drawn.line(y) for y in range(min(drawn.count, _OPEN_ROWS))]
 
 
 def arguments_text(arguments: Mapping[str, object]) -> str:

@@ -35,6 +35,11 @@ class Palette:
     """The place of them that is gone to."""
     added: Style
     removed: Style
+    added_line: Style
+    """Where colours mix it is a ground, which leaves the inks of code as they are; otherwise an ink. So are the next."""
+    removed_line: Style
+    added_word: Style
+    removed_word: Style
     keyword: Style
     literal: Style
     comment: Style
@@ -98,6 +103,10 @@ def palette_of(colors: Mapping[str, str]) -> Palette:
         here=Style(color=ground.rich_color, bgcolor=warn.rich_color),
         added=_ink(good) + _ground(ground.blend(good, 0.12)),
         removed=_ink(bad) + _ground(ground.blend(bad, 0.12)),
+        added_line=_ground(ground.blend(good, 0.10)),
+        removed_line=_ground(ground.blend(bad, 0.10)),
+        added_word=_ground(ground.blend(good, 0.26)),
+        removed_word=_ground(ground.blend(bad, 0.26)),
         keyword=_ink(primary),
         literal=_ink(good),
         comment=_ink(ground.blend(front, part("comment")), italic=True),
@@ -129,6 +138,10 @@ def _without_grounds(colors: Mapping[str, str], front: Color) -> Palette:
         here=Style(bold=True, reverse=True),
         added=_ink(good),
         removed=_ink(bad),
+        added_line=_ink(good),
+        removed_line=_ink(bad),
+        added_word=_ink(good, bold=True, underline=True),
+        removed_word=_ink(bad, bold=True, underline=True),
         keyword=_ink(primary, bold=True),
         literal=_ink(good),
         comment=dim + Style(italic=True),

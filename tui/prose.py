@@ -1,6 +1,7 @@
 """Markdown as lines of the terminal. Prose knows how text looks, not who said it."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import ClassVar
 from urllib.parse import unquote
 
@@ -27,6 +28,15 @@ def highlighted(code: str, language: str, palette: Palette) -> Text:
     text = Syntax("", language or "text", theme=CodeColors(palette)).highlight(visible(code).expandtabs(4))
     text.rstrip()
     return text
+
+
+@lru_cache(maxsize=256)
+def language_of(name: str) -> str:
+    """The language of a file by its name, as `highlighted` takes it; empty when it is not known."""
+    from pygments.lexers import find_lexer_class_for_filename  # noqa: PLC0415  # deferred: loads the list of languages
+
+    found = find_lexer_class_for_filename(name)
+    return str(found.aliases[0]) if found is not None and found.aliases else ""
 
 
 class CodeColors(SyntaxTheme):

@@ -13,7 +13,18 @@ from tui.themes import ANSI, ANSI_DARK, ANSI_LIGHT, DARK, HIGH_CONTRAST, LIGHT, 
 
 TEXT = ("text", "strong", "accent", "link", "good", "warn", "bad", "code", "keyword", "literal", "named")
 PALE = ("dim", "comment", "faint")
-GROUNDS = ("user", "marked", "selected", "found", "added", "removed")
+GROUNDS = (
+    "user",
+    "marked",
+    "selected",
+    "found",
+    "added",
+    "removed",
+    "added_line",
+    "removed_line",
+    "added_word",
+    "removed_word",
+)
 MIXED = (DARK, LIGHT, HIGH_CONTRAST)
 OWN = (ANSI, ANSI_DARK, ANSI_LIGHT)
 

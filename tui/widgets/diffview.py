@@ -1,0 +1,117 @@
+"""A diff, or code, that is scrolled through. It draws what is on the screen, and knows not what will be done with it."""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.diffs.drawn import Drawn
+from tui.diffs.rows import MOST, WIDE, FileRow, GapRow, Layout, code_layout, layout_of
+from tui.diffs.unified import FileDiff
+from tui.palette import palette_of
+from tui.prose import PaletteConsole
+
+
+class DiffView(ScrollView, can_focus=True):
+    """Unified, or side by side where there is room. What is too long is shown in part until more is wanted."""
+
+    DEFAULT_CSS = """
+    DiffView {
+        height: 1fr;
+        background: $background;
+        overflow-x: hidden;
+        scrollbar-size-vertical: 1;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("m", "more", show=False),
+        Binding("space", "page_down", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._lay_out: Callable[[bool, int], Layout] = lambda wide, most: Layout()
+        self._most = MOST
+        self._layout = Layout()
+        self._drawn: Drawn | None = None
+        self._drawn_at = 0
+        """The width that it was drawn for."""
+
+    def show_diff(self, files: Sequence[FileDiff], name: str = "") -> None:
+        """`name`: that of the file where the diff does not say it."""
+        how = "; `m` shows more"
+        self._show(lambda wide, most: layout_of(files, wide=wide, most=most, name=name, how=how))
+
+    def show_code(self, text: str, language: str) -> None:
+        self._show(lambda wide, most: code_layout(text, language, most, "; `m` shows more"))
+
+    def _show(self, lay_out: Callable[[bool, int], Layout]) -> None:
+        self._lay_out, self._most = lay_out, MOST
+        self._draw(self._width)
+        self.scroll_to(y=0, animate=False, force=True, immediate=True)
+        self.refresh(layout=True)
+
+    def action_more(self) -> None:
+        """Shows twice as much."""
+        if self._layout.left_out:
+            self._most *= 2
+            self._draw(self._width)
+            self.refresh(layout=True)
+
+    def next_change(self, step: int) -> None:
+        """Goes to the next hunk or file, or to the one before."""
+        if self._drawn is None:
+            return
+        starts = [
+            self._drawn.start_of(at)
+            for at, row in enumerate(self._layout.rows)
+            if isinstance(row, FileRow | GapRow) or at == 0
+        ]
+        y = self.scroll_offset.y
+        there = [at for at in starts if (at > y if step > 0 else at < y)]
+        if there:
+            self.scroll_to(y=there[0] if step > 0 else there[-1], animate=False, force=True, immediate=True)
+
+    @property
+    def _width(self) -> int:
+        return self.scrollable_content_region.width
+
+    def _draw(self, width: int) -> None:
+        """Draws for a width, and stays at the row that was at the top."""
+        top = self._drawn.row_at(self.scroll_offset.y) if self._drawn is not None else 0
+        was = self._layout
+        palette = palette_of(self.app.theme_variables)
+        self._layout = self._lay_out(width >= WIDE, self._most)
+        self._drawn = Drawn(self._layout, width, PaletteConsole(palette))
+        self._drawn_at = width
+        self.virtual_size = Size(width, self._drawn.count)
+        if was.rows and top:
+            self.scroll_to(y=self._drawn.start_of(top), animate=False, force=True, immediate=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        if width != self._drawn_at or self._drawn is None:
+            self._draw(width)
+        return self._drawn.count if self._drawn is not None else 0
+
+    def on_resize(self) -> None:
+        if self._width != self._drawn_at:
+            self._draw(self._width)
+            self.refresh()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._drawn_at = 0
+
+    def render_line(self, y: int) -> Strip:
+        width = self._width
+        if self._drawn is None or self._drawn_at != width:
+            self._draw(width)
+        index = y + self.scroll_offset.y
+        if self._drawn is None or index >= self._drawn.count:
+            return Strip.blank(width, self.rich_style)
+        line: list[Segment] = self._drawn.line(index)
+        return Strip(line).adjust_cell_length(width).apply_style(self.rich_style)
