@@ -28,9 +28,7 @@ def unified(name: str, before: str | None, after: str | None, new_name: str | No
     return [*header(name, new_name, is_new=is_new, is_deleted=is_deleted), *lines]
 
 
-def remarked(
-    name: str, before: bytes | None, after: bytes | None, kind: str, new_name: str | None = None
-) -> list[str]:
+def remarked(name: str, before: bytes | None, after: bytes | None, kind: str, new_name: str | None = None) -> list[str]:
     """The lines that tell of a change whose content is no text."""
     sizes = " -> ".join("none" if content is None else f"{len(content):,} bytes" for content in (before, after))
     lines = header(name, new_name, is_new=before is None, is_deleted=after is None)

@@ -258,7 +258,11 @@ def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> li
     """The beginning of a diff; what is left out is said."""
     layout = layout_of(files_of(diff), wide=width >= WIDE, most=_OPEN_LINES, name=name, how=_WHERE_ALL_IS)
     drawn = Drawn(layout, width, console)
-    return [drawn.line(y) for y in range(min(drawn.count, _OPEN_ROWS))]
+    lines = [drawn.line(y) for y in range(min(drawn.count, _OPEN_ROWS))]
+    if drawn.count > _OPEN_ROWS:
+        more = f"… {drawn.count - _OPEN_ROWS:,} more lines of the screen are not shown{_WHERE_ALL_IS}"
+        lines.append(_line(Text(more, console.palette.dim), width, console))
+    return lines
 
 
 def arguments_text(arguments: Mapping[str, object]) -> str:

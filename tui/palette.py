@@ -36,7 +36,7 @@ class Palette:
     added: Style
     removed: Style
     added_line: Style
-    """Where colours mix it is a ground, which leaves the inks of code as they are; otherwise an ink. So are the next."""
+    """Where colours mix a ground, which leaves the inks of code as they are; otherwise an ink. So are the next ones."""
     removed_line: Style
     added_word: Style
     removed_word: Style

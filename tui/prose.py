@@ -33,7 +33,8 @@ def highlighted(code: str, language: str, palette: Palette) -> Text:
 @lru_cache(maxsize=256)
 def language_of(name: str) -> str:
     """The language of a file by its name, as `highlighted` takes it; empty when it is not known."""
-    from pygments.lexers import find_lexer_class_for_filename  # noqa: PLC0415  # deferred: loads the list of languages
+    # Deferred: it loads the list of languages. Pygments brings no types.
+    from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import-untyped]  # noqa: PLC0415
 
     found = find_lexer_class_for_filename(name)
     return str(found.aliases[0]) if found is not None and found.aliases else ""

@@ -138,7 +138,9 @@ def test_blanks_that_look_the_same_are_shown_where_they_are_all_that_changed() -
 def test_changed_words_and_grounds_are_styled() -> None:
     layout = layout_of(files_of("@@ -1 +1 @@\n-a = one\n+a = two"), wide=False, name="x.py")
     line = Drawn(layout, 20, CONSOLE).line(1)
-    assert {segment.text: segment.style.bgcolor for segment in line if segment.style}["two"] == PALETTE.added_word.bgcolor
+    assert {segment.text: segment.style.bgcolor for segment in line if segment.style}[
+        "two"
+    ] == PALETTE.added_word.bgcolor
     assert all(segment.style and segment.style.bgcolor for segment in line)
 
 

@@ -40,7 +40,9 @@ def marks_of(old: str, new: str) -> Marks | None:
     if len(middle) * len(new_middle) > _MOST_WORDS:
         changed = [("replace", 0, len(middle), 0, len(new_middle))]
     else:
-        changed = [code for code in SequenceMatcher(None, middle, new_middle, False).get_opcodes() if code[0] != "equal"]
+        changed = [
+            code for code in SequenceMatcher(None, middle, new_middle, False).get_opcodes() if code[0] != "equal"
+        ]
     return Marks(
         _spans(before, [(head + i, head + j) for _, i, j, _, _ in changed]),
         _spans(after, [(head + i, head + j) for _, _, _, i, j in changed]),

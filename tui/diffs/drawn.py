@@ -201,7 +201,7 @@ def coloured(lines: Sequence[str], language: str, palette: Palette) -> list[Text
     """Each line as it is shown, in the colours of a language."""
     plain = [shown(line) for line in lines]
     whole = "\n".join(line if len(line) <= _LONGEST_COLOURED else "" for line in plain)
-    found = highlighted(whole, language, palette).split("\n", allow_blank=True) if language else []
+    found = list(highlighted(whole, language, palette).split("\n", allow_blank=True)) if language else []
     texts = []
     for index, line in enumerate(plain):
         is_same = index < len(found) and found[index].plain == line

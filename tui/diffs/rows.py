@@ -1,5 +1,5 @@
-"""A diff as rows, one below the other or side by side. Rows know lines and pairs; they know no colours, and of the width
-only whether there is room for two sides."""
+"""A diff as rows, one below the other or side by side. Rows know lines and pairs; they know no colours, and of the
+width only whether there is room for two sides."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 from tui.diffs.alike import MOST_PAIRS, paired
 from tui.diffs.unified import DiffLine, FileDiff, Hunk, Remark
 
-WIDE = 120
-"""Columns from which on both sides stand beside each other."""
+WIDE = 112
+"""Columns from which on both sides stand beside each other: a screen of 120, less what frames them."""
 MOST = 5_000
 """Rows that are shown at first."""
 _MOST_PAIRS = 20_000
@@ -69,9 +69,7 @@ class Layout:
     """Of the longest line number; 0 when no numbers are known."""
 
 
-def layout_of(
-    files: Sequence[FileDiff], *, wide: bool, most: int = MOST, name: str = "", how: str = ""
-) -> Layout:
+def layout_of(files: Sequence[FileDiff], *, wide: bool, most: int = MOST, name: str = "", how: str = "") -> Layout:
     """The first rows of a diff. `name`: that of the file where the diff does not say it; `how`: how to see the rest."""
     hunks: list[tuple[str, Hunk]] = []
     rows = tuple(islice(_rows(files, hunks, wide, name), most))

@@ -1,4 +1,4 @@
-"""A unified diff as values: which files it changes, and each line with its numbers. It knows no colours and no width."""
+"""A unified diff as values: which files it changes, and each line with its numbers. It knows no colours, no width."""
 
 import re
 from collections.abc import Iterator
@@ -126,9 +126,9 @@ class _Reading:
     def _named(self, line: str) -> None:
         old, new = (header[4:].split("\t", 1)[0] for header in (self._before, line))
         self._is_numbered = True
-        if self._files and self._files[-1].state == "renamed" and not self._parts and new != "/dev/null":
-            if self._files[-1].name == new.removeprefix("b/"):
-                return  # the header of the same file
+        last = self._files[-1] if self._files else FileDiff("")
+        if last.state == "renamed" and not (last.parts or self._parts) and last.name == new.removeprefix("b/"):
+            return  # the header of the same file
         if new == "/dev/null":
             self._begin_file(FileDiff(old.removeprefix("a/"), "deleted"))
         else:

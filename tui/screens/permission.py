@@ -3,17 +3,17 @@
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.widgets import Input, Static
 
 from agent.events import Decision, PermissionAsked
-from tui.diffs import counted, diff_text
+from tui.diffs.unified import counted, files_of
 from tui.paint import arguments_text
 from tui.palette import Palette, palette_of
-from tui.prose import highlighted
 from tui.sanitise import visible, visible_line
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.titles import command_of, path_of
+from tui.widgets.diffview import DiffView
 
 
 class PermissionScreen(GuardedScreen[Decision | None]):
@@ -29,8 +29,7 @@ class PermissionScreen(GuardedScreen[Decision | None]):
         palette = palette_of(self.app.theme_variables)
         with Vertical(id="dialog"):
             yield Static(_headline(self.question, palette), id="headline")
-            with VerticalScroll(id="subject"):
-                yield _Subject(self.question)
+            yield DiffView(id="subject")
             yield Static(Text(visible(self.question.reason), palette.dim), id="reason")
             yield Static(answers_text(self.question.offers, palette), id="answers")
             yield Input(placeholder="why not, or what to do instead; Enter denies, Esc goes back", id="note")
@@ -38,6 +37,7 @@ class PermissionScreen(GuardedScreen[Decision | None]):
     def on_mount(self) -> None:
         super().on_mount()
         self.query_one("#note").display = False
+        show_subject(self.query_one(DiffView), self.question)
 
     def on_resize(self) -> None:
         """What the call would do gets all lines that the frame and the answers leave."""
@@ -80,17 +80,6 @@ class PermissionScreen(GuardedScreen[Decision | None]):
         self.dismiss(Decision("deny", note=visible(event.value.strip())))
 
 
-class _Subject(Static):
-    """What the call would do, at the width that there is."""
-
-    def __init__(self, question: PermissionAsked) -> None:
-        super().__init__(markup=False)
-        self._question = question
-
-    def render(self) -> Text:
-        return subject_text(self._question, palette_of(self.app.theme_variables), self.size.width)
-
-
 def _headline(question: PermissionAsked, palette: Palette) -> Text:
     text = Text.assemble(("? ", palette.warn), ("May ", palette.text), (visible_line(question.name), palette.strong))
     command, path = command_of(question.arguments), path_of(question.arguments)
@@ -105,14 +94,15 @@ def _headline(question: PermissionAsked, palette: Palette) -> Text:
     return text if path else text.append(" run with these arguments?", palette.text)
 
 
-def subject_text(question: PermissionAsked, palette: Palette, width: int) -> Text:
+def show_subject(view: DiffView, question: PermissionAsked) -> None:
     """All that the call would do: the whole command line, the diff, or every argument."""
     command = command_of(question.arguments)
     if command:
-        return highlighted(command, "bash", palette)
-    if question.preview:
-        return diff_text(question.preview, palette, width)
-    return highlighted(arguments_text(question.arguments), "json", palette)
+        view.show_code(command, "bash")
+    elif question.preview:
+        view.show_diff(files_of(question.preview))
+    else:
+        view.show_code(arguments_text(question.arguments), "json")
 
 
 def answers_text(offers: tuple[str, ...], palette: Palette) -> Text:

@@ -1,4 +1,4 @@
-"""A diff, or code, that is scrolled through. It draws what is on the screen, and knows not what will be done with it."""
+"""A diff, or code, that is scrolled through. It draws what is on the screen and knows not what will come of it."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -12,7 +12,7 @@ from textual.strip import Strip
 from tui.diffs.drawn import Drawn
 from tui.diffs.rows import MOST, WIDE, FileRow, GapRow, Layout, code_layout, layout_of
 from tui.diffs.unified import FileDiff
-from tui.palette import palette_of
+from tui.palette import Palette, palette_of
 from tui.prose import PaletteConsole
 
 
@@ -38,6 +38,7 @@ class DiffView(ScrollView, can_focus=True):
         self._most = MOST
         self._layout = Layout()
         self._drawn: Drawn | None = None
+        self._palette: Palette | None = None
         self._drawn_at = 0
         """The width that it was drawn for."""
 
@@ -84,9 +85,9 @@ class DiffView(ScrollView, can_focus=True):
         """Draws for a width, and stays at the row that was at the top."""
         top = self._drawn.row_at(self.scroll_offset.y) if self._drawn is not None else 0
         was = self._layout
-        palette = palette_of(self.app.theme_variables)
+        self._palette = palette_of(self.app.theme_variables)
         self._layout = self._lay_out(width >= WIDE, self._most)
-        self._drawn = Drawn(self._layout, width, PaletteConsole(palette))
+        self._drawn = Drawn(self._layout, width, PaletteConsole(self._palette))
         self._drawn_at = width
         self.virtual_size = Size(width, self._drawn.count)
         if was.rows and top:
@@ -103,8 +104,10 @@ class DiffView(ScrollView, can_focus=True):
             self.refresh()
 
     def notify_style_update(self) -> None:
+        """The theme may have changed: what was drawn has its colours."""
         super().notify_style_update()
-        self._drawn_at = 0
+        if self._drawn is not None and palette_of(self.app.theme_variables) != self._palette:
+            self._draw(self._drawn_at)
 
     def render_line(self, y: int) -> Strip:
         width = self._width
