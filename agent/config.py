@@ -21,6 +21,7 @@ from agent.options import (
     SERVER_KEYS,
     AfterTool,
     Mode,
+    NotifyName,
     Option,
     ThemeName,
     rules,
@@ -113,6 +114,7 @@ class Config:
     mcp_disabled: tuple[str, ...]
     hooks_after_tool: tuple[AfterTool, ...]
     tui_theme: ThemeName
+    tui_notify: NotifyName
     max_turns: int | None
     max_cost: float | None
     allow: tuple[str, ...]

@@ -11,6 +11,8 @@ Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
 MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
 ThemeName: TypeAlias = Literal["auto", "dark", "light", "high-contrast", "ansi"]
 THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "high-contrast", "ansi")
+NotifyName: TypeAlias = Literal["auto", "bell", "osc", "desktop", "off"]
+NOTIFY: tuple[NotifyName, ...] = ("auto", "bell", "osc", "desktop", "off")
 _STRICTNESS = {"plan": 0, "ask": 1, "accept-edits": 2, "auto": 3}
 
 
@@ -271,6 +273,12 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("mcp.disabled", (), _texts, "servers that are not started", tightens=_also_names),
     Option("tui.theme", "auto", one_of(*THEMES), "the terminal's colours; `auto`: light or dark, as the terminal is"),
+    Option(
+        "tui.notify",
+        "auto",
+        one_of(*NOTIFY),
+        "how you are told that it waits or is done while you look elsewhere; `auto`: by the terminal, or by its bell",
+    ),
     Option("permissions.allow", (), rules, "calls that run without a question"),
     Option("permissions.deny", (), rules, "calls that never run", tightens=_also),
 )

@@ -1,7 +1,9 @@
 """What a terminal answers when it is asked for the colour that it draws on. It knows the words of the answer, not what
 follows from it."""
 
+import os
 import re
+import signal
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,6 +12,7 @@ from textual.drivers import linux_driver
 from textual.message import Message
 
 from tui.themes import Ground
+from tui.window import POP_TITLE, PUSH_TITLE
 
 QUESTION = "\x1b]11;?\x1b\\"
 """Asks for the ground (OSC 11)."""
@@ -84,7 +87,39 @@ class _Parser(XTermParser):
 
 
 class AnsweringDriver(linux_driver.LinuxDriver):
-    """The usual driver, which also hears what the terminal answers."""
+    """The usual driver, which also hears what the terminal answers, and gives the window its title back."""
+
+    _is_away = True
+    """The terminal is somebody else's."""
+
+    def write(self, data: str) -> None:
+        writer = self._writer_thread
+        if not self._is_away and writer is not None and writer.is_alive():
+            # What is drawn at other times would wait in a queue that nobody empties.
+            writer.write(data)
+
+    def start_application_mode(self) -> None:
+        self._is_away = False
+        super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's
+        self.write(PUSH_TITLE)
+
+    def stop_application_mode(self) -> None:
+        self.write(POP_TITLE)
+        super().stop_application_mode()
+        self._is_away = True
+
+    def resume_application_mode(self) -> None:
+        if self._is_away:  # otherwise it was stopped without being asked, and all of it is still there
+            super().resume_application_mode()
+        else:
+            self._app.call_later(self._app.refresh, layout=True)
+
+    def _sigtstp_application(self, *_: object) -> None:
+        """Stops all of the process group, as the terminal would: whoever started us waits for us otherwise."""
+        if self._auto_restart and not self._is_away:
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        os.killpg(os.getpgrp(), signal.SIGSTOP)
 
     def run_input_thread(self) -> None:
         drivers: Any = linux_driver

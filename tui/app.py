@@ -14,7 +14,7 @@ from textual.containers import Vertical
 from textual.worker import Worker, WorkerError
 
 from agent.errors import AgentError
-from agent.options import ThemeName
+from agent.options import NotifyName, ThemeName
 from tui.asking import Asking
 from tui.commands import Invocation, Unknown, named, parse
 from tui.completing import candidates
@@ -25,6 +25,7 @@ from tui.drafts import Drafts
 from tui.history import History
 from tui.keys import KEYS
 from tui.looks import Looks, driver_class
+from tui.outside import Outside
 from tui.ports import Session, Sessions
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.showing import MOMENT, Showing
@@ -56,6 +57,7 @@ class EbbApp(App[str]):
     the session is open. What the user types is kept in `history_file`, as said in `project`. The app closes every
     session it shows; whoever made `sessions` closes that. `guard` is how long, in seconds, a question ignores keys.
     `theme` is worn from the first paint on. What waits when a session is left is kept in `drafts`.
+    `notify` is how somebody who looks elsewhere is told of news.
     """
 
     CSS_PATH = "app.tcss"
@@ -79,6 +81,7 @@ class EbbApp(App[str]):
         guard: float = GUARD,
         theme: ThemeName = "dark",
         drafts: Drafts | None = None,
+        notify: NotifyName = "off",
     ) -> None:
         colorless = os.environ.get("NO_COLOR", "")
         super().__init__(driver_class=driver_class(), ansi_color=True if colorless else None)
@@ -88,7 +91,8 @@ class EbbApp(App[str]):
         self.looks = Looks(self, theme, bool(colorless))
         self.talk = Talk(sessions, lambda: self._showing.view_soon(), drafts)
         asking = Asking(self, self.talk.answer, guard)
-        self._showing = Showing(self, self.talk, lambda view: asking.show(view.asked))
+        self.outside = Outside(self, notify, lambda: self.talk.name)
+        self._showing = Showing(self, self.talk, [lambda view: asking.show(view.asked), self.outside.show])
         self.desk = Desk(self, self.talk, self._showing, model, self.send, self._leave)
         self._given, self._resume, self._choose, self._model = session, resume, choose, model
         self._history = History(history_file, str(project or ""))
@@ -111,6 +115,7 @@ class EbbApp(App[str]):
     def on_mount(self) -> None:
         if self._driver is not None:
             self.looks.ask(self._driver.write)
+        self.outside.attend()
         self.theme_changed_signal.subscribe(self, lambda _: self._showing.recolor())
         self.query_one(Prompt).focus()
         self._showing.view()
@@ -119,6 +124,7 @@ class EbbApp(App[str]):
     async def on_event(self, event: events.Event) -> None:
         """Everything that happens passes here first: keys that a question ignores go no further, and no mouse that is
         outside of the screen, as it may be while the screen shrinks: nothing would have the focus any more."""
+        self.outside.saw(event)
         if isinstance(event, events.Key) and self._is_typed_ahead(event):
             return
         if isinstance(event, events.MouseEvent) and not self.size.region.contains(int(event.x), int(event.y)):
@@ -262,6 +268,10 @@ class EbbApp(App[str]):
             self._take_back_queue()
             self.talk.interrupt()
 
+    def action_suspend(self) -> None:
+        if not self.outside.suspend():
+            self._showing.for_a_moment("no shell to come back from")
+
     def action_page(self, direction: int) -> None:
         self.query_one(Transcript).page(direction)
 
@@ -309,4 +319,5 @@ class EbbApp(App[str]):
         session = self.talk.session
         id = session.id if session is not None and session.history.messages else None
         await self.talk.close()
+        self._showing.end()
         self.exit(id)

@@ -119,6 +119,7 @@ def _terminal(options: argparse.Namespace) -> int:
                 first_message=first,
                 theme=config.tui_theme,
                 drafts=drafts,
+                notify=config.tui_notify,
             )
             return await app.run_async(), app.return_code or 0
         finally:

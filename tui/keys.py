@@ -33,5 +33,6 @@ KEYS: tuple[Key, ...] = (
     Key("ctrl+o", "Ctrl+O", "toggle_last", "open or close the last tool call"),
     Key("ctrl+t", "Ctrl+T", "focus_transcript", "walk the tool calls with Up, Down, Enter; Esc goes back"),
     Key("f1", "F1", "command('help')", "this help"),
+    Key("ctrl+z", "Ctrl+Z", "suspend", "back to the shell; `fg` goes on", True),
     Key("ctrl+c", "Ctrl+C", "copy_or_quit", "copy what is selected; twice without a selection: quit", True),
 )

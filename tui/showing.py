@@ -2,7 +2,7 @@
 them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -29,8 +29,8 @@ MOMENT = 2.0
 class Showing:
     """Draws what `talk` says, into the widgets of the main screen."""
 
-    def __init__(self, app: App[Any], talk: Talk, drawn: Callable[[View], None]) -> None:
-        """`drawn`: called with each view that has been drawn."""
+    def __init__(self, app: App[Any], talk: Talk, drawn: Sequence[Callable[[View], None]]) -> None:
+        """`drawn`: each is called with every view that has been drawn."""
         self._app = app
         self._talk = talk
         self._drawn = drawn
@@ -40,6 +40,7 @@ class Showing:
         self._tick_timer: Timer | None = None
         self._busy_since = 0.0
         self._hint = ""
+        self._is_over = False
         talk.queue.watch(self.queue)
 
     @property
@@ -49,13 +50,19 @@ class Showing:
 
     def view_soon(self) -> None:
         """What streams in is drawn a few times a second, whatever its pace."""
-        if self._due is None and self._app.is_running:
+        if self._due is None and self._app.is_running and not self._is_over:
             wait = max(0.0, self._flushed_at + FLUSH - monotonic())
             # Textual's short timers are lost where the machine is too busy to begin them in time, and with them every
             # later drawing.
             self._due = asyncio.get_running_loop().call_later(wait, self._app.call_next, self.view)
 
+    def end(self) -> None:
+        """Nothing is drawn any more: the widgets are about to go."""
+        self._is_over = True
+
     def view(self) -> None:
+        if self._is_over:
+            return
         if self._due is not None:
             self._due.cancel()
             self._due = None
@@ -64,7 +71,8 @@ class Showing:
         self._app.query_one(Transcript).show(view.past, view.turn)
         self._keep_time(view.busy)
         self._status()
-        self._drawn(view)
+        for drawn in self._drawn:
+            drawn(view)
 
     def session(self) -> None:
         """Starts the transcript anew, at the end of what the session holds."""
@@ -95,7 +103,7 @@ class Showing:
             )
 
     def queue(self) -> None:
-        if self._app.is_running:
+        if self._app.is_running and not self._is_over:
             self._app.query_one(QueueLines).show(self._talk.queue.items)
             self._app.query_one(Prompt).queued = bool(self._talk.queue)
 

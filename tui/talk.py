@@ -158,6 +158,11 @@ class Talk:
         if self.session is not None:
             self.session.answer(question, answer)
 
+    @property
+    def name(self) -> str:
+        """What the session is called: what was said first, or else its folder; empty without one."""
+        return (self.session.title or self.session.root.name) if self.session is not None else ""
+
     def interrupt(self) -> None:
         if self.session is not None:
             self.session.interrupt()

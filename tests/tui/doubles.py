@@ -77,6 +77,7 @@ class FakeSession:
     id: str = "abc123"
     model: str = "scripted/demo"
     mode: str = "ask"
+    title: str = ""
     root: Path = Path("/home/me/project")
     history: Conversation = field(default_factory=Conversation)
     cost: float | None = 0.0

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from agent.errors import AgentError
+from agent.options import NotifyName
 from tests.tui.doubles import FakeSession, FakeSessions, Info
 from tui.app import EbbApp
 from tui.drafts import Drafts
@@ -76,9 +77,12 @@ async def terminal(
     size: tuple[int, int] = (80, 24),
     guard: float = 0.0,
     drafts: Drafts | None = None,
+    notify: NotifyName = "off",
 ) -> AsyncIterator[Terminal]:
     opener = FakeSessions(list(sessions), tuple(infos))
-    app = EbbApp(opener, first_message=first_message, history_file=history_file, guard=guard, drafts=drafts)
+    app = EbbApp(
+        opener, first_message=first_message, history_file=history_file, guard=guard, drafts=drafts, notify=notify
+    )
     async with app.run_test(size=size) as pilot:
         driven = Terminal(app, pilot, opener)
         if first_message is None:
