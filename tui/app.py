@@ -211,6 +211,8 @@ class EbbApp(App[str]):
             self.run_worker(DOING[command.name](self.desk, argument), group="aside")
         elif self._working:
             self.talk.notice(f"`/{command.name}` has to wait until the session is free. Esc interrupts it.")
+            if argument and not self.query_one(Prompt).text:
+                self.query_one(Prompt).put(invocation.written)
         else:
             self._start(lambda: DOING[command.name](self.desk, argument))
 

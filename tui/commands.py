@@ -3,6 +3,12 @@
 import difflib
 import re
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+SHELL, MEMORY = "!", "# "
+"""How a message begins that is a command for the shell, or something to remember."""
+
+PromptMode: TypeAlias = Literal["message", "shell", "memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("resume", "[id]", "go on with an earlier session"),
     Command("model", "[name]", "go on with another model"),
     Command("clear", "", "start a new session"),
+    Command("shell", "COMMAND", "run a command yourself, for the model to see; `!COMMAND` does the same"),
     Command("history", "", "find a message that you wrote before", when_busy=True),
     Command("later", "TEXT", "send a message when the turn is over, not at its next step", when_busy=True),
     Command("quit", "", "leave", when_busy=True),
@@ -40,6 +47,17 @@ COMMANDS: tuple[Command, ...] = (
 class Invocation:
     command: Command
     argument: str
+
+    @property
+    def written(self) -> str:
+        """The message that asks for it."""
+        match self.command.name:
+            case "shell":
+                return f"{SHELL}{self.argument}"
+            case "remember":
+                return f"{MEMORY}{self.argument}"
+            case name:
+                return f"/{name} {self.argument}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +79,23 @@ _NAMED = {command.name: command for command in COMMANDS}
 _FORM = re.compile(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
 
+def mode_of(text: str) -> PromptMode:
+    """What a message is for, as far as its first characters tell. A heading with text below it is for the model."""
+    if text.startswith(SHELL):
+        return "shell"
+    if text.startswith(MEMORY) and "\n" not in text.strip():
+        return "memory"
+    return "message"
+
+
 def parse(text: str) -> Invocation | Unknown | None:
     """The command that a message is, or None when it is a message for the model: a path is no command, and what a
     server's prompt says is for the model."""
+    mode = mode_of(text)
+    if mode == "shell":
+        return Invocation(named("shell"), text[len(SHELL) :].strip())
+    if mode == "memory":
+        return Invocation(named("remember"), text[len(MEMORY) :].strip())
     form = _FORM.fullmatch(text.strip())
     if form is None or form.group(1).startswith(PROMPTS):
         return None

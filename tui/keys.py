@@ -18,10 +18,10 @@ KEYS: tuple[Key, ...] = (
     Key("", "Enter", "", "send; while it works, for its next step"),
     Key("", "Ctrl+J, Shift+Enter, \\ Enter", "", "a new line"),
     Key("", "Up, Down", "", "messages that wait, then older ones"),
-    Key(
-        "ctrl+r", "Ctrl+R", "command('history')", "find an earlier message; Ctrl+R older, Ctrl+S newer, Enter takes it"
-    ),
+    Key("ctrl+r", "Ctrl+R", "command('history')", "find an earlier message"),
     Key("", "/", "", "commands; Tab completes"),
+    Key("", "@", "", "attach files, folders, `@a.py:10-50`"),
+    Key("", "!", "", "run a command for the model to see"),
     Key("escape", "Esc", "escape", "interrupt; what waits comes back"),
     Key("pageup", "PgUp", "page(-1)", "scroll up"),
     Key("pagedown", "PgDn", "page(1)", "scroll down"),

@@ -1,8 +1,8 @@
 """What the terminal asks of a session and of whoever opens sessions. It knows nobody who keeps these promises."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from agent.board import Board
 from agent.context.why import Trace
@@ -10,6 +10,17 @@ from agent.events import Decision, Event
 from agent.messages import Conversation, User
 from agent.overview import Overview
 from agent.shelf import Page, Shelved
+
+if TYPE_CHECKING:  # a type only: the terminal takes nothing of it
+    from agent.env import Env
+
+
+class HasConversation(Protocol):
+    @property
+    def conversation(self) -> Conversation: ...
+
+
+Changed = TypeVar("Changed", bound=HasConversation)
 
 
 class CompactResult(Protocol):
@@ -77,6 +88,10 @@ class Session(Protocol):
 
     def send(self, text: str, *, meanwhile: Callable[[], Sequence[User]] = ...) -> AsyncIterator[Event]:
         """`meanwhile` takes what is said while the turn runs; `Steered` tells that it was heard."""
+        ...
+
+    async def change(self, work: Callable[[Conversation, "Env"], Awaitable[Changed]]) -> Changed:
+        """What the work makes of the conversation. Raises `AgentError`, also while a turn runs."""
         ...
 
     def answer(self, question: str, answer: Decision | str, /) -> None: ...

@@ -105,6 +105,12 @@ class Talk:
     def _said_meanwhile(self) -> tuple[User, ...]:
         return tuple(User((Text(text),)) for text in self.queue.take_for_step())
 
+    async def run(self, command: str) -> None:
+        """Runs a command of the user, which the model sees with what it printed."""
+        from agent.shell import run_by_user  # noqa: PLC0415  # deferred: it is not needed before the first paint
+
+        await self._aside("running your command", lambda session: session.change(run_by_user(command, self.advance)))
+
     async def compact(self, focus: str) -> None:
         if self.session is None:
             return

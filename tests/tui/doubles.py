@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agent.board import Board
 from agent.context.why import Place, Trace
+from agent.env import Env
 from agent.errors import AgentError, ReferenceFailed
 from agent.events import (
     BroughtBack,
@@ -29,6 +30,7 @@ from agent.overview import Epoch, Number, Overview, ServerShare
 from agent.rewriting import unheard
 from agent.shelf import Page, Shelved
 from agent.spending import Asked, Rewrite
+from tui.ports import Changed
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,9 @@ class FakeSession:
         hear(CompactionStarted(90_000))
         hear(ContextCompacted(90_000, 9_000, 120, 8, ("summary",)))
         return Compacted()
+
+    async def change(self, work: Callable[[Conversation, Env], Awaitable[Changed]]) -> Changed:
+        raise AgentError("a session of tests has no conversation to change")
 
     async def why(self, text: str) -> Trace:
         return Trace(self.places, self.unsearched)

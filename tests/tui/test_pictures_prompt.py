@@ -12,6 +12,17 @@ from tui.widgets.past import Past
 
 
 @SIZES
+def test_a_command_of_the_user(snap_compare: Compare, size: tuple[int, int]) -> None:
+    async def write(pilot: Pilot[str]) -> None:
+        while not pilot.app.query("#prompt:focus"):
+            await pilot.pause()
+        await pilot.press(*"!git status")
+        await pilot.pause()
+
+    assert snap_compare(EbbApp(FakeSessions([FakeSession()]), guard=0.0), terminal_size=size, run_before=write)
+
+
+@SIZES
 def test_history_search(snap_compare: Compare, size: tuple[int, int], tmp_path: Path) -> None:
     history = History(tmp_path / "history")
     for text in (

@@ -7,7 +7,7 @@ from tui.doing.looking import show_archive, show_context, show_help, show_server
 from tui.doing.room import bring, compact, why
 from tui.doing.saying import later
 from tui.doing.sessions import choose_model, clear, leave, resume
-from tui.doing.writing import find_message
+from tui.doing.writing import find_message, run_shell
 
 DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
     "help": show_help,
@@ -20,6 +20,7 @@ DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
     "resume": resume,
     "model": choose_model,
     "clear": clear,
+    "shell": run_shell,
     "history": find_message,
     "later": later,
     "quit": leave,

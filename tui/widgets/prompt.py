@@ -1,12 +1,13 @@
 """Where the user writes. The prompt knows keys, history and candidates, not who reads the message."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from textual import events
 from textual.binding import Binding
 from textual.message import Message
 from textual.widgets import TextArea
 
+from tui.commands import PromptMode, mode_of
 from tui.history import History
 from tui.sanitise import visible
 from tui.widgets.completions import Candidate, Completions
@@ -22,8 +23,15 @@ _EDITS = {
 """What a text area does with a key that is no character."""
 
 
+_MODES: Mapping[PromptMode, str] = {"message": "", "shell": "! you run this", "memory": "# to be remembered"}
+
+
 class Prompt(TextArea):
     """A few lines of text. Enter sends, a newline has keys of its own, Up and Down leave into the history."""
+
+    DEFAULT_CSS = """
+    Prompt { border-title-color: $text-muted; border-title-align: left; }
+    """
 
     class Submitted(Message):
         def __init__(self, text: str) -> None:
@@ -77,8 +85,15 @@ class Prompt(TextArea):
     def _offer(self) -> None:
         """Offers what the text may become, once for each text: what was sent away does not come back by itself."""
         if self.text != self._offered_for:
+            self._show_mode()
             self._offered_for = self.text
             self._completions.offer(self._complete(self.text))
+
+    def _show_mode(self) -> None:
+        mode = mode_of(self.text)
+        self.set_class(mode == "shell", "shell")
+        self.set_class(mode == "memory", "memory")
+        self.border_title = _MODES[mode]
 
     async def _on_paste(self, event: events.Paste) -> None:
         """Pasted text arrives as it will be sent: nothing in it hides from the user."""

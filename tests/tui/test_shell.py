@@ -1,0 +1,75 @@
+"""Commands that the user runs from the prompt, on the real session."""
+
+from pathlib import Path
+
+from agent.messages import Assistant, Conversation, User
+from agent.shell import BY_USER
+from tests.tui.doubles import FakeSession, Hold
+from tests.tui.piloting import terminal
+from tests.tui.test_real_session import call_of, working
+from tui.commands import Invocation, mode_of, named, parse
+from tui.transcript import AnswerText, UserText
+
+
+def test_an_exclamation_mark_is_a_command_for_the_shell() -> None:
+    assert parse("!git status\n") == Invocation(named("shell"), "git status")
+    assert (parse(" !git"), mode_of("a!"), mode_of("!")) == (None, "message", "shell")
+
+
+async def test_a_command_of_the_user_runs_unasked_and_the_model_sees_it(tmp_path: Path) -> None:
+    async with working(tmp_path, {"text": "It says hello."}) as t:
+        await t.type("!echo hel''lo; exit 3")
+        await t.shows("bash  echo hel''lo; exit 3")
+        await t.rests()
+        call = call_of(t)
+        assert (call.status, call.text) == ("failed", "hello\nexit code 3")
+        await t.type("what does it say?")
+        await t.shows("It says hello.")
+        await t.rests()
+        assert t.app.talk.session is not None
+        history = t.app.talk.session.history
+        assert [type(message) for message in history.messages] == [User, Assistant, User, User, Assistant]
+        assert BY_USER in str(history.messages[0])
+        session = t.app.talk.session.id
+    async with working(tmp_path, resume=session) as t:
+        shown = [block for block in t.app.talk.view.blocks if isinstance(block, UserText | AnswerText)]
+        assert shown[0] == UserText("!echo hel''lo; exit 3")
+        assert call_of(t).text == "hello\nexit code 3"
+
+
+async def test_a_long_output_of_the_user_is_kept_apart(tmp_path: Path) -> None:
+    async with working(tmp_path) as t:
+        await t.type("!seq 1 200000")
+        await t.rests()
+        assert call_of(t).lines == 200_000
+        assert "read_result" in call_of(t).text
+
+
+async def test_esc_ends_a_command_of_the_user(tmp_path: Path) -> None:
+    async with working(tmp_path) as t:
+        await t.type("!echo begun; sleep 60")
+        await t.until(lambda: "begun" in t.transcript.visible_text())
+        await t.pilot.press("escape")
+        await t.rests()
+        assert call_of(t).status == "interrupted"
+
+
+async def test_a_command_waits_for_the_turn_and_stays_in_the_prompt() -> None:
+    hold = Hold()
+    async with terminal(FakeSession([[hold]], history=Conversation())) as t:
+        await t.type("go")
+        await t.until(lambda: t.app.is_working and t.app.talk.view.busy)
+        await t.type("!git status")
+        await t.shows("has to wait")
+        assert t.prompt.text == "!git status"
+        hold.event.set()
+
+
+async def test_the_prompt_shows_what_a_message_is_for() -> None:
+    async with terminal(FakeSession()) as t:
+        t.prompt.put("!ls")
+        await t.pilot.pause()
+        assert (t.prompt.has_class("shell"), str(t.prompt.border_title)) == (True, "! you run this")
+        t.prompt.put("ls")
+        await t.pilot.pause()
+        assert (t.prompt.has_class("shell"), t.prompt.border_title) == (False, "")
