@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
@@ -14,22 +15,15 @@ from textual.containers import Vertical
 from textual.worker import Worker, WorkerError
 
 from agent.errors import AgentError
-from agent.options import NotifyName, ThemeName
-from tui.asking import Asking
 from tui.commands import Invocation, Unknown, named, parse
 from tui.completing import candidates
-from tui.doing.desk import Desk
-from tui.doing.sessions import pick_session
-from tui.doing.table import DOING
 from tui.drafts import Drafts
 from tui.history import History
 from tui.keys import KEYS
 from tui.looks import Looks, driver_class
+from tui.opening import First, loaded, open_first, settled
 from tui.outside import Outside
-from tui.ports import Session, Sessions
 from tui.screens.guarded import GUARD, GuardedScreen
-from tui.showing import MOMENT, Showing
-from tui.talk import Talk
 from tui.widgets.completions import Candidate, Completions
 from tui.widgets.prompt import Prompt
 from tui.widgets.queue import QueueLines
@@ -37,27 +31,31 @@ from tui.widgets.reader import Reader
 from tui.widgets.status import StatusLine
 from tui.widgets.transcript import Transcript
 
-TWICE = MOMENT
+if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
+    from agent.options import NotifyName, ThemeName
+    from tui.answering import GroundTold
+    from tui.doing.desk import Desk
+    from tui.ports import Sessions
+    from tui.talk import Talk
+
+TWICE = 2.0
 """Seconds within which a second Ctrl-C means it: as long as the hint is shown."""
 
 _PATIENCE = 5.0
 """Seconds that leaving waits for an interrupted turn to end."""
 
 
-if TYPE_CHECKING:  # types only: the driver is not for every platform
-    from tui.answering import GroundTold
-
-
 class EbbApp(App[str]):
     """The terminal for sessions that `sessions` opens. Returns the id of the session to go on with, if
     anything was said in it.
 
-    With `session` it shows that one; without, it opens one after its first paint: the one that `resume` names, the one
-    that the user picks from a list (`choose`), or a new one, with `model` if given. `first_message` is sent as soon as
-    the session is open. What the user types is kept in `history_file`, as said in `project`. The app closes every
-    session it shows; whoever made `sessions` closes that. `guard` is how long, in seconds, a question ignores keys.
-    `theme` is worn from the first paint on. What waits when a session is left is kept in `drafts`.
-    `notify` is how somebody who looks elsewhere is told of news.
+    Behind its first paint it makes `sessions`, if that is a function, and opens a session: the one that `resume` names,
+    the one that the user picks from a list (`choose`), or a new one, with `model` if given. `first_message` is sent as
+    soon as it is open; with `may_be_word`, `resume` is its first word where no session's id begins so. Where the first
+    session cannot be opened the app ends, and `refused` tells why. What the user types is kept in `history_file`, as
+    said in `project`. The app closes every session it shows; whoever made `sessions` closes that. `guard` is how long,
+    in seconds, a question ignores keys. `theme` is worn from the first paint on. What waits when a session is left is
+    kept in `drafts`. `notify` is how somebody who looks elsewhere is told of news.
     """
 
     CSS_PATH = "app.tcss"
@@ -69,19 +67,19 @@ class EbbApp(App[str]):
 
     def __init__(
         self,
-        sessions: Sessions,
+        sessions: "Sessions | Callable[[], Sessions]",
         *,
         history_file: Path | None = None,
         project: Path | None = None,
-        session: Session | None = None,
         resume: str | None = None,
+        may_be_word: bool = False,
         choose: bool = False,
         model: str | None = None,
         first_message: str | None = None,
         guard: float = GUARD,
-        theme: ThemeName = "dark",
+        theme: "ThemeName" = "dark",
         drafts: Drafts | None = None,
-        notify: NotifyName = "off",
+        notify: "NotifyName" = "off",
     ) -> None:
         colorless = os.environ.get("NO_COLOR", "")
         super().__init__(driver_class=driver_class(), ansi_color=True if colorless else None)
@@ -89,19 +87,39 @@ class EbbApp(App[str]):
             os.environ["NO_COLOR"] = colorless  # Textual takes it away, but what we start is to know it, too
         self.animation_level = "none"
         self.looks = Looks(self, theme, bool(colorless))
-        self.talk = Talk(sessions, lambda: self._showing.view_soon(), drafts)
-        asking = Asking(self, self.talk.answer, guard)
         self.outside = Outside(self, notify, lambda: self.talk.name)
-        self._showing = Showing(self, self.talk, [lambda view: asking.show(view.asked), self.outside.show])
-        self.desk = Desk(self, self.talk, self._showing, model, self.send, self._leave)
-        self._given, self._resume, self._choose, self._model = session, resume, choose, model
+        self.refused: AgentError | None = None
+        """Why there is no first session."""
+        self._first = First(resume, may_be_word, choose, model, first_message or "")
+        self._sessions, self._guard, self._drafts = sessions, guard, drafts
         self._history = History(history_file, str(project or ""))
-        self._working = False
-        """A job runs: what is said now waits in the queue."""
+        self._working = True
+        """A job runs: what is said now waits in the queue. The first one opens the session."""
+        self._is_loaded = self._is_open = False
+        """All is there that sessions are made of; there was a first session."""
+        self._early: list[str] = []
+        """What was said before all was loaded."""
+        self._due: list[Invocation] = []
+        """Commands that were given before there was a session."""
         self._quit_asked_at: float | None = None
         self._job: Worker[None] | None = None
-        if first_message:
-            self.talk.queue.add(first_message)
+
+    @cached_property
+    def desk(self) -> "Desk":
+        """Made when it is first asked for. Nobody asks before the first paint: much is loaded for it."""
+        from tui.asking import Asking  # noqa: PLC0415  # deferred: see above
+        from tui.doing.desk import Desk  # noqa: PLC0415  # deferred: see above
+        from tui.showing import Showing  # noqa: PLC0415  # deferred: see above
+        from tui.talk import Talk  # noqa: PLC0415  # deferred: see above
+
+        talk = Talk(loaded(self._sessions), lambda: showing.view_soon(), self._drafts)
+        asking = Asking(self, talk.answer, self._guard)
+        showing = Showing(self, talk, [lambda view: asking.show(view.asked), self.outside.show])
+        return Desk(self, talk, showing, self._first.model, self.send, self._leave)
+
+    @property
+    def talk(self) -> "Talk":
+        return self.desk.talk
 
     def compose(self) -> ComposeResult:
         offered = Completions(id="completions")
@@ -116,10 +134,13 @@ class EbbApp(App[str]):
         if self._driver is not None:
             self.looks.ask(self._driver.write)
         self.outside.attend()
-        self.theme_changed_signal.subscribe(self, lambda _: self._showing.recolor())
+        self.theme_changed_signal.subscribe(self, lambda _: self._recolor())
         self.query_one(Prompt).focus()
-        self._showing.view()
-        self._start(self._open_first)
+        self.call_after_refresh(self._start, self._open_first)
+
+    def _recolor(self) -> None:
+        if self._is_loaded:
+            self.desk.showing.recolor()
 
     async def on_event(self, event: events.Event) -> None:
         """Everything that happens passes here first: keys that a question ignores go no further, and no mouse that is
@@ -137,12 +158,13 @@ class EbbApp(App[str]):
         return self.screen.ignores_key(key.time)
 
     async def on_unmount(self) -> None:
-        await self.talk.close()
+        if self._is_open:
+            await self.talk.close()
 
     @property
     def is_working(self) -> bool:
         """Something runs, or what it led to is not drawn yet."""
-        return self._working or self._showing.is_behind
+        return self._working or self.desk.showing.is_behind
 
     # Jobs: one at a time, and after each what waits in the queue
 
@@ -162,21 +184,34 @@ class EbbApp(App[str]):
         self._take_back_queue()
 
     async def _say_next(self) -> bool:
-        if self.talk.session is None and not await self.talk.open(self._resume, self._model):
+        if self.talk.session is None and not await self.talk.open(self._first.resume, self._first.model):
             return False
         return await self.talk.say(self.talk.queue.pop())
 
     async def _open_first(self) -> None:
-        if self._given is not None:
-            self.talk.adopt(self._given)
-        else:
-            if self._choose:
-                self._resume = await pick_session(self.desk) or None
-            await self.talk.open(self._resume, self._model)
-        self._showing.session()
+        await asyncio.to_thread(loaded, self._sessions)  # in a thread: keys are taken meanwhile
+        try:
+            self._first = await settled(self.desk, self._first)
+            self._is_loaded = True
+            for text in self._early:
+                self._take(text)
+            self._first = await open_first(self.desk, self._first)
+        except AgentError as error:
+            self.refused = error
+            self.talk.queue.clear()
+            self.desk.showing.end()
+            self.exit()
+            return
+        self._is_open = True
+        for invocation in self._due:
+            if invocation.command.when_busy:
+                self.invoke(invocation)
+            else:
+                await self._do(invocation)
 
     def _candidates(self, text: str) -> tuple[Candidate, ...]:
-        board = self.talk.session.servers if self.talk.session is not None else None
+        session = self.talk.session if self._is_open else None
+        board = session.servers if session is not None else None
         return candidates(text, board.named() if board is not None else ())
 
     async def _nothing(self) -> None:
@@ -189,13 +224,19 @@ class EbbApp(App[str]):
 
     @on(Prompt.Submitted)
     def _submitted(self, message: Prompt.Submitted) -> None:
-        match parse(message.text):
+        if self._is_loaded:
+            self._take(message.text)
+        else:
+            self._early.append(message.text)
+
+    def _take(self, text: str) -> None:
+        match parse(text):
             case Unknown() as unknown:
                 self.talk.notice(unknown.message)
             case Invocation() as invocation:
                 self.invoke(invocation)
             case None:
-                self.send(message.text)
+                self.send(text)
 
     def send(self, text: str, *, later: bool = False) -> None:
         """Says it at once, or with the next step of what runs; `later` only when that is over."""
@@ -206,15 +247,21 @@ class EbbApp(App[str]):
 
     def invoke(self, invocation: Invocation) -> None:
         """Does what a command asks for, at once or as the next job; what has to wait is told."""
-        command, argument = invocation.command, invocation.argument
-        if command.when_busy:
-            self.run_worker(DOING[command.name](self.desk, argument), group="aside")
+        if not self._is_open:
+            self._due.append(invocation)
+        elif invocation.command.when_busy:
+            self.run_worker(self._do(invocation), group="aside")
         elif self._working:
-            self.talk.notice(f"`/{command.name}` has to wait until the session is free. Esc interrupts it.")
-            if argument and not self.query_one(Prompt).text:
+            self.talk.notice(f"`/{invocation.command.name}` has to wait until the session is free. Esc interrupts it.")
+            if invocation.argument and not self.query_one(Prompt).text:
                 self.query_one(Prompt).put(invocation.written)
         else:
-            self._start(lambda: DOING[command.name](self.desk, argument))
+            self._start(lambda: self._do(invocation))
+
+    async def _do(self, invocation: Invocation) -> None:
+        from tui.doing.table import DOING  # noqa: PLC0415  # deferred: behind the first paint
+
+        await DOING[invocation.command.name](self.desk, invocation.argument)
 
     def action_command(self, name: str) -> None:
         """For keys: what the command of that name does, with nothing after it."""
@@ -272,7 +319,7 @@ class EbbApp(App[str]):
 
     def action_suspend(self) -> None:
         if not self.outside.suspend():
-            self._showing.for_a_moment("no shell to come back from")
+            self.desk.showing.for_a_moment("no shell to come back from")
 
     def action_page(self, direction: int) -> None:
         self.query_one(Transcript).page(direction)
@@ -301,13 +348,13 @@ class EbbApp(App[str]):
         if selected:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
-            return self._showing.for_a_moment("copied")
+            return self.desk.showing.for_a_moment("copied")
         now = monotonic()
         if self._quit_asked_at is not None and now - self._quit_asked_at < TWICE:
             self.run_worker(self._leave(), group="aside")
             return None
         self._quit_asked_at = now
-        return self._showing.for_a_moment("Ctrl-C again quits")
+        return self.desk.showing.for_a_moment("Ctrl-C again quits")
 
     async def _leave(self) -> None:
         """Ends the turn, closes the session and leaves."""
@@ -321,5 +368,5 @@ class EbbApp(App[str]):
         session = self.talk.session
         id = session.id if session is not None and session.history.messages else None
         await self.talk.close()
-        self._showing.end()
+        self.desk.showing.end()
         self.exit(id)

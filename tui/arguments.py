@@ -98,11 +98,22 @@ def with_resume(arguments: Sequence[str]) -> list[str]:
 
 def open_sessions(options: argparse.Namespace, *, interactive: bool) -> "Sessions":
     """The sessions of the folder that the command line names, with its settings. Raises `UsageError`."""
-    from agent.compose import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+    root, config = told_settings(options)
+    return sessions_of(root, config, options, interactive=interactive)
 
+
+def told_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
+    """As `read_settings`. What is remarkable about them is told on stderr."""
     root, config = read_settings(options)
     for notice in config.notices:
         print(f"ebb: {notice}", file=sys.stderr)
+    return root, config
+
+
+def sessions_of(root: Path, config: "Config", options: argparse.Namespace, *, interactive: bool) -> "Sessions":
+    """The sessions of a folder with these settings."""
+    from agent.compose import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
     return Sessions(config, root, os.environ, interactive=interactive, ephemeral=getattr(options, "ephemeral", False))
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from textual.app import App
 
 from agent.events import Decision, PermissionAsked
+from tui.blocks import Asked
 from tui.screens.permission import PermissionScreen
 from tui.screens.question import QuestionScreen
-from tui.transcript import Asked
 
 
 class Asking:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.errors import AgentError, UsageError
-from tui.arguments import first_word, make_parser, open_sessions, read_settings, with_resume
+from tui.arguments import first_word, make_parser, open_sessions, sessions_of, told_settings, with_resume
 
 SUBCOMMANDS = ("sessions", "context", "config", "mcp", "doctor", "demo")
 RESERVED = ("acp",)
@@ -93,37 +93,35 @@ def _terminal(options: argparse.Namespace) -> int:
         raise UsageError("there is no terminal to draw in; write `ebb -p PROMPT` to get an answer without one")
     from tui.app import EbbApp  # noqa: PLC0415  # deferred: headless runs start without Textual
     from tui.drafts import Drafts  # noqa: PLC0415  # deferred: as above
+    from tui.opening import Later  # noqa: PLC0415  # deferred: as above
 
     # Whoever started us may ignore it (`nohup`), and a program without its terminal would read its end for ever.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    _, config = read_settings(options)
-    sessions = open_sessions(options, interactive=True)
+    root, config = told_settings(options)
+    sessions = Later(lambda: sessions_of(root, config, options, interactive=True))
     drafts = Drafts(None if options.ephemeral else config.folders.drafts)
 
     async def run() -> tuple[str | None, int]:
+        app = EbbApp(
+            sessions,
+            history_file=config.folders.data / "history",
+            project=config.project,
+            resume=options.resume if options.pick is None else options.pick or None,
+            may_be_word=bool(options.pick),
+            choose=options.pick == "",
+            first_message=" ".join(options.words),
+            theme=config.tui_theme,
+            drafts=drafts,
+            notify=config.tui_notify,
+        )
         try:
-            # A word after `-r` that is no session's id belongs to the prompt.
-            is_word = bool(options.pick) and not await sessions.knows(options.pick)
-            first = " ".join([options.pick, *options.words] if is_word else options.words) or None
-            resume = options.resume if options.pick is None else options.pick
-            choose = is_word or options.pick == ""
-            # Opened before the screen is: what cannot be opened is one sentence and an exit code.
-            session = None if choose else await sessions.open(resume)
-            history = config.folders.data / "history"
-            app = EbbApp(
-                sessions,
-                history_file=history,
-                project=config.project,
-                session=session,
-                choose=choose,
-                first_message=first,
-                theme=config.tui_theme,
-                drafts=drafts,
-                notify=config.tui_notify,
-            )
-            return await app.run_async(), app.return_code or 0
+            left = await app.run_async()
         finally:
-            await sessions.close()
+            if sessions.made is not None:
+                await sessions.made.close()
+        if app.refused is not None:
+            raise app.refused
+        return left, app.return_code or 0
 
     left, code = asyncio.run(run())
     if left and not options.ephemeral:

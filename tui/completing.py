@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from agent.servers_seen import ServerNamed
 from tui.commands import completions
 from tui.widgets.completions import Candidate
+
+if TYPE_CHECKING:  # a type only: few sessions have servers
+    from agent.servers_seen import ServerNamed
 
 MOST = 50
 """Resources that are offered at once."""
@@ -13,7 +16,7 @@ MOST = 50
 _MENTION = re.compile(r"(?<![\w@/])@([^\s@]*)\Z")
 
 
-def candidates(text: str, servers: Sequence[ServerNamed]) -> tuple[Candidate, ...]:
+def candidates(text: str, servers: "Sequence[ServerNamed]") -> tuple[Candidate, ...]:
     """What the text may become: a command when it begins as one, a resource when it ends in the beginning of one."""
     mention = _MENTION.search(text)
     if mention is not None:
@@ -25,7 +28,7 @@ def candidates(text: str, servers: Sequence[ServerNamed]) -> tuple[Candidate, ..
     return (*commands, *_prompts(text, servers))
 
 
-def _prompts(text: str, servers: Sequence[ServerNamed]) -> tuple[Candidate, ...]:
+def _prompts(text: str, servers: "Sequence[ServerNamed]") -> tuple[Candidate, ...]:
     if not re.fullmatch(r"/[\w-]*", text):
         return ()
     return tuple(
@@ -41,7 +44,7 @@ def _prompts(text: str, servers: Sequence[ServerNamed]) -> tuple[Candidate, ...]
     )
 
 
-def _resources(before: str, written: str, servers: Sequence[ServerNamed]) -> tuple[Candidate, ...]:
+def _resources(before: str, written: str, servers: "Sequence[ServerNamed]") -> tuple[Candidate, ...]:
     named = [f"{server.name}:{uri}" for server in servers for uri in server.resources]
     found = [name for name in named if written.lower() in name.lower()]
     return tuple(Candidate(f"{before}@{name} ", f"@{name}", "", final=False) for name in found[:MOST])

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tui import receipts
+from tui.blocks import AnswerText, Block, Call, Failure, Notice, Retry, Summary, Thought, UserText
 from tui.diffs.calls import diff_of
 from tui.paint import arguments_text
 from tui.titles import command_of, title_of
-from tui.transcript import AnswerText, Block, Call, Failure, Notice, Retry, Summary, Thought, UserText
 
 _SIGNS = frozenset("*`_~#>|│─")
 """What is written around words and not drawn, or drawn and not written: it is left out of both."""

@@ -11,8 +11,8 @@ from textual.app import App
 from textual.events import Event
 
 from agent.options import NotifyName
+from tui.blocks import View
 from tui.notify import notify
-from tui.transcript import View
 from tui.window import Window
 
 

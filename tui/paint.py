@@ -9,6 +9,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tui import receipts
+from tui.blocks import MARGIN, AnswerText, Block, Call, CallStatus, Failure, Notice, Retry, Summary, Thought, UserText
 from tui.diffs.calls import diff_of, file_of
 from tui.diffs.drawn import Drawn
 from tui.diffs.rows import WIDE, layout_of
@@ -19,10 +20,6 @@ from tui.prose import PaletteConsole, highlighted, prose
 from tui.receipts import Compacting, Compaction, Undone
 from tui.sanitise import visible, visible_line
 from tui.titles import command_of, title_of
-from tui.transcript import AnswerText, Block, Call, CallStatus, Failure, Notice, Retry, Summary, Thought, UserText
-
-MARGIN = 2
-"""Columns left free at the left of everything but marks."""
 
 _TAIL_LINES = 3
 _LONGEST_ANSWER = 150_000
@@ -62,22 +59,6 @@ def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> li
             return [_receipt_line(receipts.title_of(block), width, console)]
         case Summary(text=text):
             return _summary(text, opened, width, console)
-
-
-def opens(block: Block) -> bool:
-    """Whether there is more to a block than the line it shows."""
-    return isinstance(block, Call | Thought | Summary | Compaction)
-
-
-def estimated_height(block: Block, width: int) -> int:
-    """Lines that a block takes about, without drawing it."""
-    match block:
-        case AnswerText(text=text) | UserText(text=text):
-            return len(text) // max(1, width - MARGIN) + text.count("\n") + 1
-        case Call(status="failed"):
-            return 2
-        case _:
-            return 1
 
 
 class AnswerPainter:

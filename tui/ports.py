@@ -4,20 +4,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from agent.board import Board
-from agent.context.why import Trace
-from agent.events import Decision, Event
-from agent.messages import Conversation, User
-from agent.overview import Overview
-from agent.shelf import Page, Shelved
-
-if TYPE_CHECKING:  # a type only: the terminal takes nothing of it
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.board import Board
+    from agent.context.why import Trace
     from agent.env import Env
+    from agent.events import Decision, Event
+    from agent.messages import Conversation, User
+    from agent.overview import Overview
+    from agent.shelf import Page, Shelved
 
 
 class HasConversation(Protocol):
     @property
-    def conversation(self) -> Conversation: ...
+    def conversation(self) -> "Conversation": ...
 
 
 Changed = TypeVar("Changed", bound=HasConversation)
@@ -33,11 +32,11 @@ class CompactResult(Protocol):
 class Shelf(Protocol):
     """What a session has kept, to look through. Methods raise `AgentError`."""
 
-    async def entries(self, view: Conversation) -> Sequence[Shelved]:
+    async def entries(self, view: "Conversation") -> "Sequence[Shelved]":
         """All of it, the newest first. `view`: what the model is shown."""
         ...
 
-    async def page(self, ref: str, first: int, count: int) -> Page:
+    async def page(self, ref: str, first: int, count: int) -> "Page":
         """Lines of what a reference stands for."""
         ...
 
@@ -66,7 +65,7 @@ class Session(Protocol):
     @property
     def root(self) -> Path: ...
     @property
-    def history(self) -> Conversation: ...
+    def history(self) -> "Conversation": ...
     @property
     def shelf(self) -> Shelf:
         """Raises `AgentError` where nothing is kept."""
@@ -86,30 +85,30 @@ class Session(Protocol):
         """Loads what the first turn needs."""
         ...
 
-    def send(self, text: str, *, meanwhile: Callable[[], Sequence[User]] = ...) -> AsyncIterator[Event]:
+    def send(self, text: str, *, meanwhile: "Callable[[], Sequence[User]]" = ...) -> "AsyncIterator[Event]":
         """`meanwhile` takes what is said while the turn runs; `Steered` tells that it was heard."""
         ...
 
-    async def change(self, work: Callable[[Conversation, "Env"], Awaitable[Changed]]) -> Changed:
+    async def change(self, work: "Callable[[Conversation, Env], Awaitable[Changed]]") -> Changed:
         """What the work makes of the conversation. Raises `AgentError`, also while a turn runs."""
         ...
 
-    def answer(self, question: str, answer: Decision | str, /) -> None: ...
+    def answer(self, question: str, answer: "Decision | str", /) -> None: ...
     def interrupt(self) -> None: ...
-    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = ...) -> CompactResult:
+    async def compact(self, focus: str | None = None, hear: "Callable[[Event], None]" = ...) -> CompactResult:
         """`hear` is told what happens meanwhile."""
         ...
 
-    async def why(self, text: str) -> Trace:
+    async def why(self, text: str) -> "Trace":
         """What has become of each place where the text was said. Raises `AgentError`."""
         ...
 
-    async def bring(self, ref: str) -> Event:
+    async def bring(self, ref: str) -> "Event":
         """Shows the model again what a reference stands for; what there is to show of it. Raises `AgentError`."""
         ...
 
     @property
-    def servers(self) -> Board | None:
+    def servers(self) -> "Board | None":
         """What brings tools into the session; None where no server is declared."""
         ...
 
@@ -138,8 +137,12 @@ class Sessions(Protocol):
     """Opens sessions of one project. `open` raises `AgentError` with a sentence for the user."""
 
     async def open(self, resume: str | None = None, model: str | None = None) -> Session: ...
+    async def knows(self, word: str) -> bool:
+        """Whether a word is meant as a session's id."""
+        ...
+
     async def recent(self) -> Sequence[SessionInfo]: ...
-    async def overview(self, prefix: str) -> Overview:
+    async def overview(self, prefix: str) -> "Overview":
         """What the context of a session holds and has cost."""
         ...
 

@@ -4,10 +4,12 @@ line looks."""
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from agent.events import Cause, CompactionFailed, ContextCompacted, Price, ReceiptItem, RewriteUndone
 from tui.numbers import dollars, tokens
+
+if TYPE_CHECKING:  # types only: events are loaded behind the first paint
+    from agent.events import Cause, CompactionFailed, ContextCompacted, Price, ReceiptItem, RewriteUndone
 
 Weight: TypeAlias = Literal["head", "item"]
 
@@ -24,7 +26,7 @@ STRATEGIES = {
     "tools": "tools held back",
 }
 """Strategies whose names say too little."""
-REASONS: dict[Cause, str] = {
+REASONS: dict["Cause", str] = {
     "full": "the window was full",
     "background": "the window was full, and nobody waited",
     "asked": "somebody asked for it",
@@ -53,13 +55,13 @@ class Compaction:
     before_messages: int
     after_messages: int
     strategies: tuple[str, ...] = ()
-    cause: Cause = "asked"
-    items: tuple[ReceiptItem, ...] = ()
+    cause: "Cause" = "asked"
+    items: "tuple[ReceiptItem, ...]" = ()
     model: str = ""
     """Who wrote the summary; empty when nobody did."""
     cost: float | None = 0.0
     failures: tuple[str, ...] = ()
-    price: Price | None = None
+    price: "Price | None" = None
     """What decided, where a price did."""
 
 
@@ -73,7 +75,7 @@ class Undone:
     cost: float | None
 
 
-def undone_of(event: RewriteUndone) -> Undone:
+def undone_of(event: "RewriteUndone") -> Undone:
     return Undone(event.before_tokens, event.after_tokens, event.written, event.cost)
 
 
@@ -91,11 +93,11 @@ def last_standing(blocks: Sequence[object]) -> Compaction | None:
     return None
 
 
-def failure_of(event: CompactionFailed) -> str:
+def failure_of(event: "CompactionFailed") -> str:
     return f"the summary by {event.model} is not used: {event.reason}"
 
 
-def receipt_of(event: ContextCompacted, failures: tuple[str, ...] = ()) -> Compaction:
+def receipt_of(event: "ContextCompacted", failures: tuple[str, ...] = ()) -> Compaction:
     return Compaction(
         event.before_tokens,
         event.after_tokens,
@@ -168,7 +170,7 @@ def _details(block: Compaction) -> Iterator[tuple[Weight, str]]:
         yield from _listed(found)
 
 
-def _listed(items: Sequence[ReceiptItem]) -> Iterator[tuple[Weight, str]]:
+def _listed(items: "Sequence[ReceiptItem]") -> Iterator[tuple[Weight, str]]:
     for item in items[:MOST]:
         yield "item", f"{item.tokens:>8,}  {item.item}"
     if len(items) > MOST:

@@ -14,7 +14,7 @@ from agent.messages import (
     ToolOutput,
     User,
 )
-from tui.transcript import AnswerText, Block, Call, Summary, Thought, UserText, View
+from tui.blocks import AnswerText, Block, Call, Summary, Thought, UserText, View
 
 
 def view_of(conversation: Conversation) -> View:

@@ -1,11 +1,15 @@
 """One block with what has been drawn of it. A row knows its height, not where on the screen it stands."""
 
+from typing import TYPE_CHECKING
+
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tui.paint import AnswerPainter, estimated_height, paint
-from tui.prose import PaletteConsole
-from tui.transcript import AnswerText, Block, Call, Retry, Thought
+from tui.blocks import MARGIN, AnswerText, Block, Call, Retry, Thought, UserText
+
+if TYPE_CHECKING:  # types only: what draws is loaded when there is something to draw
+    from tui.paint import AnswerPainter
+    from tui.prose import PaletteConsole
 
 
 class Row:
@@ -47,7 +51,7 @@ class Row:
         self._painter = None
         self.strips = None
 
-    def draw(self, width: int, console: PaletteConsole) -> list[Strip]:
+    def draw(self, width: int, console: "PaletteConsole") -> list[Strip]:
         """The block's lines at that width, with the blank line above it when there is one."""
         if self.strips is None:
             lines = self._lines(width, console)
@@ -55,12 +59,25 @@ class Row:
             self.height, self.measured = len(self.strips), True
         return self.strips
 
-    def _lines(self, width: int, console: PaletteConsole) -> list[list[Segment]]:
+    def _lines(self, width: int, console: "PaletteConsole") -> list[list[Segment]]:
+        from tui.paint import AnswerPainter, paint  # noqa: PLC0415  # deferred: see above
+
         if not isinstance(self.block, AnswerText):
             return paint(self.block, self.opened, width, console)
         painter = self._painter or AnswerPainter(width, console)
         self._painter = painter if self.block.streaming else None
         return painter.draw(self.block.text)
+
+
+def estimated_height(block: Block, width: int) -> int:
+    """Lines that a block takes about, without drawing it."""
+    match block:
+        case AnswerText(text=text) | UserText(text=text):
+            return len(text) // max(1, width - MARGIN) + text.count("\n") + 1
+        case Call(status="failed"):
+            return 2
+        case _:
+            return 1
 
 
 def _grown(before: AnswerText, after: AnswerText) -> bool:

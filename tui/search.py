@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from textual.strip import Strip
 
+from tui.blocks import opens
 from tui.finding import Finder, Place, Span, spans_of
-from tui.paint import opens
 from tui.rows import Row
 from tui.stack import Stack
 

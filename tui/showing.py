@@ -10,10 +10,10 @@ from rich.text import Text
 from textual.app import App
 from textual.timer import Timer
 
+from tui.blocks import View
 from tui.palette import palette_of
 from tui.sanitise import visible_line
 from tui.talk import Talk
-from tui.transcript import View
 from tui.widgets.prompt import Prompt
 from tui.widgets.queue import QueueLines
 from tui.widgets.status import Shown, StatusLine

@@ -4,12 +4,15 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from textual.strip import Strip
 
-from tui.prose import PaletteConsole
+from tui.blocks import Block
 from tui.rows import Row
-from tui.transcript import Block
+
+if TYPE_CHECKING:  # a type only: what draws is loaded when there is something to draw
+    from tui.prose import PaletteConsole
 
 _KEPT = 400
 """Rows whose lines are kept; the others are drawn again when they are looked at."""
@@ -55,7 +58,7 @@ class Stack:
             row.resize(width)
         self._starts = [0]
 
-    def recolor(self, inks: PaletteConsole) -> None:
+    def recolor(self, inks: "PaletteConsole") -> None:
         """Forgets all that was drawn in other colours."""
         self.inks = inks
         for row in self.rows:

@@ -9,12 +9,13 @@ from agent.context.why import Trace
 from agent.errors import AgentError
 from agent.events import Decision, Event, Noticed, Steered, TurnFailed
 from agent.messages import Text, User
+from tui.blocks import View
 from tui.drafts import Drafts
 from tui.places import never_seen
 from tui.ports import Session, Sessions
 from tui.queued import Queue
 from tui.resumed import view_of
-from tui.transcript import View, advance, compaction_over
+from tui.transcript import advance, compaction_over
 
 Given = TypeVar("Given")
 
@@ -33,6 +34,11 @@ class Talk:
         self.occupied = False
         """A turn runs, or a session is being opened, closed or compacted."""
         self._changed = changed
+
+    async def begin(self, resume: str | None, model: str | None) -> None:
+        """Shows the first session. Raises `AgentError`."""
+        with self._occupied("opening the session"):
+            self.adopt(await self.sessions.open(resume=resume, model=model))
 
     async def open(self, resume: str | None = None, model: str | None = None) -> bool:
         """Goes on with another session, or a new one. What went wrong is shown, and the old session stays."""

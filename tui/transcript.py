@@ -1,8 +1,8 @@
-"""What the screen shows of a session, as values. It knows events and messages, and neither a clock nor a widget."""
+"""What becomes of the view when something happens in the session. It knows events, and neither a clock nor a widget."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from dataclasses import replace
+from typing import Literal
 
 from agent.events import (
     BroughtBack,
@@ -40,111 +40,11 @@ from agent.events import (
     TurnStarted,
     WindowLearned,
 )
-from agent.messages import OutputStatus
-from tui.receipts import Compacting, Compaction, Undone, failure_of, receipt_of, undone_of
-
-CallStatus: TypeAlias = Literal["asking", "running"] | OutputStatus
+from tui.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry, Thought, UserText, View
+from tui.receipts import Compacting, failure_of, receipt_of, undone_of
 
 TAIL = 4_000
 """Characters of a running call's output that are kept for people to watch."""
-
-
-@dataclass(frozen=True, slots=True)
-class UserText:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerText:
-    text: str
-    streaming: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Thought:
-    """Reasoning of the model, folded until the user opens it."""
-
-    text: str
-    streaming: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    call_id: str
-    name: str
-    arguments: Mapping[str, object] = field(default_factory=dict)
-    status: CallStatus = "running"
-    tail: str = ""
-    """The end of what the call printed so far, while it runs."""
-    text: str = ""
-    """What the model was given back."""
-    lines: int | None = None
-    """Lines of all that the call gave back, when `text` is only part of it."""
-    changed: tuple[str, ...] = ()
-    preview: str = ""
-    """The unified diff that the user was shown before the call, if there was one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    attempt: int
-    attempts: int
-    delay: float
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    code: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What stands for the part of a resumed conversation that was compacted away."""
-
-    text: str
-
-
-Block: TypeAlias = (
-    UserText | AnswerText | Thought | Call | Retry | Notice | Failure | Compacting | Compaction | Undone | Summary
-)
-
-Asked: TypeAlias = PermissionAsked | QuestionAsked
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    past: tuple[Block, ...] = ()
-    """What the turns before this one left. It is never touched again."""
-    turn: tuple[Block, ...] = ()
-    """The current turn, or the last one, with what was noticed since."""
-    busy: bool = False
-    activity: str = ""
-    """What the session is doing, in one or two words, while it is busy."""
-    asked: tuple[Asked, ...] = ()
-    """Questions that wait for the user, oldest first."""
-    model: str = ""
-    mode: str = ""
-    used: int = 0
-    """Tokens that the conversation takes, as far as known."""
-    window: int = 0
-    cost: float | None = 0.0
-    """US dollars, or None when the price of something in it is not known."""
-    step_start: int = 0
-    """Where in the turn the current step begins."""
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        return self.past + self.turn
-
-    def plus(self, *blocks: Block) -> "View":
-        return replace(self, turn=self.turn + blocks)
 
 
 def advance(view: View, event: Event) -> View:

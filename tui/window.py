@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from textual.events import AppBlur, AppFocus, Event, Key, MouseDown, Paste
 
+from tui.blocks import View
 from tui.notify import told
-from tui.transcript import View
 
 PUSH_TITLE = "\x1b[22;2t"
 POP_TITLE = "\x1b[23;2t"

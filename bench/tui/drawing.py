@@ -20,9 +20,9 @@ from agent.messages import Conversation
 from bench.measure import row
 from bench.tui.sessions import ANSWER, history
 from bench.tui.working import percentile
+from tui.blocks import AnswerText, View
 from tui.resumed import view_of
 from tui.themes import DARK
-from tui.transcript import AnswerText, View
 from tui.widgets.transcript import Transcript
 
 ADDED = 100

@@ -192,6 +192,9 @@ class FakeSessions:
             raise session
         return session
 
+    async def knows(self, word: str) -> bool:
+        return any(info.id.startswith(word) for info in self.infos)
+
     async def recent(self) -> tuple[Info, ...]:
         return self.infos
 

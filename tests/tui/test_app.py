@@ -1,4 +1,5 @@
 from pathlib import Path
+from threading import Event as Flag
 
 import pytest
 from textual.events import Key, Paste
@@ -19,14 +20,15 @@ from agent.events import (
     TurnFinished,
 )
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, Info, conversation, measured
-from tests.tui.piloting import Terminal, terminal
+from tests.tui.piloting import Driven, Terminal, terminal
 from tui.app import EbbApp
+from tui.blocks import AnswerText, Call, Failure, Notice, UserText
+from tui.opening import Later
 from tui.receipts import Compaction
 from tui.screens.help import HelpScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.picker import Picker
 from tui.screens.question import QuestionScreen
-from tui.transcript import AnswerText, Call, Failure, Notice, UserText
 
 DONE = TurnFinished("answered", "x")
 DIFF = "--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n"
@@ -292,12 +294,61 @@ async def test_a_failed_turn_gives_the_queue_back() -> None:
         assert (session.said, t.prompt.text) == (["one"], "two")
 
 
-async def test_a_session_that_cannot_be_opened_is_a_sentence_and_a_second_chance() -> None:
-    async with terminal(AuthFailed("No key. Set ANTHROPIC_API_KEY."), FakeSession([[TextDelta("Hi."), DONE]])) as t:
+async def test_without_a_first_session_there_is_no_terminal() -> None:
+    failure = AuthFailed("No key. Set ANTHROPIC_API_KEY.")
+    app = EbbApp(FakeSessions([failure]), first_message="hello", guard=0.0)
+    async with app.run_test() as pilot:
+        await Driven(app, pilot).until(lambda: not app.is_running)
+    assert (app.return_value, app.refused) == (None, failure)
+
+
+async def test_a_session_that_was_picked_and_cannot_be_opened_is_a_sentence_and_a_second_chance() -> None:
+    failure = AuthFailed("No key. Set ANTHROPIC_API_KEY.")
+    sessions = FakeSessions([failure, FakeSession([[TextDelta("Hi."), DONE]])], (Info("old1", "parser work"),))
+    app = EbbApp(sessions, choose=True, guard=0.0)
+    async with app.run_test() as pilot:
+        t = Terminal(app, pilot, sessions)
+        await t.until(lambda: isinstance(app.screen, Picker))
+        await pilot.press("enter")
         await t.shows("No key. Set ANTHROPIC_API_KEY.")
-        assert t.app.talk.view.blocks == (Failure("auth", "No key. Set ANTHROPIC_API_KEY."),)
+        assert app.talk.view.blocks == (Failure("auth", "No key. Set ANTHROPIC_API_KEY."),)
         await t.type("hello")
         await t.shows("Hi.")
+        assert sessions.opened == [("old1", None), ("old1", None)]
+
+
+@pytest.mark.parametrize(("word", "said"), [("cafe", ["cafe is where we meet"]), ("beef", ["is where we meet"])])
+async def test_what_follows_the_flag_is_an_id_or_the_first_word(word: str, said: list[str]) -> None:
+    session = FakeSession(id="beef01")
+    sessions = FakeSessions([session], (Info("beef01", "parser work"),))
+    app = EbbApp(sessions, resume=word, may_be_word=True, first_message="is where we meet", guard=0.0)
+    async with app.run_test() as pilot:
+        t = Terminal(app, pilot, sessions)
+        if word == "cafe":
+            await t.until(lambda: isinstance(app.screen, Picker))
+            await pilot.press("enter")
+        await t.rests()
+        assert session.said == said
+
+
+async def test_what_is_typed_before_there_is_a_session_is_done_as_soon_as_there_is_one() -> None:
+    may_be_made = Flag()
+    session = FakeSession()
+    sessions = FakeSessions([FakeSession(id="first"), session])
+
+    def make() -> FakeSessions:
+        may_be_made.wait()
+        return sessions
+
+    app = EbbApp(Later(make), guard=0.0)
+    async with app.run_test() as pilot:
+        t = Terminal(app, pilot, sessions)
+        await pilot.press(*"/clear", "enter", *"and", "enter", *"then")
+        assert (t.prompt.text, sessions.opened) == ("then", [])
+        may_be_made.set()
+        await pilot.press("enter")
+        await t.rests()
+        assert (sessions.opened, session.said) == ([(None, None), (None, "scripted/demo")], ["and", "then"])
 
 
 async def test_history_lasts_across_sessions(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 from tests.tui.inked import PALETTE
 from tools.change import diff_lines
+from tui.blocks import Call
 from tui.diffs.alike import Marks, marks_of, paired
 from tui.diffs.calls import diff_of
 from tui.diffs.drawn import Drawn, Line, shown, with_blanks
@@ -17,7 +18,6 @@ from tui.diffs.unified import DiffLine, FileDiff, Hunk, Remark, counted, files_o
 from tui.palette import palette_of
 from tui.prose import PaletteConsole
 from tui.sanitise import visible
-from tui.transcript import Call
 
 CONSOLE = PaletteConsole(PALETTE)
 

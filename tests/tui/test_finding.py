@@ -1,6 +1,6 @@
+from tui.blocks import AnswerText, Call, Notice, UserText
 from tui.finding import Finder, Place, Span, spans_of
 from tui.receipts import Compaction
-from tui.transcript import AnswerText, Call, Notice, UserText
 
 
 def test_words_are_found_as_they_are_drawn() -> None:

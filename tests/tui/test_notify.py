@@ -12,9 +12,9 @@ from agent.events import QuestionAsked
 from agent.options import NOTIFY, NotifyName
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import terminal
+from tui.blocks import View
 from tui.notify import notify, program_for, sequence_for, told
 from tui.sanitise import visible_line
-from tui.transcript import View
 from tui.window import AWAY, LONG, Window, set_title
 
 PLAIN: dict[str, str] = {"TERM": "xterm-256color"}

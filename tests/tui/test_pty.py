@@ -1,9 +1,11 @@
 """The terminal in a real pseudo-terminal, with the real session and a scripted model."""
 
+import json
 import os
 import random
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -85,17 +87,21 @@ def terminal(tmp_path: Path) -> Iterator[Screen]:
         yield screen
 
 
+START = "import sys; from tui.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
 @contextmanager
-def running(tmp_path: Path, replies: str, columns: int = 80, lines: int = 24) -> Iterator[Screen]:
+def running(
+    tmp_path: Path, replies: str, columns: int = 80, lines: int = 24, flags: Sequence[str] = (), start: str = START
+) -> Iterator[Screen]:
     """`ebb` in a project with `calc.py`, on a model that gives these replies."""
     project = tmp_path / "project"
-    project.mkdir()
+    project.mkdir(exist_ok=True)
     (project / "calc.py").write_text("def add(a, b):\n    return a - b\n")
     script = tmp_path / "script.toml"
     script.write_text(replies)
     environment = {**os.environ, "EBB_HOME": str(tmp_path / "home"), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
-    start = "import sys; from tui.cli import main; sys.exit(main(sys.argv[1:]))"
-    arguments = ["-c", start, "-m", f"scripted/{script}", "-C", str(project)]
+    arguments = ["-c", start, "-m", f"scripted/{script}", "-C", str(project), *flags]
     child = pexpect.spawn(sys.executable, arguments, env=environment, dimensions=(lines, columns), cwd=str(project))
     try:
         yield Screen(child, columns, lines)
@@ -183,3 +189,67 @@ def test_a_terminal_that_is_closed_ends_the_program(tmp_path: Path) -> None:
         terminal.child.ptyproc.fileobj.close()
         terminal.child.closed = True
         terminal.child.wait()
+
+
+def left_with(terminal: Screen, code: int) -> str:
+    """What a program wrote behind its screen, or without one, when it ended with a code."""
+    terminal.until_it_ends()
+    assert terminal.child.exitstatus == code
+    assert terminal.sent.count(b"\x1b[?1049h") == terminal.sent.count(b"\x1b[?1049l")
+    return re.sub(r"\x1b\[\?\d+[hl]", "", terminal.sent.rsplit(b"\x1b[?1049l", 1)[-1].decode()).strip()
+
+
+def test_a_session_that_is_not_there_is_one_sentence_behind_the_screen(tmp_path: Path) -> None:
+    with running(tmp_path, SCRIPT, flags=["-r", "0123456789ab"]) as terminal:
+        said = left_with(terminal, 2)
+    assert said == "ebb: there is no session `0123456789ab`; `ebb sessions list` shows them"
+    assert b"\x1b[?1049h" in terminal.sent
+
+
+def test_a_session_that_is_open_elsewhere_is_one_sentence_behind_the_screen(tmp_path: Path) -> None:
+    with running(tmp_path, SCRIPT) as first:
+        first.until("/help shows keys")
+        first.child.send("look\r")
+        first.until("May edit change")
+        with running(tmp_path, SCRIPT, flags=["-c"]) as second:
+            said = left_with(second, 1)
+    assert re.fullmatch(r"ebb: session `\w{12}` is open in another window; close it there or start a new one", said)
+
+
+def test_settings_that_cannot_be_read_are_one_sentence_before_any_screen(tmp_path: Path) -> None:
+    with running(tmp_path, SCRIPT, flags=["--config", "agent.nothing=1"]) as terminal:
+        said = left_with(terminal, 2)
+    assert re.fullmatch(r"ebb: [^\n]*`agent.nothing`[^\n]*", said)
+    assert b"\x1b[?1049h" not in terminal.sent
+
+
+BEFORE = """
+import json, sys, threading
+from pathlib import Path
+import tui.opening
+
+def loaded(sessions):
+    Path("loaded.json").write_text(json.dumps(sorted(sys.modules)))
+    threading.Event().wait()
+
+tui.opening.loaded = loaded
+from tui.cli import main
+main(sys.argv[1:])
+"""
+"""Nothing is loaded any more from the moment on at which that would begin."""
+
+AT_ONCE = ("agent.aliases", "agent.config", "agent.errors", "agent.options", "tools.kept", "tools.recalled")
+"""Besides the widgets: the settings, and their errors."""
+
+
+def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Path) -> None:
+    with running(tmp_path, SCRIPT, start=BEFORE) as terminal:
+        terminal.until("Ask, or / for commands")
+        terminal.child.send("typed")
+        terminal.until("typed")
+    modules = json.loads((tmp_path / "project" / "loaded.json").read_text())
+    ours = {name for name in modules if name.startswith(("agent.", "tools.", "store."))}
+    assert ours <= set(AT_ONCE), "load these where they are used first, or for types only"
+    foreign = {"rich.markdown", "rich.syntax", "markdown_it", "pygments", "httpx2", "sqlite3", "tiktoken", "numpy"}
+    assert foreign.isdisjoint(modules)
+    assert {"tui.transcript", "tui.paint", "tui.talk", "tui.doing.table"}.isdisjoint(modules)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from agent.events import ToolFinished, ToolStarted, TurnFailed, TurnFinished
 from tests.tui.doubles import FakeSession, Hears, Hold, conversation
 from tests.tui.piloting import Terminal, terminal
+from tui.blocks import Call, Notice, UserText
 from tui.drafts import Drafts
 from tui.queued import MOST_LINES, Queue, Queued, first_shown, queue_lines
-from tui.transcript import Call, Notice, UserText
 from tui.widgets.queue import QueueLines
 
 DONE = TurnFinished("answered", "x")

@@ -12,11 +12,11 @@ from agent.messages import User
 from tests.agent.serving import House
 from tests.tui.piloting import Driven
 from tui.app import EbbApp
+from tui.blocks import AnswerText, Call, Failure, Notice
 from tui.screens.archive import ArchiveScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.places import PlacesScreen
 from tui.screens.question import QuestionScreen
-from tui.transcript import AnswerText, Call, Failure, Notice
 
 Reply = dict[str, object]
 

@@ -14,8 +14,9 @@ from agent.events import (
     TurnFailed,
     TurnStarted,
 )
+from tui.blocks import Failure, Notice, UserText, View
 from tui.receipts import MOST, Compacting, Compaction, details_of, title_of
-from tui.transcript import Failure, Notice, UserText, View, advance
+from tui.transcript import advance
 
 ITEMS = (
     ReceiptItem("step: bash", "kept", 300, "among the newest steps"),

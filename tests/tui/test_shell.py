@@ -7,8 +7,8 @@ from agent.shell import BY_USER
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import terminal
 from tests.tui.test_real_session import call_of, working
+from tui.blocks import AnswerText, UserText
 from tui.commands import Invocation, mode_of, named, parse
-from tui.transcript import AnswerText, UserText
 
 
 def test_an_exclamation_mark_is_a_command_for_the_shell() -> None:

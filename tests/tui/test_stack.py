@@ -2,10 +2,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.theme import BUILTIN_THEMES
 
+from tui.blocks import AnswerText, Block, Notice, UserText
 from tui.palette import palette_of
 from tui.prose import PaletteConsole
 from tui.stack import Stack
-from tui.transcript import AnswerText, Block, Notice, UserText
 
 INKS = PaletteConsole(palette_of(BUILTIN_THEMES["textual-dark"].to_color_system().generate()))
 TEXTS = st.sampled_from(["word", "several words " * 9, "one\n\ntwo", "- a\n- b\n- c"])

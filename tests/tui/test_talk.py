@@ -8,9 +8,9 @@ from agent.errors import AgentError
 from agent.events import BroughtBack, CompactionStarted, Event
 from agent.rewriting import unheard
 from tests.tui.doubles import Compacted, FakeSession, FakeSessions
+from tui.blocks import Failure, Notice
 from tui.receipts import Compacting, Compaction
 from tui.talk import Talk
-from tui.transcript import Failure, Notice
 
 
 @dataclass

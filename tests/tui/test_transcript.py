@@ -30,9 +30,10 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import Assistant, Conversation, Image, Reasoning, Text, ToolCall, ToolOutput, Usage, User
+from tui.blocks import AnswerText, Call, Failure, Notice, Retry, Summary, Thought, UserText, View
 from tui.receipts import Compaction
 from tui.resumed import view_of
-from tui.transcript import TAIL, AnswerText, Call, Failure, Notice, Retry, Summary, Thought, UserText, View, advance
+from tui.transcript import TAIL, advance
 
 BEGIN = (TurnStarted("s", "m", "go"), StepStarted(1))
 BUSY = View(turn=(UserText("go"),), busy=True, activity="thinking", model="m", step_start=1)

@@ -7,8 +7,8 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.strip import Strip
 
+from tui.blocks import AnswerText, Block, Call, Notice, Summary, Thought, UserText
 from tui.themes import DARK
-from tui.transcript import AnswerText, Block, Call, Notice, Summary, Thought, UserText
 from tui.widgets.transcript import Transcript
 
 

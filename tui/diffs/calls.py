@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from tools.diff import unified
-from tui.transcript import Call
+from tui.blocks import Call
 
 
 def diff_of(call: Call) -> str:

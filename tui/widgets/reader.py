@@ -1,5 +1,7 @@
 """The transcript, and the line in which words in it are looked for. The reader knows no session."""
 
+from typing import TYPE_CHECKING
+
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
@@ -8,8 +10,10 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tui.palette import palette_of
-from tui.search import Found
 from tui.widgets.transcript import Transcript
+
+if TYPE_CHECKING:  # a type only: loaded with the first search
+    from tui.search import Found
 
 _WIDE = 76
 """Columns from which on there is room to say which keys there are."""
@@ -34,6 +38,8 @@ class Reader(Vertical):
 
     def open_search(self) -> None:
         """Lets the user write what to look for."""
+        from tui.search import Found  # noqa: PLC0415  # deferred: with the first search
+
         if not self._is_open:
             self._before = self.screen.focused
             self._line.display = True
@@ -108,7 +114,7 @@ class Reader(Vertical):
         if not self._look():
             self._tell(self._transcript.find_next(step))
 
-    def _tell(self, found: Found) -> None:
+    def _tell(self, found: "Found") -> None:
         palette = palette_of(self.app.theme_variables)
         count = f"{found.at:,} of {found.of:,}" if found.of else "not found" if self._looked_for else ""
         keys = "   Enter older  Shift+Enter newer  Esc back" if self.size.width >= _WIDE else ""

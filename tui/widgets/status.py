@@ -6,10 +6,10 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.widget import Widget
 
+from tui.blocks import View
 from tui.numbers import dollars, seconds, tokens
 from tui.palette import Palette, palette_of
 from tui.sanitise import visible_line
-from tui.transcript import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The transcript on the screen, drawn line by line. It knows blocks and heights, and nothing of sessions."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -15,14 +15,14 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from tui.paint import opens
+from tui.blocks import Block, Call, UserText, opens
 from tui.palette import Palette, palette_of
-from tui.prose import PaletteConsole
 from tui.rows import Row
 from tui.sanitise import visible
-from tui.search import Found, Search
 from tui.stack import Stack
-from tui.transcript import Block, Call, UserText
+
+if TYPE_CHECKING:  # types only: loaded when there is something to draw, or words to look for
+    from tui.search import Found, Search
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -133,15 +133,19 @@ class Transcript(ScrollView, can_focus=True):
         """Words are looked for, and marked where they are."""
         return self._search is not None
 
-    def find(self, words: str) -> Found:
+    def find(self, words: str) -> "Found":
         """Marks the words and goes to the last place above the end of what was on the screen when the search began."""
+        from tui.search import Search  # noqa: PLC0415  # deferred: with the first search
+
         if self._search is None:
             bottom, _ = self._stack.locate(self.scroll_offset.y + self.size.height - 1)
             self._search = Search(self._stack, bottom, (self._following, self._stack.locate(self.scroll_offset.y)))
         return self._go_to_found(self._search.look_for(words))
 
-    def find_next(self, step: int) -> Found:
+    def find_next(self, step: int) -> "Found":
         """Goes to another place, further down (1) or up (-1), and around at the ends."""
+        from tui.search import Found  # noqa: PLC0415  # deferred: with the first search
+
         return self._go_to_found(self._search.move(step)) if self._search is not None else Found()
 
     def end_search(self, *, back: bool) -> None:
@@ -155,7 +159,7 @@ class Transcript(ScrollView, can_focus=True):
         self._settle()
         self.refresh()
 
-    def _go_to_found(self, found: Found) -> Found:
+    def _go_to_found(self, found: "Found") -> "Found":
         search, height = self._search, self.size.height
         if search is None or self._width <= 0:
             return found
@@ -197,7 +201,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def _settle(self) -> None:
         """Draws the rows of this screen, and puts everything where the drawn heights say."""
-        if self._width <= 0 or self._settling or not self._has_inks():
+        if self._width <= 0 or self._settling or (self._stack.rows and not self._has_inks()):
             return
         self._settling = True
         try:
@@ -266,13 +270,19 @@ class Transcript(ScrollView, can_focus=True):
         palette = palette_of(self.app.theme_variables)
         if palette != self._palette:
             self._palette = palette
-            self._stack.recolor(PaletteConsole(palette))
+            if self._stack.inks is not None:
+                self._ink(palette)
             self.refresh()
 
     def _has_inks(self) -> bool:
         if self._stack.inks is None and self.is_attached:
-            self.notify_style_update()
+            self._ink(self._palette or palette_of(self.app.theme_variables))
         return self._stack.inks is not None
+
+    def _ink(self, palette: Palette) -> None:
+        from tui.prose import PaletteConsole  # noqa: PLC0415  # deferred: with the first block
+
+        self._stack.recolor(PaletteConsole(palette))
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""

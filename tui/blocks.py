@@ -1,0 +1,120 @@
+"""What the screen shows of a session, as values: blocks, and the view that they make. Blocks know neither events nor a
+widget, so that they are there before anything happens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from tui.receipts import Compacting, Compaction, Undone
+
+if TYPE_CHECKING:  # types only: events and messages are loaded behind the first paint
+    from agent.events import PermissionAsked, QuestionAsked
+    from agent.messages import OutputStatus
+
+MARGIN = 2
+"""Columns left free at the left of everything but marks."""
+
+CallStatus: TypeAlias = "Literal['asking', 'running'] | OutputStatus"
+
+
+@dataclass(frozen=True, slots=True)
+class UserText:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerText:
+    text: str
+    streaming: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """Reasoning of the model, folded until the user opens it."""
+
+    text: str
+    streaming: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    call_id: str
+    name: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    status: CallStatus = "running"
+    tail: str = ""
+    """The end of what the call printed so far, while it runs."""
+    text: str = ""
+    """What the model was given back."""
+    lines: int | None = None
+    """Lines of all that the call gave back, when `text` is only part of it."""
+    changed: tuple[str, ...] = ()
+    preview: str = ""
+    """The unified diff that the user was shown before the call, if there was one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    attempt: int
+    attempts: int
+    delay: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What stands for the part of a resumed conversation that was compacted away."""
+
+    text: str
+
+
+Block: TypeAlias = (
+    UserText | AnswerText | Thought | Call | Retry | Notice | Failure | Compacting | Compaction | Undone | Summary
+)
+
+Asked: TypeAlias = "PermissionAsked | QuestionAsked"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    past: tuple[Block, ...] = ()
+    """What the turns before this one left. It is never touched again."""
+    turn: tuple[Block, ...] = ()
+    """The current turn, or the last one, with what was noticed since."""
+    busy: bool = False
+    activity: str = ""
+    """What the session is doing, in one or two words, while it is busy."""
+    asked: tuple[Asked, ...] = ()
+    """Questions that wait for the user, oldest first."""
+    model: str = ""
+    mode: str = ""
+    used: int = 0
+    """Tokens that the conversation takes, as far as known."""
+    window: int = 0
+    cost: float | None = 0.0
+    """US dollars, or None when the price of something in it is not known."""
+    step_start: int = 0
+    """Where in the turn the current step begins."""
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return self.past + self.turn
+
+    def plus(self, *blocks: Block) -> "View":
+        return replace(self, turn=self.turn + blocks)
+
+
+def opens(block: Block) -> bool:
+    """Whether there is more to a block than the line it shows."""
+    return isinstance(block, Call | Thought | Summary | Compaction)
