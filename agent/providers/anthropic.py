@@ -23,7 +23,6 @@ from agent.messages import (
     ToolCall,
     ToolOutput,
     Usage,
-    User,
     UserPart,
 )
 from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
@@ -191,13 +190,14 @@ def _thinking(request: Request, facts: ModelFacts) -> Json:
 
 
 def _thought_so_far(messages: Sequence[Message], facts: ModelFacts) -> bool:
-    """False in the middle of a turn that was begun without thinking: models with a budget refuse to start it there."""
+    """False in the middle of a turn that was begun without thinking: models with a budget refuse to start it there.
+    What the user says right behind outputs is sent in one message with them, and ends no turn for the provider."""
+    has_outputs = False
     for message in reversed(messages):
-        if isinstance(message, User):
-            if not message.outputs:
-                return True
-        elif message.calls:
-            return message.model == facts.id and isinstance(message.parts[0], Reasoning | Opaque)
+        if isinstance(message, Assistant):
+            began = message.model == facts.id and isinstance(message.parts[0], Reasoning | Opaque)
+            return began or not (has_outputs and message.calls)
+        has_outputs = has_outputs or bool(message.outputs)
     return True
 
 

@@ -213,7 +213,9 @@ def test_thinking_with_a_budget_does_not_start_in_the_middle_of_a_turn() -> None
     thought = Reasoning("hm", {"type": "thinking", "thinking": "hm", "signature": "s"})
     assert not thinks(user("go"), said(call), output)
     assert thinks(user("go"), said(thought, call, model=BUDGET.id), output)
-    assert thinks(user("go"), said(call), output, user("next"))
+    assert not thinks(user("go"), said(call), output, user("wait"))
+    assert thinks(user("go"), said(thought, call, model=BUDGET.id), output, user("wait"))
+    assert thinks(user("go"), said(call), output, said(Text("done")), user("next"))
 
 
 def test_no_effort_is_no_thinking() -> None:
