@@ -19,6 +19,7 @@ from agent.context.compact import (
     uncovered,
 )
 from agent.context.edited import spacious
+from agent.context.pins import SHORTENED, smaller_pins
 from agent.context.receipt import receipt
 from agent.context.summary import Draft
 from agent.env import Env
@@ -85,7 +86,8 @@ def preview_compaction(focus: str | None = None) -> Callable[[Conversation, Env]
     async def work(conversation: Conversation, env: Env) -> Preview:
         how = work_of(conversation, env)
         floor = solve_floor(conversation, env.compacting.caps, how.room)
-        plan = plan_compaction(conversation, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
+        fitting = smaller_pins(conversation, floor.pins)
+        plan = plan_compaction(fitting, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
         if plan is None or not can_pay(conversation, plan):
             raise AgentError(NOTHING)
         caps = floor.caps
@@ -164,7 +166,8 @@ def _same(conversation: Conversation, preview: Preview) -> None:
 
 
 def _ran(rung: str, floor: Floor) -> tuple[str, ...]:
-    return (TOOLS, rung) if floor.deferred else (rung,)
+    tools, pins = (TOOLS,) if floor.deferred else (), (SHORTENED,) if floor.pins != "whole" else ()
+    return (*tools, *pins, rung)
 
 
 def _quote(conversation: Conversation, plan: CompactionPlan, floor: Floor, how: Work, env: Env) -> Quote:

@@ -20,11 +20,13 @@ from agent.context.compact import (
     compacted,
     goal_of,
     is_worth_it,
+    plan_at,
     plan_compaction,
     size_of,
     solve_floor,
 )
 from agent.context.estimate import estimate_text
+from agent.context.pins import SHORTENED, smaller_pins
 from agent.context.receipt import receipt
 from agent.context.settings import Compacting
 from agent.context.summary import Draft, Reading, Refused, instruction, read_reply, without_open_calls
@@ -67,8 +69,8 @@ class CompactResult:
     before_messages: int
     after_messages: int
     strategies: tuple[str, ...]
-    """What ran, in order: `tools` held back, `mask`, `summary` or `chunks` by a model, `ledger` without one,
-    `mask_all`, `drop`, `last`. Empty when there was nothing to gain."""
+    """What ran, in order: `tools` held back, `pins` shown by their ends, `mask`, `summary` or `chunks` by a model,
+    `ledger` without one, `mask_all`, `drop`, `last`. Empty when there was nothing to gain."""
     is_interrupted: bool = False
     """The user was faster: the conversation is as it was."""
 
@@ -127,6 +129,8 @@ class Chosen:
 
     rung: Rung
     price: Price | None = None
+    cut: int | None = None
+    """Where a summary has to end, when that was chosen, too."""
 
 
 @dataclass(slots=True)
@@ -161,13 +165,17 @@ async def compact(
         # What the provider counted, it counted with them.
         after, ran = replace(conversation, anchor=None, anchored=0), [TOOLS]
         room = room.with_tools_held_back
+    if floor.pins != "whole" and chosen is None:
+        smaller = smaller_pins(after, floor.pins)
+        ran = ran if smaller is after else [*ran, SHORTENED]
+        after = smaller
     is_enough = bool(ran) and cause != "asked" and room.share(after) <= goal_of(TOOLS, room)
     rungs = LADDERS[cause] if chosen is None else (chosen.rung,)
     bill = Bill(work.emit)
     work = replace(work, emit=bill.hear)
     work.emit(CompactionStarted(result_of(conversation, conversation, ran, room, floor.deferred).before_tokens))
     for rung in () if is_enough else rungs:
-        candidate = await _try(rung, after, work, floor, focus)
+        candidate = await _try(rung, after, work, floor, focus, chosen.cut if chosen else None)
         if work.interrupt.requested():
             unchanged = result_of(conversation, conversation, (), room)
             return Compacted(conversation, replace(unchanged, is_interrupted=True), floor.problem)
@@ -202,11 +210,14 @@ def _helps(rung: Rung, before: Conversation, after: Conversation, is_enough: boo
 
 
 async def _try(
-    rung: Rung, conversation: Conversation, work: Work, floor: Floor, focus: str | None
+    rung: Rung, conversation: Conversation, work: Work, floor: Floor, focus: str | None, cut: int | None = None
 ) -> Conversation | None:
     if rung not in ("summary", "chunks"):
         return climb(rung, conversation, work.settings.caps, floor)
-    plan = plan_compaction(conversation, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
+    if cut is None:
+        plan = plan_compaction(conversation, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
+    else:
+        plan = plan_at(conversation, cut)
     if plan is None or work.lessons.is_broken or not can_pay(conversation, plan):
         return None
     draft = await summarise(conversation, plan, work, floor, focus, cached=rung == "summary")

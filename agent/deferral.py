@@ -27,6 +27,8 @@ class Deferral:
         """The names of the tools whose definitions the model is not shown."""
         self.held_tokens = 0
         """What these definitions would take."""
+        self.wished: frozenset[str] = frozenset()
+        """The names of those that the user wants held back."""
         self.search: HostedSearch = "none"
         """By which search of the provider they are found; none where our own tools find them."""
         self._share = self._usual = share
@@ -83,12 +85,26 @@ class Deferral:
         self, specs: Sequence[ToolSpec], most: int, size: Callable[[ToolSpec], int], search: HostedSearch
     ) -> tuple[frozenset[str], HostedSearch]:
         """What is held back, and whose search finds it: the provider's while that fits or takes no more than ours."""
-        held = tools_to_hold_back(specs, most, size, self._used, search, finders=self._finders)
+        held = self._held(specs, most, size, search)
         shown = shown_size(self._select(specs, held, search), size)
         if not held or search == "none" or shown <= most:
             return held, search if held else "none"
-        ours = tools_to_hold_back(specs, most, size, self._used, finders=self._finders)
+        ours = self._held(specs, most, size, "none")
         return (ours, "none") if shown_size(self._select(specs, ours, "none"), size) < shown else (held, search)
+
+    def _held(
+        self, specs: Sequence[ToolSpec], most: int, size: Callable[[ToolSpec], int], search: HostedSearch
+    ) -> frozenset[str]:
+        return tools_to_hold_back(specs, most, size, self._used, search, finders=self._finders, wished=self.wished)
+
+    def shown_with(
+        self, wished: frozenset[str], specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]
+    ) -> int:
+        """What the definitions that the model is shown would take if the user wanted others held back."""
+        held = tools_to_hold_back(
+            specs, int(self._share * effective), size, self._used, self.search, finders=self._finders, wished=wished
+        )
+        return shown_size(self._select(specs, held, self.search if held else "none"), size)
 
     def _select(self, specs: Sequence[ToolSpec], held: frozenset[str], search: HostedSearch) -> tuple[ToolSpec, ...]:
         return select_tools(specs, held, search, finders=self._finders)

@@ -17,6 +17,10 @@ Cause: TypeAlias = Literal["full", "asked", "background", "overflow", "rent", "c
 the provider found the request too large, because it saves more than it costs, or because nothing is cached any more, so
 that it costs next to nothing; or because outputs together may take only so much."""
 
+Act: TypeAlias = Literal["pin", "unpin", "evict", "offload", "summarise", "summarise_before", "defer", "offer"]
+"""What the user does to the view by hand: something stays whatever leaves; a line, the ends or a model's summary stand
+for it; a summary stands for it and all before it; tools are kept out of requests, or let in again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -251,6 +255,24 @@ class BroughtBack:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewChanged:
+    """The user changed by hand what the model is shown. Nothing of it is lost."""
+
+    act: Act
+    name: str
+    """The reference of what was meant, or the name of a tool or a server."""
+    what: str
+    before_tokens: int
+    after_tokens: int
+    window: int
+    """The model's window in tokens."""
+    price: Price | None = None
+    """None where nothing changed that was sent before."""
+    cost: float | None = 0.0
+    """US dollars of a request for a summary; None when a price is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionFailed:
     """A model gave no summary that could be used; the next strategy takes its place."""
 
@@ -379,6 +401,7 @@ Event: TypeAlias = (
     | ContextCompacted
     | RewriteUndone
     | BroughtBack
+    | ViewChanged
     | PrefixDrifted
     | PrefixRenewed
     | CacheBroken

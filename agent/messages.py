@@ -165,6 +165,31 @@ class Usage:
         )
 
 
+Form: TypeAlias = Literal["line", "preview", "summary"]
+"""In how much less than its own words something is shown: one line, its ends, or what a model made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retold:
+    """What the model is shown in the place of an output or of a message, since the user wanted that."""
+
+    key: str
+    """`r12` for an output, `m41` for the message at that position of the session's log."""
+    form: Form
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the user has pinned, when the message it stood in has left the view."""
+
+    key: str
+    """As that of a `Retold`."""
+    title: str
+    """What it is, with its reference."""
+    parts: tuple[Text | Image, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """What stands for the messages that were compacted away."""
@@ -179,9 +204,11 @@ class Summary:
     """The open turn's user message, unchanged, when it is among what was compacted away."""
     facts: str = ""
     """More facts than `ledger` shows, for the next summary to start from; empty when it shows all."""
+    kept: tuple[Kept, ...] = ()
+    """What is pinned of all that was compacted away, in the order in which it was said."""
 
     def __bool__(self) -> bool:
-        return bool(self.text or self.request.parts)
+        return bool(self.text or self.request.parts or self.kept)
 
     @property
     def text(self) -> str:
@@ -206,6 +233,14 @@ class Conversation:
     """How many outputs the session stored before those in `messages`: the next one is `r<outputs_before + 1>`."""
     held: int = 0
     """The user took a rewrite back: below so many tokens of a request nothing is rewritten unasked."""
+    messages_before: int = 0
+    """How many messages the session had before `messages`."""
+    pinned: frozenset[str] = frozenset()
+    """The keys of what stays in view until the user unpins it: `r12` for an output, `m41` for a message."""
+    retold: tuple[Retold, ...] = ()
+    """What is shown otherwise than it was said, at the user's wish, each key once."""
+    held_back: frozenset[str] = frozenset()
+    """The names of the tools whose definitions the user keeps out of requests."""
 
     def plus(self, *messages: Message) -> "Conversation":
         """This conversation with messages appended; empty ones are left out."""

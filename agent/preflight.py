@@ -30,6 +30,7 @@ of a call that is not run."""
 def begin_session(conversation: Conversation, env: Env) -> Conversation:
     """Chooses the tools that are offered, and counts what a session goes on with as settled. What a provider counted
     with another system text or other tools does not hold any more."""
+    env.deferral.wished = conversation.held_back
     choose_tools(env)
     if not env.watch.has_said(env.instructions.text, env.offered):
         conversation = replace(conversation, anchor=None, anchored=0)

@@ -16,7 +16,15 @@ from agent.context.mark import Mark
 from agent.context.mask import outputs_so_far
 from agent.context.select import meant
 from agent.errors import StoreFailed
-from agent.events import ContextCompacted, Event, ModelSwitched, PrefixRenewed, ReplyFinished, RewriteUndone
+from agent.events import (
+    ContextCompacted,
+    Event,
+    ModelSwitched,
+    PrefixRenewed,
+    ReplyFinished,
+    RewriteUndone,
+    ViewChanged,
+)
 from agent.messages import Assistant, Conversation, Message, Summary, ToolOutput, Usage, User
 from agent.pictures import are_apart, as_in_log, brought_in
 from agent.rows import (
@@ -170,7 +178,7 @@ class Recorder:
         before = conversation.outputs_before
         if start and not before:  # earlier versions did not count
             before = await self._thread.run(self._archive.count_before, self.session, start)
-        conversation = replace(conversation, messages=messages, outputs_before=before)
+        conversation = replace(conversation, messages=messages, outputs_before=before, messages_before=start)
         self._outputs = outputs_so_far(conversation)
         self._tools = {call.id: meant(call).name for call in conversation.unanswered}
         return conversation
@@ -200,7 +208,7 @@ class Recorder:
             if start and not await self._may_begin(start, messages):
                 return None
             view = replace(view, messages=messages)
-            if (view.messages, view.summary, view.masked) != (now.messages, now.summary, now.masked):
+            if shown_by(view) != shown_by(now):
                 return row.number, view, decode_mark(row.body)
         return None
 
@@ -266,6 +274,10 @@ class Recorder:
                 self._rewrites.append(row)
             case RewriteUndone(before_tokens=before, after_tokens=after):
                 self._rewrites.append(RewriteRow(self._position, "undone", "undo", before, after, 0.0, time.time()))
+            case ViewChanged(act=act, name=name, before_tokens=before, after_tokens=after) if event.price is not None:
+                what = f"{act}({'_'.join(name.split())})"
+                row = RewriteRow(self._position, "by hand", what, before, after, event.cost, time.time())
+                self._rewrites.append(row)
             case ModelSwitched(tokens=tokens):
                 self._rewrites.append(RewriteRow(self._position, "model", "", tokens, tokens, 0.0, time.time()))
             case PrefixRenewed(reasons=reasons):
@@ -385,6 +397,11 @@ class Recorder:
             self._outputs += len(message.outputs)
         self._position += 1
         return [row]
+
+
+def shown_by(view: Conversation) -> tuple[object, ...]:
+    """All that decides what a view shows."""
+    return view.messages, view.summary, view.masked, view.retold, view.held_back
 
 
 def title_of(text: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 
 from agent.context.budget import ContextBudget
 from agent.context.estimate import Sizes
+from agent.context.pins import size_of_pins
 from agent.context.rent import (
     LOCAL,
     Offer,
@@ -39,7 +40,8 @@ class Rent:
         """The mask and the summary that could be done now."""
         fixed = budget.used - budget.history - budget.pending - budget.retain - budget.summary
         mask = mask_offer(conversation, how.caps, budget.used, fixed, prices, is_cold=is_cold, sizes=self._sizes)
-        return mask, compaction_offer(how.caps, budget.used, fixed, prices)
+        pinned = size_of_pins(conversation) if conversation.pinned else 0
+        return mask, compaction_offer(how.caps, budget.used, fixed, prices, pinned)
 
     def rule(
         self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: Compacting, *, is_cold: bool

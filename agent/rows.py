@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from agent.context.budget import Window
 from agent.context.mark import Mark
@@ -16,11 +16,14 @@ from agent.messages import (
     Assistant,
     AssistantPart,
     Conversation,
+    Form,
     Image,
+    Kept,
     Message,
     Note,
     Opaque,
     Reasoning,
+    Retold,
     Stored,
     Summary,
     Text,
@@ -33,6 +36,8 @@ from agent.messages import (
 from agent.situation import Situation
 from store.outputs import OutputRow, SummaryRow
 from store.sessions import FactRow, MessageRow
+
+FORMS: tuple[Form, ...] = get_args(Form)
 
 
 def encode_message(message: Message, position: int) -> MessageRow:
@@ -139,6 +144,9 @@ def encode_snapshot(conversation: Conversation, position: int, mark: Mark | None
         "masked": sorted(conversation.masked),
         "outputs_before": conversation.outputs_before,
         "held": conversation.held,
+        "pinned": sorted(conversation.pinned),
+        "retold": [[one.key, one.form, one.text] for one in conversation.retold],
+        "held_back": sorted(conversation.held_back),
         "anchor": asdict(conversation.anchor) if conversation.anchor else None,
         "anchored": conversation.anchored,
         "sent": asdict(mark) if mark else None,
@@ -164,13 +172,30 @@ def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
         anchor = Usage(**counts) if counts else None
         masked = frozenset(str(id) for id in body.get("masked", ()))
         before = _count(body.get("outputs_before", 0))
-        held = _count(body.get("held", 0))
+        start = _count(body["start"])
         shown = Conversation(
-            (), _decode_summary(body["summary"]), anchor, _count(body["anchored"]), masked, before, held
+            (),
+            _decode_summary(body["summary"]),
+            anchor,
+            _count(body["anchored"]),
+            masked,
+            before,
+            _count(body.get("held", 0)),
+            start,
+            frozenset(str(key) for key in body.get("pinned", ())),
+            tuple(_decode_retold(*one) for one in body.get("retold", ())),
+            frozenset(str(name) for name in body.get("held_back", ())),
         )
-        return _count(body["start"]), shown
+        return start, shown
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _decode_retold(key: object, form: object, text: object) -> Retold:
+    for known in FORMS:
+        if form == known and isinstance(key, str) and isinstance(text, str):
+            return Retold(key, known, text)
+    raise ValueError(f"{form!r} is no form")
 
 
 def _count(value: object) -> int:
@@ -204,6 +229,7 @@ def _encode_summary(summary: Summary) -> dict[str, object]:
         "ledger": summary.ledger,
         "request": request,
         "facts": summary.facts,
+        "kept": [[one.key, one.title, [_encode_part(part) for part in one.parts]] for one in summary.kept],
     }
 
 
@@ -218,7 +244,14 @@ def _decode_summary(body: object) -> Summary:
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a summary is made of texts")
     retain, summary, ledger, facts = texts
-    return Summary(retain, summary, ledger, request, facts)
+    return Summary(retain, summary, ledger, request, facts, tuple(_decode_kept(*one) for one in fields.get("kept", ())))
+
+
+def _decode_kept(key: object, title: object, body: Iterable[Mapping[str, Any]]) -> Kept:
+    parts = tuple(_decode_part(part) for part in body)
+    if not isinstance(key, str) or not isinstance(title, str) or not all(isinstance(p, Text | Image) for p in parts):
+        raise ValueError("what is pinned has a name and shows texts and pictures")
+    return Kept(key, title, cast(tuple[Text | Image, ...], parts))
 
 
 def output_rows(message: User, position: int, before: int, tools: Mapping[str, str]) -> list[OutputRow]:

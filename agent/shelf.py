@@ -147,10 +147,13 @@ def _left(message: Message, row: MessageRow) -> Iterator[Shelved]:
 def _state(output: ToolOutput, kept: OutputRow, view: Conversation, *, has_left: bool) -> State:
     if kept.removed is not None:
         return "removed"
+    ref = f"r{kept.number}"
     if has_left:
-        return "summarised"
+        return "shown" if any(one.key == ref for one in view.summary.kept) else "summarised"
     if output.call_id in view.masked:
         return "masked"
+    if any(one.key == ref for one in view.retold):
+        return "preview"
     is_named_only = kept.part > 0
     return "preview" if is_named_only or output.stored is not None or is_preview(output.text) else "shown"
 

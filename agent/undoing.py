@@ -3,7 +3,9 @@
 
 from dataclasses import dataclass, replace
 
+from agent.context.budget import ContextBudget
 from agent.context.prefix import Digests
+from agent.context.pricing import first_change, written_behind
 from agent.context.undo import hold_after, why_not, written_again
 from agent.env import Env
 from agent.errors import AgentError
@@ -11,6 +13,7 @@ from agent.events import RewriteUndone
 from agent.measuring import budget_of
 from agent.messages import Conversation, User
 from agent.offering import choose_tools
+from agent.pricing import terms_of
 
 NOTHING = "there is nothing to undo: the view was not rewritten, or that was too long ago"
 
@@ -44,9 +47,10 @@ async def undo(conversation: Conversation, env: Env) -> Undone:
     `AgentError`, and then nothing has changed."""
     number, restored, event = await _restored(conversation, env)
     env.meter.rewritten()
-    env.watch.rewritten()
+    env.watch.rewritten(first_change(conversation, restored)[0])
     env.rent.rewritten()
     env.deferral.hold_back_as_usual()
+    env.deferral.wished = restored.held_back
     choose_tools(env)
     env.emit(event)
     await env.recorder.snapshot(restored, User(()), back=number)
@@ -65,16 +69,25 @@ async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversa
     if found is None:
         raise AgentError(NOTHING)
     number, restored, mark = found
+    restored = replace(restored, pinned=conversation.pinned)
     if mark is None or mark.tools != Digests().of_tools(env.offered):
         restored = replace(restored, anchor=None, anchored=0)  # it was counted with other tools
     now, then = budget_of(conversation, env), budget_of(restored, env)
     refusal = why_not(then)
     if refusal:
         raise AgentError(refusal)
-    written, prices = written_again(then), env.provider.facts.prices
+    written, prices = _written(conversation, restored, then, env), env.provider.facts.prices
     cost = None
     if prices is not None:
         price = prices.at(then.used)
         cost = written * max(price.cache_write, price.input)
     event = RewriteUndone(now.used, then.used, written, cost, then.window.size)
     return number, replace(restored, held=hold_after(then.used, then.window.effective)), event
+
+
+def _written(conversation: Conversation, restored: Conversation, then: ContextBudget, env: Env) -> int:
+    """Tokens that are written to the cache again: nothing where no request has seen the rewrite."""
+    if conversation.held_back != restored.held_back:
+        return then.used if env.watch.unchanged is None else 0
+    behind = written_behind(conversation, restored, terms_of(conversation, env))
+    return min(behind, written_again(then))

@@ -87,6 +87,11 @@ class Watch:
         """Whether a request was sent since the program was started."""
         return self._sent is not None
 
+    @property
+    def unchanged(self) -> int | None:
+        """How many messages of the last request the rewrites since have left as they were; None when there was none."""
+        return self._kept if self._rewritten else None
+
     def rewritten(self, kept: int = 0) -> None:
         """The next request may begin otherwise than the last: the view or a setting was changed on purpose. Its system
         text, its tools and the first `kept` messages may not."""

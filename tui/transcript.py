@@ -38,8 +38,10 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
     TurnStarted,
+    ViewChanged,
     WindowLearned,
 )
+from tui.acts import change_of
 from tui.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry, Thought, UserText, View
 from tui.receipts import Compacting, failure_of, receipt_of, undone_of
 
@@ -101,6 +103,8 @@ def advance(view: View, event: Event) -> View:
             return view  # nothing to be done about it; `CONTEXT_DEBUG` tells
         case BroughtBack():
             return _brought_back(view, event)
+        case ViewChanged():
+            return _view_changed(view, event)
         case CompactionFailed():
             return _compaction_failed(view, event)
         case WindowLearned(size=size):
@@ -242,6 +246,11 @@ def _brought_back(view: View, event: BroughtBack) -> View:
     part = "" if event.is_whole else ", its beginning only"
     note = Notice(f"the model sees `{event.ref}` again ({event.tokens:,} tokens{part})")
     return replace(_settle_texts(view).plus(note), used=event.used, window=event.window)
+
+
+def _view_changed(view: View, event: ViewChanged) -> View:
+    note = Notice(change_of(event))
+    return replace(_settle_texts(view).plus(note), used=event.after_tokens, window=event.window)
 
 
 def _running(view: View) -> Compacting | None:

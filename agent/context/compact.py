@@ -4,7 +4,7 @@ From the cheapest to the last resort: outputs as one line each, a summary by a m
 older half of the turns dropped, nothing but the user's last message.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -12,6 +12,7 @@ from agent.context.estimate import estimate_message, estimate_messages
 from agent.context.ledger import Ledger, keep_ledger, missing_facts, render_ledger
 from agent.context.mask import as_shown, mask_outputs
 from agent.context.meanwhile import joins_turn
+from agent.context.pins import Size, size_of_pins, smaller_pins, view_from
 from agent.context.settings import Caps
 from agent.context.summary import Draft, shown_summary, with_facts, within
 from agent.events import Cause
@@ -93,14 +94,13 @@ class CompactionPlan:
     """The open turn's user message, when it is covered: it is kept unchanged."""
     facts: Ledger
     """What code can tell of all of it, the tail included."""
-    masked: frozenset[str] = frozenset()
-    """Masked calls that are still in the tail."""
-    outputs_before: int = 0
+    rest: Conversation = Conversation()  # noqa: RUF009  # a frozen value
+    """The tail as it is shown, with what is pinned of all before it in the place of a summary."""
 
 
-def size_of(conversation: Conversation) -> int:
+def size_of(conversation: Conversation, size: Callable[[Message], int] = estimate_message) -> int:
     """Estimated tokens of a conversation as it is shown."""
-    return estimate_messages(shown_summary(conversation.summary)) + estimate_messages(as_shown(conversation))
+    return sum(map(size, (*shown_summary(conversation.summary), *as_shown(conversation))))
 
 
 def plan_compaction(
@@ -110,14 +110,14 @@ def plan_compaction(
     before the last only whole ones, and no more than the `newest`. None when nothing stands before them. With `least` 0
     a message that nothing has answered yet may stand alone."""
     cut = _cut(as_shown(conversation), tail_tokens, least, newest)
-    return _plan_at(conversation, cut) if cut else None
+    return plan_at(conversation, cut) if cut else None
 
 
 def _cut(messages: Sequence[Message], tail_tokens: int, least: int, newest: int) -> int:
     """The index at which the tail begins; 0 when all of it is tail."""
     turns = turn_starts(messages)
     last_turn, first_turn = (turns[-1], turns[-newest:][0]) if turns else (0, 0)
-    bounds = {*turns, *(index for index in range(last_turn, len(messages)) if _starts_step(messages[index]))}
+    bounds = {*turns, *(index for index in range(last_turn, len(messages)) if starts_step(messages[index]))}
     cut, size, steps = len(messages), 0, 0
     for index in range(len(messages) - 1, -1, -1):
         size += estimate_message(messages[index])
@@ -144,23 +144,17 @@ def _is_request(message: Message) -> bool:
     return isinstance(message, User) and any(isinstance(part, Text | Image) for part in message.parts)
 
 
-def _starts_step(message: Message) -> bool:
+def starts_step(message: Message) -> bool:
+    """Whether a view may begin with the message: what answers calls never stands alone."""
     return isinstance(message, Assistant) or _is_request(message)
 
 
-def _plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
+def plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
+    """The plan that keeps all messages from an index on, which is the beginning of a step."""
     messages, earlier = conversation.messages, conversation.summary
-    covered, tail = messages[:cut], messages[cut:]
-    shown = {output.call_id for message in tail if isinstance(message, User) for output in message.outputs}
-    return CompactionPlan(
-        earlier,
-        covered,
-        tail,
-        _open_request(conversation, cut),
-        keep_ledger(earlier.facts or earlier.ledger, messages),
-        conversation.masked & shown,
-        conversation.outputs_before + len(outputs_of(covered)),
-    )
+    facts = keep_ledger(earlier.facts or earlier.ledger, messages)
+    request = _open_request(conversation, cut)
+    return CompactionPlan(earlier, messages[:cut], messages[cut:], request, facts, view_from(conversation, cut))
 
 
 def outputs_of(messages: Sequence[Message]) -> tuple[str, ...]:
@@ -205,20 +199,27 @@ class Floor:
     """Which component is too large, when even the smallest caps leave too little room."""
     deferred: int = 0
     """Tokens of the tool definitions that must be held back for it."""
+    pins: Size = "whole"
+    """How much of what is pinned there is room for."""
 
 
 def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
     """Caps with which system text, tools, ledger and tail take at most 60 % of the window: those of tail and ledger are
-    halved until they do, down to one step and 900 tokens; then tools are held back. It always ends."""
+    halved until they do, down to one step and 900 tokens; then tools are held back, and then what is pinned is shown
+    by its ends, and then by a line each. It always ends."""
     least, whole = 1, room.tools
+    pins: Size = "whole"
     while True:
         sizes = _floor_sizes(conversation, caps, least, room)
         if sum(sizes.values()) * room.scale <= FLOOR * room.effective:
-            return Floor(caps, least, deferred=whole - room.tools)
+            return Floor(caps, least, deferred=whole - room.tools, pins=pins)
         if caps.ledger > LEAST_CAP or caps.tail > LEAST_CAP:
             caps = replace(caps, tail=max(caps.tail // 2, LEAST_CAP), ledger=max(caps.ledger // 2, LEAST_CAP))
         elif room.deferrable:
             room = room.with_tools_held_back
+        elif pins != "line" and conversation.pinned:
+            pins = "line" if pins == "preview" else "preview"
+            conversation = smaller_pins(conversation, pins)
         elif least:
             least = 0
         else:
@@ -231,6 +232,7 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
         f"what stays after a compaction takes {share} % of what a request may; the largest part of it is {name} with "
         f"about {size:,} tokens",
         whole - room.tools,
+        pins,
     )
 
 
@@ -243,6 +245,7 @@ def _floor_sizes(conversation: Conversation, caps: Caps, least: int, room: Room)
         "the system text": room.system,
         "the tool definitions": room.tools,
         "the ledger": caps.ledger,
+        "what is pinned": size_of_pins(conversation, cut),
         "your message" if tail and _is_request(tail[-1]) else "the newest step": stays,
     }
 
@@ -251,15 +254,16 @@ def compacted(plan: CompactionPlan, draft: Draft | None, caps: Caps) -> Conversa
     """The conversation after the compaction: what a model wrote, with what it left out of what must be said, and half
     of the ledger, the rest of which is kept for the next one; the open request; the tail. Without a draft the ledger
     stands for everything that was said since."""
+    kept = plan.rest.summary.kept
     ledger = whole = render_ledger(plan.facts, caps.ledger)
     if draft is None:
-        summary = Summary(plan.earlier.retain, plan.earlier.summary, ledger, plan.request)
+        summary = Summary(plan.earlier.retain, plan.earlier.summary, ledger, plan.request, kept=kept)
     else:
         ledger = render_ledger(plan.facts, caps.ledger // 2)
         retain, said = within(draft.retain, caps.retain), within(draft.summary, caps.summary)
         said = with_facts(said, uncovered(plan, draft, caps))
-        summary = Summary(retain, said, ledger, plan.request, whole if whole != ledger else "")
-    return Conversation(plan.tail, summary, masked=plan.masked, outputs_before=plan.outputs_before)
+        summary = Summary(retain, said, ledger, plan.request, whole if whole != ledger else "", kept)
+    return replace(plan.rest, summary=summary)
 
 
 def uncovered(plan: CompactionPlan, draft: Draft, caps: Caps) -> tuple[str, ...]:
@@ -275,7 +279,7 @@ def is_worth_it(before: Conversation, after: Conversation) -> bool:
 
 def can_pay(conversation: Conversation, plan: CompactionPlan) -> bool:
     """Whether a tenth could be saved if the summary were empty."""
-    return is_worth_it(conversation, Conversation(plan.tail, Summary(request=plan.request), masked=plan.masked))
+    return is_worth_it(conversation, replace(plan.rest, summary=replace(plan.rest.summary, request=plan.request)))
 
 
 def drop_half(conversation: Conversation, caps: Caps) -> Conversation | None:
@@ -284,7 +288,7 @@ def drop_half(conversation: Conversation, caps: Caps) -> Conversation | None:
     later = [start for start in turns if start > 0]
     if not later:
         return None
-    plan = _plan_at(conversation, later[(len(later) - 1) // 2])
+    plan = plan_at(conversation, later[(len(later) - 1) // 2])
     return compacted(plan, None, caps)
 
 
@@ -295,10 +299,10 @@ def last_message(conversation: Conversation) -> Conversation | None:
     cut = len(messages) - (1 if conversation.unanswered else 0)
     if cut == 0:
         return None
-    plan = _plan_at(conversation, cut)
+    plan = plan_at(conversation, cut)
     request = plan.request if plan.request.parts else _last_request(conversation)
-    summary = Summary(ledger=render_ledger(plan.facts, LEAST_CAP), request=request)
-    return Conversation(plan.tail, summary, masked=plan.masked, outputs_before=plan.outputs_before)
+    kept = plan.rest.summary.kept
+    return replace(plan.rest, summary=Summary(ledger=render_ledger(plan.facts, LEAST_CAP), request=request, kept=kept))
 
 
 def _last_request(conversation: Conversation) -> User:

@@ -9,12 +9,14 @@ from agent.context.estimate import Sizes, estimate_message
 from agent.context.offload import without_frame
 from agent.context.select import meant
 from agent.context.superseded import superseded
-from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User, UserPart
+from agent.messages import Assistant, Conversation, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
 
 COMMAND, ERROR, SAID = 80, 120, 80
 """Characters of a command, of an error line and of any other output that its line keeps."""
 STUB = 28
 """Tokens that the line of a masked output usually takes."""
+SHORT_NOTE = 400
+"""Characters of a note up to which it stays when its message is retold."""
 LEAST_MASKED = 4 * STUB
 """Tokens above which an output is worth a line. A line may be twice as long as usual, and says less."""
 
@@ -63,36 +65,82 @@ def _numbered(messages: tuple[Message, ...], number: int) -> Iterator[Numbered]:
 
 
 def as_shown(conversation: Conversation) -> tuple[Message, ...]:
-    """The messages as the model sees them: those outputs that are masked as one line, everything else untouched."""
-    if not conversation.masked:
+    """The messages as the model sees them: those outputs that are masked as one line, what is retold as that says,
+    everything else untouched."""
+    if not conversation.masked and not conversation.retold:
         return conversation.messages
+    told = {one.key: one.text for one in conversation.retold}
     lines = {
-        id(found.output): condensed(found)
+        id(found.output): line
         for found in numbered_outputs(conversation)
-        if found.output.call_id in conversation.masked
+        if (line := _line_for(found, conversation.masked, told)) is not None
     }
 
     def shown(part: UserPart) -> UserPart:
         line = lines.get(id(part))
         return replace(part, text=line, images=()) if isinstance(part, ToolOutput) and line is not None else part
 
+    def whole(position: int, message: Message) -> Message:
+        if not isinstance(message, User):
+            return message
+        said = told.get(message_key(position))
+        if said is None and not message.outputs:
+            return message
+        parts = message.parts if said is None else _retold(message, said)
+        return User(tuple(shown(part) for part in parts))
+
     return tuple(
-        User(tuple(shown(part) for part in message.parts)) if isinstance(message, User) and message.outputs else message
-        for message in conversation.messages
+        whole(position, message) for position, message in enumerate(conversation.messages, conversation.messages_before)
     )
+
+
+def _line_for(found: Numbered, masked: frozenset[str], told: Mapping[str, str]) -> str | None:
+    """What stands for an output; None when it is shown as it is."""
+    return condensed(found) if found.output.call_id in masked else told.get(found.ref)
+
+
+def _retold(message: User, said: str) -> tuple[UserPart, ...]:
+    """The parts of a message of which a text stands for all that it says at length."""
+    parts, is_told = list[UserPart](), False
+    for part in message.parts:
+        if not is_at_length(part):
+            parts.append(part)
+        elif not is_told:
+            parts.append(Text(said) if isinstance(part, Text) else Note(said))
+            is_told = True
+    return tuple(parts)
+
+
+def is_at_length(part: UserPart) -> bool:
+    """Whether a part of a message is among what a line may stand for: words of the user, and long ones of the
+    program. A short note tells what has changed, and stays."""
+    return isinstance(part, Text) or (isinstance(part, Note) and len(part.text) > SHORT_NOTE)
+
+
+def message_key(position: int) -> str:
+    """What a message is known by in a view: its position in the session's log."""
+    return f"m{position}"
 
 
 def mask_outputs(conversation: Conversation, protect: int, newest: int = 0) -> Conversation:
     """The conversation with every output of `old_outputs` masked that takes twice as much as its line. The same
     conversation when there is none."""
+    told = {one.key: one.text for one in conversation.retold}
+
+    def shown(found: Numbered) -> ToolOutput:
+        text = told.get(found.ref)
+        return found.output if text is None else replace(found.output, text=text, images=())
+
     chosen = {
-        found.output.call_id
+        found.output.call_id: found.ref
         for found in old_outputs(conversation, protect, newest)
-        if 2 * output_size(replace(found.output, text=condensed(found), images=())) <= output_size(found.output)
+        if 2 * output_size(replace(found.output, text=condensed(found), images=())) <= output_size(shown(found))
     }
     if not chosen:
         return conversation
-    return replace(conversation, masked=conversation.masked | chosen, anchor=None, anchored=0)
+    retold = tuple(one for one in conversation.retold if one.key not in chosen.values())
+    masked = conversation.masked | chosen.keys()
+    return replace(conversation, masked=masked, retold=retold, anchor=None, anchored=0)
 
 
 def old_outputs(
@@ -105,10 +153,14 @@ def old_outputs(
     kept = {output.call_id for message in recent if isinstance(message, User) for output in message.outputs}
     kept |= {output.call_id for output in _last_outputs(conversation.messages)} | conversation.masked
     known, outputs = sizes or Sizes(), numbered_outputs(conversation)
-    stale = superseded(((found.call, found.output) for found in outputs), conversation.masked)
+    told = {one.key: one.text for one in conversation.retold}
+    kept |= {found.output.call_id for found in outputs if found.ref in conversation.pinned}
+    cut = conversation.masked | {found.output.call_id for found in outputs if found.ref in told}
+    stale = superseded(((found.call, found.output) for found in outputs), cut)
     chosen, passed = [], 0
     for found in reversed(outputs):
-        size, call = known.of(found.output), found.output.call_id
+        text, call = told.get(found.ref), found.output.call_id
+        size = known.of(found.output) if text is None else output_size(replace(found.output, text=text, images=()))
         passed += size
         if (passed > protect or call in stale) and size > LEAST_MASKED and call not in kept:
             chosen.append(found)

@@ -226,6 +226,13 @@ def stored_form(tool: str, ref: str, size: int, lines: int, shown: str) -> str:
     return f'[Tool result stored — {size:,} bytes, {lines:,} lines from "{tool}".\n{shown}]\n{how_to_see(ref)}'
 
 
+def preview_of(text: str, settings: Offloading = Offloading()) -> tuple[str, int, int]:
+    """What is shown of a text that stood whole in the view, and how many bytes and lines it has."""
+    skim = Skim()
+    skim.take(text.encode("utf-8", "surrogatepass"))
+    return skim.preview(settings), skim.size, skim.lines
+
+
 def how_to_see(ref: str) -> str:
     return f'Use the "read_result" tool with ref_id="{ref}" to read specific portions.'
 

@@ -126,11 +126,11 @@ def mask_offer(
     return Offer(removed, behind, rewritten + fetched)
 
 
-def compaction_offer(caps: Caps, size: int, fixed: int, prices: UnitPrices) -> Offer:
+def compaction_offer(caps: Caps, size: int, fixed: int, prices: UnitPrices, pinned: int = 0) -> Offer:
     """What a summary by the model that has the conversation in its cache would remove and cost. `fixed`: tokens of the
-    system text and the tool definitions."""
+    system text and the tool definitions; `pinned`: of what stays whatever leaves."""
     written = caps.summary
-    stays = written + min(caps.tail, max(size - fixed, 0))
+    stays = written + min(caps.tail + pinned, max(size - fixed, 0))
     left = fixed + stays
     asked = prices.read * size + prices.write * INSTRUCTION + prices.output * written
     reread = REREADS * (prices.read * left + REREAD * prices.write + REREAD_CALL * prices.output)

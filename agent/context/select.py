@@ -65,11 +65,12 @@ def tools_to_hold_back(
     search: HostedSearch = "none",
     *,
     finders: bool = False,
+    wished: AbstractSet[str] = frozenset(),
 ) -> frozenset[str]:
     """The names of the tools to hold back, so that all that the model is shown takes at most `most` tokens: tools of
     servers first, then those of skills, each kind from the one used longest ago, and of those used at the same time the
     later one. None where that would make no request smaller. `used`: when a tool was used last, as any number that
-    grows. `finders`: see `select_tools`."""
+    grows. `finders`: see `select_tools`. `wished`: those that the user wants held back, which are whatever it takes."""
     known = _once(specs)
     sizes = {spec.name: size(spec) for spec in known}
     needed = sizes.pop(SEARCH, None), sizes.pop(CALL, None)
@@ -82,12 +83,17 @@ def tools_to_hold_back(
     seen = set[Group]()
     candidates = sorted(
         (spec for spec in known if spec.kind in _FIRST and spec.name in sizes),
-        key=lambda spec: (_FIRST[spec.kind], used.get(spec.name, float("-inf")), -places[spec.name]),
+        key=lambda spec: (
+            spec.name not in wished,
+            _FIRST[spec.kind],
+            used.get(spec.name, float("-inf")),
+            -places[spec.name],
+        ),
     )
     held = list[str]()
     left = whole
     for spec in candidates:
-        if left <= most:
+        if left <= most and spec.name not in wished:
             break
         # From the first tool that is held back on, what finds it is offered, too; and its group with the first of it.
         left += to_find if not held and not finders and search == "none" else 0
@@ -97,7 +103,7 @@ def tools_to_hold_back(
             seen.add(group)
         left -= sizes[spec.name]
         held.append(spec.name)
-    return frozenset(held) if left < whole else frozenset()
+    return frozenset(held) if left < whole else frozenset(held) & wished
 
 
 def shown_size(specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from agent.context.estimate import estimate_text
-from agent.messages import Assistant, Message, StopReason, Summary, Text, ToolCall, User
+from agent.messages import Assistant, Image, Kept, Message, StopReason, Summary, Text, ToolCall, User, UserPart
 
 FRAME = (
     "The earlier part of this session was compacted: what follows stands for it. The work that it calls done is done "
@@ -15,6 +15,7 @@ FRAME = (
 )
 RETAIN, SUMMARY = "## Kept word for word", "## Summary of the work so far"
 LEDGER, REQUEST = "## Facts on record", "## The request you are working on, unchanged"
+PINNED = "## Pinned by the user, unchanged"
 
 FORGOTTEN = "Not to be forgotten:"
 
@@ -29,9 +30,17 @@ def shown_summary(summary: Summary) -> tuple[User, ...]:
     for heading, text in ((RETAIN, summary.retain), (SUMMARY, summary.summary), (LEDGER, summary.ledger)):
         if text:
             parts.append(f"{heading}\n{text}")
-    if not summary.request.parts:
-        return (User(tuple(Text(part) for part in parts)),)
-    return (User((*(Text(part) for part in parts), Text(REQUEST), *summary.request.parts)),)
+    shown: tuple[UserPart, ...] = (*(Text(part) for part in parts), *shown_pins(summary.kept))
+    if summary.request.parts:
+        shown = (*shown, Text(REQUEST), *summary.request.parts)
+    return (User(shown),)
+
+
+def shown_pins(kept: Sequence[Kept]) -> tuple[Text | Image, ...]:
+    """What is pinned as parts of the message that opens a compacted view, each under a line that says what it is."""
+    if not kept:
+        return ()
+    return (Text(PINNED), *(part for one in kept for part in (Text(f"### {one.title}"), *one.parts)))
 
 
 @dataclass(frozen=True, slots=True)

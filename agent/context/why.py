@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent.context.mask import as_shown, what_happened
+from agent.context.mask import as_shown, message_key, what_happened
 from agent.context.refs import MessageRef, OutputRef, SummaryRef, message_digits
 from agent.context.said import message_text
 from agent.messages import Assistant, Conversation, Image, Message, Note, Summary, Text, ToolCall, User
@@ -78,7 +78,9 @@ def _left(
     by = "" if covering is None else str(SummaryRef(covering.number))
     fate: Fate = "summarised" if covering is not None and covering.summary.summary else "dropped"
     message = left.message
+    pinned = {one.key for one in summary.kept}
     is_kept = isinstance(message, User) and _is_among(message, summary.request)
+    is_kept = is_kept or message_key(left.position) in pinned
     if _says(needle, message):
         what = f"{_who(message)}, kept word for word" if is_kept else _who(message)
         ref = str(MessageRef(message_digits(message)))
@@ -88,23 +90,25 @@ def _left(
         for number, output in enumerate(message.outputs, left.outputs_before + 1):
             if needle in output.text.lower() or number in holding:
                 call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
-                yield Place(str(OutputRef(number)), fate, what_happened(call, output), by)
+                ref, what = str(OutputRef(number)), what_happened(call, output)
+                yield Place(ref, "visible", f"{what}, pinned") if ref in pinned else Place(ref, fate, what, by)
 
 
 def _in_view(needle: str, view: Conversation, holding: Collection[int]) -> Iterator[Place]:
     number, calls = view.outputs_before, dict[str, ToolCall]()
     for message, shown in zip(view.messages, as_shown(view), strict=True):
         if _says(needle, message):
-            yield Place(str(MessageRef(message_digits(message))), "visible", _who(message))
+            fate: Fate = "visible" if _says(needle, shown) else "stored"
+            yield Place(str(MessageRef(message_digits(message))), fate, _who(message))
         if isinstance(message, Assistant) or isinstance(shown, Assistant):
             calls = {call.id: call for call in message.calls} if isinstance(message, Assistant) else {}
             continue
         for output, seen in zip(message.outputs, shown.outputs, strict=True):
             number += 1
             call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
-            fate = _fate_in_view(needle, output.text, seen.text, output.call_id in view.masked, number in holding)
-            if fate is not None:
-                yield Place(str(OutputRef(number)), fate, what_happened(call, output))
+            found = _fate_in_view(needle, output.text, seen.text, output.call_id in view.masked, number in holding)
+            if found is not None:
+                yield Place(str(OutputRef(number)), found, what_happened(call, output))
 
 
 def _fate_in_view(needle: str, text: str, seen: str, is_masked: bool, is_held: bool) -> Fate | None:
@@ -112,7 +116,7 @@ def _fate_in_view(needle: str, text: str, seen: str, is_masked: bool, is_held: b
         return "visible"
     if is_masked and (is_held or needle in text.lower()):
         return "masked"
-    return "stored" if is_held else None
+    return "stored" if is_held or needle in text.lower() else None
 
 
 def _says(needle: str, message: Message) -> bool:

@@ -21,9 +21,9 @@ whole `Session` with real tools. Where an invariant needs no sequence, a plain p
 | 13. counters only grow in a turn; reserves are subtracted | `Anything.counters_grow_and_reserves_are_kept_free` |
 | 14. every subsystem may fail | `test_degradation.py` |
 
-Not applicable, since there is nothing of the kind yet: undo and pins, with which a view may grow. A request that only
-the tool definitions put over the limit goes out without an event, as decided. A request whose step was not complete
-when the program ended is not remembered by the next start, which tells of no change then.
+What the user does to the view by hand (`Anything.steer`) may make a request larger again, when it is undone. A request
+that only the tool definitions put over the limit goes out without an event, as decided. A request whose step was not
+complete when the program ended is not remembered by the next start, which tells of no change then.
 """
 
 import asyncio
@@ -41,12 +41,15 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from agent.acting import do_act
 from agent.archive import Archive
 from agent.bringing import bring_back
+from agent.context.acts import Wish
 from agent.context.budget import Window
 from agent.context.compact import last_message
-from agent.context.estimate import estimate_tools
+from agent.context.estimate import estimate_message, estimate_tools
 from agent.context.guard import Target
+from agent.context.items import items_of, pins_of
 from agent.context.ledger import keep_ledger, read_ledger, render_ledger
 from agent.context.mask import mask_outputs, numbered_outputs
 from agent.context.notes import Surroundings
@@ -59,6 +62,7 @@ from agent.context.summary import Draft, read_reply, without_tags
 from agent.deferral import Deferral
 from agent.env import Env, Limits
 from agent.errors import AgentError, AuthFailed
+from agent.events import Act as ViewAct
 from agent.events import (
     Cause,
     ContextCompacted,
@@ -91,6 +95,7 @@ from agent.situation import Situation
 from agent.tail import Tail
 from agent.targets import Connected, Targets
 from agent.turn import run_turn
+from agent.undoing import undo
 from agent.watch import Watch
 from store.archive import ArchiveStore
 from store.blobs import Blobs
@@ -119,6 +124,7 @@ from tools.base import Workspace
 T = TypeVar("T")
 
 INSTRUCTIONS = Instructions("Be brief.", "here", "rules of the project")
+ON_ITEMS: list[ViewAct] = ["pin", "unpin", "evict", "evict", "evict", "offload", "summarise_before"]
 WIRES: dict[str, Adapter] = {adapter.name: adapter for adapter in ADAPTERS}
 ROW = SessionRow("aa11bb22cc33", "/p", "", "m", "auto", 1.0, 1.0)
 
@@ -408,6 +414,50 @@ class Anything(RuleBasedStateMachine):
         with suppress(AgentError):  # there is no such thing yet, or no room
             self.conversation = self.run(work())
 
+    @precondition(lambda self: self.conversation.messages)
+    @rule(act=st.sampled_from(ON_ITEMS), place=st.integers(0, 5), written=writings, is_undone=st.booleans())
+    def steer(self, act: ViewAct, place: int, written: list[Writing], is_undone: bool) -> None:
+        """The user changes by hand what the model is shown, one of what takes most of it, and may take that back."""
+        items = sorted(items_of(self.conversation, estimate_message), key=lambda item: -item.tokens)
+        self.do(Wish(act, items[place % len(items)].key), written)
+        if is_undone:
+            self.take_back()
+
+    @precondition(lambda self: self.conversation.messages)
+    @rule(act=st.sampled_from(["defer", "offer"]), name=st.sampled_from([*HELD, "chat", "chat"]))
+    def steer_tools(self, act: ViewAct, name: str) -> None:
+        self.do(Wish(act, name), ())
+
+    @precondition(lambda self: self.conversation.messages)
+    @rule()
+    def take_back(self) -> None:
+        """The user wants the view from before the last rewrite."""
+        self.begin((), ())
+        with suppress(AgentError):  # there was none, or it does not fit
+            undone = self.run(undo(self.conversation, self.env)).conversation
+            assert undone.pinned == self.conversation.pinned
+            self.conversation = undone
+            self.is_resumed = False
+            counted["taken back"] += 1
+
+    def do(self, wish: Wish, written: Sequence[Writing]) -> None:
+        self.begin((), written)
+        before = self.conversation
+
+        async def work() -> Conversation:
+            return (await do_act(wish, self.recall)(before, self.env)).conversation
+
+        try:
+            self.conversation = self.run(work())
+        except AgentError:  # it makes no sense there
+            return
+        counted[f"act: {wish.act}"] += 1
+        self.is_resumed = False
+        if wish.act == "summarise_before":
+            assert self.conversation.messages == before.messages[-len(self.conversation.messages) :]
+        else:
+            assert self.conversation.messages == before.messages
+
     @rule(names=st.sets(st.sampled_from(HELD)))
     def serve(self, names: set[str]) -> None:
         """The server offers other tools from now on."""
@@ -528,6 +578,15 @@ class Anything(RuleBasedStateMachine):
             assert outputs[found.number - 1] == found.output
 
     @invariant()
+    def what_is_pinned_is_shown(self) -> None:
+        """In less of itself only where all that is pinned leaves too little room."""
+        shown = {item.key for item in items_of(self.conversation, estimate_message)}
+        shown |= {item.key for item in pins_of(self.conversation, estimate_message)}
+        assert self.conversation.pinned <= shown
+        for found in numbered_outputs(self.conversation):
+            assert found.ref not in self.conversation.pinned or found.output.call_id not in self.conversation.masked
+
+    @invariant()
     def a_request_fits_or_an_event_says_what_was_done(self) -> None:
         emergencies = [event for event in self.events if is_emergency(event)]
         assert sum(sent.was_refused for sent in self.steps) <= len(emergencies)
@@ -639,6 +698,7 @@ def test_most_requests_were_compared_with_the_one_before() -> None:
     """The invariants above would hold of sessions that never send anything."""
     assert counted["compared"] > counted["requests"] / 4 > 50
     assert min(counted["held back"], counted["switched"], counted["brought back"]) > 0
+    assert min(counted["act: pin"], counted["taken back"]) > 0
 
 
 @given(conversations(), st.integers(0, 2000))

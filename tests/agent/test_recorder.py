@@ -55,7 +55,7 @@ def test_every_message_reads_back_as_it_was(conversation: Conversation) -> None:
 @given(conversations(), st.integers(0, 50))
 def test_a_snapshot_names_the_messages_it_shows(conversation: Conversation, before: int) -> None:
     decoded = decode_snapshot(encode_snapshot(conversation, before + len(conversation.messages)))
-    assert decoded == (before, Conversation((), conversation.summary))
+    assert decoded == (before, Conversation((), conversation.summary, messages_before=before))
 
 
 @given(conversations(), st.integers(0, 50), st.data())
@@ -145,7 +145,7 @@ async def test_a_session_resumes_from_its_last_snapshot(thread: StoreThread) -> 
     await recorder.replied(CALLED)
     await recorder.snapshot(Conversation((ASKED, CALLED, OUTPUT)), OUTPUT)
     summary = Summary("r", "the user wants it fixed", "facts", ASKED)
-    compacted = Conversation((CALLED, OUTPUT), summary, Usage(5, 6, 7, 8), 2, frozenset({"c1"}), 7)
+    compacted = Conversation((CALLED, OUTPUT), summary, Usage(5, 6, 7, 8), 2, frozenset({"c1"}), 7, messages_before=1)
     recorder.note(ReplyFinished("scripted/a", "end", Usage(1, 2, 3, 4), 0.5))
     await recorder.snapshot(compacted, User(()))
     await recorder.end_turn("scripted/a", "auto")
@@ -160,9 +160,10 @@ async def test_a_view_without_messages_is_a_view(thread: StoreThread) -> None:
     store = await thread.open()
     recorder = Recorder(thread, store, ROW)
     await recorder.said(ASKED)
-    await recorder.snapshot(Conversation((), Summary(summary="all of it")), User(()))
+    shown = Conversation((), Summary(summary="all of it"), messages_before=1)
+    await recorder.snapshot(shown, User(()))
     again = Recorder(thread, store, ROW, is_new=False)
-    assert await again.read() == Conversation((), Summary(summary="all of it"))
+    assert await again.read() == shown
     assert again.problems == ()
 
 
@@ -201,4 +202,4 @@ def test_an_unknown_price_makes_the_whole_cost_unknown() -> None:
 
 def test_a_snapshot_of_the_first_version_still_loads() -> None:
     old = '{"start":4,"summary":"what was before","anchor":null,"anchored":0}'
-    assert decode_snapshot(old) == (4, Conversation((), Summary(summary="what was before")))
+    assert decode_snapshot(old) == (4, Conversation((), Summary(summary="what was before"), messages_before=4))

@@ -66,7 +66,7 @@ def test_a_plan_cuts_between_steps_and_parts_nothing(conversation: Conversation,
     assert plan.tail
     assert is_valid(plan.covered)
     assert is_valid(plan.tail)
-    assert plan.outputs_before == len(outputs_of(plan.covered))
+    assert plan.rest.outputs_before == len(outputs_of(plan.covered))
 
 
 @given(conversations(), st.integers(0, 400))
@@ -129,7 +129,7 @@ def test_the_request_of_an_earlier_compaction_and_its_pictures_stay_until_they_a
     assert (first.messages, first.summary.request, first.outputs_before) == ((), asked, 1)
     second = plan_compaction(first.plus(*step(2), *step(3)), 0)
     assert second is not None
-    assert (second.request, second.outputs_before) == (asked, 2)
+    assert (second.request, second.rest.outputs_before) == (asked, 2)
 
 
 def test_what_is_said_while_a_turn_runs_begins_none_and_stays_with_its_request() -> None:

@@ -1,0 +1,166 @@
+"""What the user has pinned: it stays in view whatever leaves it. Pure.
+
+A pinned output or message stays in its place as long as its step does. When that leaves the view, what is pinned goes
+into the message that opens the view. Where pins alone would leave too little room, they are shown by their ends, and at
+last by a line each; they stay pinned, and what they stand for is never further than a reference.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from agent.context.estimate import estimate_message
+from agent.context.mask import Numbered, as_shown, message_key, numbered_outputs, one_line, output_size, what_happened
+from agent.context.offload import preview_of, stored_form
+from agent.context.refs import message_digits
+from agent.messages import Conversation, Image, Kept, Message, Retold, Summary, Text, User
+
+Size: TypeAlias = Literal["whole", "preview", "line"]
+"""In how much of itself all that is pinned is shown."""
+
+SHORTENED = "pins"
+"""The strategy by which pins get smaller."""
+
+LINE = 160
+"""Characters of what is pinned that its line tells."""
+
+
+def kept_after(conversation: Conversation, cut: int) -> tuple[Kept, ...]:
+    """What is pinned among all that a view without its first `cut` messages does not show in its place, as it is shown
+    now."""
+    still = tuple(one for one in conversation.summary.kept if one.key in conversation.pinned)
+    return (*still, *_kept_of(conversation, cut))
+
+
+def _kept_of(conversation: Conversation, cut: int) -> Iterator[Kept]:
+    if not conversation.pinned:
+        return
+    found = {one.ref: one for one in numbered_outputs(conversation)}
+    number = conversation.outputs_before
+    for index, message in enumerate(as_shown(conversation)[:cut]):
+        key = message_key(conversation.messages_before + index)
+        if key in conversation.pinned:
+            yield Kept(key, _who(conversation.messages[index]), _words(message))
+        if not isinstance(message, User):
+            continue
+        for output in message.outputs:
+            number += 1
+            if f"r{number}" in conversation.pinned:
+                yield Kept(f"r{number}", _what(found[f"r{number}"]), (Text(output.text), *output.images))
+
+
+def _what(found: Numbered) -> str:
+    return f"{one_line(what_happened(found.call, found.output), LINE)} [recall:{found.ref}]"
+
+
+def _who(message: Message) -> str:
+    said = "What the user said" if isinstance(message, User) else "What you said"
+    return f"{said} [recall:msg-{message_digits(message)}]"
+
+
+def _words(message: Message) -> tuple[Text | Image, ...]:
+    """What was said in a message, without what else stands in it."""
+    return tuple(
+        Text(part.text) if isinstance(part, Text) else part for part in message.parts if isinstance(part, Text | Image)
+    )
+
+
+def view_from(conversation: Conversation, cut: int) -> Conversation:
+    """The conversation from a message on, with nothing in the place of what was before it but what is pinned of that.
+    Nothing is counted of it yet."""
+    tail = conversation.messages[cut:]
+    shown = {output.call_id for message in tail if isinstance(message, User) for output in message.outputs}
+    gone = sum(len(message.outputs) for message in conversation.messages[:cut] if isinstance(message, User))
+    kept = kept_after(conversation, cut)
+    outputs, messages = conversation.outputs_before + gone, conversation.messages_before + cut
+    there = {f"r{number}" for number in range(outputs + 1, outputs + len(shown) + 1)}
+    there |= {message_key(position) for position in range(messages, messages + len(tail))}
+    return replace(
+        conversation,
+        messages=tail,
+        summary=Summary(kept=kept),
+        anchor=None,
+        anchored=0,
+        masked=conversation.masked & shown,
+        outputs_before=outputs,
+        messages_before=messages,
+        pinned=conversation.pinned & (there | {one.key for one in kept}),
+        retold=tuple(one for one in conversation.retold if one.key in there),
+    )
+
+
+def size_of_pins(conversation: Conversation, cut: int | None = None) -> int:
+    """Estimated tokens of what is pinned among the first `cut` messages and before them; of all of it without that."""
+    kept = kept_after(conversation, len(conversation.messages) if cut is None else cut)
+    return sum(_tokens((Text(one.title), *one.parts)) for one in kept)
+
+
+def smaller_pins(conversation: Conversation, size: Size) -> Conversation:
+    """The conversation with all that is pinned shown by its ends or as a line, where that is shorter. The same
+    conversation when nothing gets shorter."""
+    if size == "whole" or not conversation.pinned:
+        return conversation
+    told = {one.key: one for one in conversation.retold}
+    open_ones = open_request(conversation)
+    for found in numbered_outputs(conversation):
+        if found.ref in conversation.pinned and found.output.call_id not in conversation.masked:
+            output = found.output
+            if found.ref in told:
+                output = replace(output, text=told[found.ref].text, images=())
+            less = shorter(output.text, found.ref, found.call.name, size)
+            if output_size(replace(output, text=less, images=())) < output_size(output):
+                told[found.ref] = Retold(found.ref, size, less)
+    for index, message in enumerate(conversation.messages):
+        key = message_key(conversation.messages_before + index)
+        if key in conversation.pinned and isinstance(message, User) and message.text and index not in open_ones:
+            shown = told[key].text if key in told else message.text
+            less = shorter(shown, f"msg-{message_digits(message)}", "the user", size)
+            if len(less) < len(shown):
+                told[key] = Retold(key, size, less)
+    kept = tuple(_smaller(one, size) for one in conversation.summary.kept)
+    if tuple(told.values()) == conversation.retold and kept == conversation.summary.kept:
+        return conversation
+    summary = replace(conversation.summary, kept=kept)
+    return replace(conversation, retold=tuple(told.values()), summary=summary, anchor=None, anchored=0)
+
+
+def _smaller(one: Kept, size: Size) -> Kept:
+    """What is pinned, in less of itself. Its title says where all of it is."""
+    text = "\n".join(part.text for part in one.parts if isinstance(part, Text))
+    ref = one.title.rpartition("[recall:")[2].removesuffix("]")
+    less = shorter(text, ref, "a pin", size)
+    less_of_it = (Text(less),)
+    return replace(one, parts=less_of_it) if _tokens(less_of_it) < _tokens(one.parts) else one
+
+
+def _tokens(parts: tuple[Text | Image, ...]) -> int:
+    return estimate_message(User(parts))
+
+
+def shorter(text: str, ref: str, source: str, size: Size) -> str:
+    """The ends of a text in the form in which long outputs are shown, or a line that says where it is."""
+    match size:
+        case "whole":
+            return text
+        case "preview":
+            return preview_form(text, ref, source)
+        case "line":
+            return f"{one_line(text, LINE)} [recall:{ref}]"
+
+
+def preview_form(text: str, ref: str, source: str) -> str:
+    """What stands in the view for a text that is kept apart."""
+    shown, size, lines = preview_of(text)
+    return stored_form(source, ref, size, lines, shown)
+
+
+def open_request(conversation: Conversation) -> frozenset[int]:
+    """The indices of the user's messages that nothing has answered yet: they are shown byte for byte."""
+    open_ones = set[int]()
+    for index in range(len(conversation.messages) - 1, -1, -1):
+        message = conversation.messages[index]
+        if isinstance(message, User):
+            open_ones.add(index)
+        elif not message.calls and not message.is_paused:
+            break
+    return frozenset(open_ones)
