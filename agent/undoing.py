@@ -4,6 +4,7 @@
 from dataclasses import dataclass, replace
 
 from agent.context.budget import ContextBudget
+from agent.context.ids import are_own
 from agent.context.prefix import Digests
 from agent.context.pricing import first_change, written_behind
 from agent.context.undo import hold_after, why_not, written_again
@@ -12,10 +13,15 @@ from agent.errors import AgentError
 from agent.events import RewriteUndone
 from agent.measuring import budget_of
 from agent.messages import Conversation, User
+from agent.meter import counted_for
 from agent.offering import choose_tools
 from agent.pricing import terms_of
 
 NOTHING = "there is nothing to undo: the view was not rewritten, or that was too long ago"
+SAME_IDS = (
+    "the view from before cannot be shown again: the server has given calls since then the same ids as calls in it; "
+    "`/bring` shows single parts of it again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +75,11 @@ async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversa
     if found is None:
         raise AgentError(NOTHING)
     number, restored, mark = found
-    restored = replace(restored, pinned=conversation.pinned)
+    restored = counted_for(replace(restored, pinned=conversation.pinned), env.provider.facts.id)
     if mark is None or mark.tools != Digests().of_tools(env.offered):
         restored = replace(restored, anchor=None, anchored=0)  # it was counted with other tools
     now, then = budget_of(conversation, env), budget_of(restored, env)
-    refusal = why_not(then)
+    refusal = why_not(then) if are_own(restored.messages) else SAME_IDS
     if refusal:
         raise AgentError(refusal)
     written, prices = _written(conversation, restored, then, env), env.provider.facts.prices

@@ -22,6 +22,12 @@ def with_own_ids(reply: Assistant, shown: Sequence[Message]) -> Assistant:
     return replace(reply, parts=tuple(parts))
 
 
+def are_own(shown: Sequence[Message]) -> bool:
+    """Whether no two calls have the same id."""
+    ids = [call.id for message in shown if isinstance(message, Assistant) for call in message.calls]
+    return len(set(ids)) == len(ids)
+
+
 def _free(id: str, taken: set[str]) -> str:
     free = next(name for number in itertools.count(2) if (name := f"{id}-{number}") not in taken)
     taken.add(free)
