@@ -1,6 +1,7 @@
 """What a terminal answers when it is asked for the colour that it draws on. It knows the words of the answer, not what
 follows from it."""
 
+import asyncio
 import os
 import re
 import signal
@@ -9,6 +10,8 @@ from typing import Any
 
 from textual._xterm_parser import XTermParser  # the drivers offer no other way to hear of an answer
 from textual.drivers import linux_driver
+from textual.events import Resize
+from textual.geometry import Size
 from textual.message import Message
 
 from tui.themes import Ground
@@ -102,6 +105,14 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         self._is_away = False
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's
         self.write(PUSH_TITLE)
+        # In the event loop. A signal's own handler may be stopped by the next signal, between asking for the size and
+        # telling it: the older size would be told last, and stay.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._tell_size)
+
+    def _tell_size(self) -> None:
+        if not self._in_band_window_resize:
+            size = Size(*self._get_terminal_size())
+            self._app.post_message(Resize(size, size))
 
     def stop_application_mode(self) -> None:
         self.write(POP_TITLE)

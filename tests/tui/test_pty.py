@@ -65,6 +65,10 @@ class Screen:
         self.child.setwinsize(lines, columns)
         self._screen.resize(lines, columns)
 
+    def clear(self) -> None:
+        """Forgets what is on the screen."""
+        self._screen.reset()
+
     def _read(self, words: str | None) -> bool:
         try:
             data = self.child.read_nonblocking(65_536, timeout=PATIENCE)
@@ -164,6 +168,36 @@ def test_ten_columns_and_a_storm_of_sizes(tmp_path: Path) -> None:
         terminal.until("Ask, or / for commands")
         terminal.until("The end.")
         left_behind(terminal)
+
+
+RESTLESS = """
+import fcntl, os, signal, struct, sys, termios
+from textual.drivers.linux_driver import LinuxDriver
+
+asked = LinuxDriver._get_terminal_size
+
+def changed_meanwhile(self):
+    size = asked(self)
+    if size == (60, 20):
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        os.kill(os.getpid(), signal.SIGWINCH)
+    return size
+
+LinuxDriver._get_terminal_size = changed_meanwhile
+from tui.cli import main
+main(sys.argv[1:])
+"""
+"""The terminal has another size already whenever it is asked while it has 60 columns."""
+
+
+def test_the_last_of_two_sizes_is_the_one_that_stays(tmp_path: Path) -> None:
+    with running(tmp_path, HOSTILE, 70, 24, start=RESTLESS) as terminal:
+        terminal.until("/help shows keys")
+        terminal.resize(80, 24)
+        terminal.until("─" * 80)
+        terminal.clear()
+        terminal.child.setwinsize(20, 60)
+        terminal.until("─" * 80)
 
 
 def test_noise_from_a_mouse_writes_nothing_and_takes_no_key(tmp_path: Path) -> None:
