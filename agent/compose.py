@@ -68,7 +68,8 @@ class Sessions:
         ephemeral: bool = False,
     ) -> None:
         """`root` is the working folder. `interactive`: somebody is there to answer. `ephemeral`: nothing is kept."""
-        self._config = config
+        self.config = config
+        """What sessions that are opened from now on are made with."""
         self._root = root.resolve()
         self._project = project_of(config)
         self._environment = environment
@@ -81,7 +82,7 @@ class Sessions:
 
     async def _store(self) -> tuple[StoreThread, SessionStore]:
         if self._thread is None or self._opened is None:
-            self._thread = StoreThread(lambda: open_store(self._config, ephemeral=self._ephemeral))
+            self._thread = StoreThread(lambda: open_store(self.config, ephemeral=self._ephemeral))
             self._opened = await self._thread.open()
         return self._thread, self._opened
 
@@ -94,7 +95,7 @@ class Sessions:
         async with AsyncExitStack() as closing:
             connected = await self._connect(chosen)
             closing.push_async_callback(connected.provider.close)
-            targets = targets_for(self._config, chosen, connected.provider, self._connect)
+            targets = targets_for(self.config, chosen, connected.provider, self._connect)
             closing.push_async_callback(targets.close)
             is_new = row is None
             row = row or self._new_row(chosen)
@@ -105,17 +106,17 @@ class Sessions:
                 closing.callback(shutil.rmtree, outputs, ignore_errors=True)
             recorder = Recorder(thread, store, row, is_new=is_new)
             summarisers = build_summarisers(
-                self._config, self._environment, lambda: targets.provider.facts, headless=not self._interactive
+                self.config, self._environment, lambda: targets.provider.facts, headless=not self._interactive
             )
             closing.push_async_callback(summarisers.close)
             parts = self._parts(targets, recorder, outputs, connected.meter, self._mode(row))
             servers = self._servers(parts.served)
             if servers is not None:
                 closing.push_async_callback(servers.close)
-            share, finders = self._config.tool_deferral_threshold, servers is not None and bool(servers.entries)
+            share, finders = self.config.tool_deferral_threshold, servers is not None and bool(servers.entries)
             deferral = Deferral(share, await recorder.tool_uses(), finders=finders)
             parts = replace(parts, summarisers=summarisers, deferral=deferral, servers=servers)
-            parts = with_archive(parts, thread, store, row.project, self._config)
+            parts = with_archive(parts, thread, store, row.project, self.config)
             self._open_parts[row.id] = parts
             if is_new:
                 return Session(parts, on_close=closing.pop_all().aclose)
@@ -128,34 +129,32 @@ class Sessions:
         thread, store = await self._store()
         estimator = decode_estimator(await thread.run(store.calibration, model))
         headless, is_precise = not self._interactive, estimator.is_precise
-        provider = await build_provider(
-            self._config, model, self._environment, headless=headless, is_precise=is_precise
-        )
-        return Connected(provider, make_meter(self._config, model, estimator, interactive=self._interactive))
+        provider = await build_provider(self.config, model, self._environment, headless=headless, is_precise=is_precise)
+        return Connected(provider, make_meter(self.config, model, estimator, interactive=self._interactive))
 
     def _servers(self, served: Served) -> "RunningServers | None":
         """The servers of a session, starting; None when none is declared."""
-        if not self._config.may_have_servers:
+        if not self.config.may_have_servers:
             return None
         from agent.servers.running import open_servers  # noqa: PLC0415  # deferred: few projects have servers
 
-        return open_servers(self._config, self._environment, self._root, served, interactive=self._interactive)
+        return open_servers(self.config, self._environment, self._root, served, interactive=self._interactive)
 
     def _new_row(self, model: str) -> SessionRow:
         now = time.time()
-        return SessionRow(secrets.token_hex(ID_BYTES), self._project, "", model, self._config.permission_mode, now, now)
+        return SessionRow(secrets.token_hex(ID_BYTES), self._project, "", model, self.config.permission_mode, now, now)
 
     def _mode(self, row: SessionRow) -> Mode:
         """The session's own mode, unless this run was told another; a project's file can only make it stricter."""
-        configured, source = self._config.permission_mode, self._config.sources["agent.permission_mode"]
+        configured, source = self.config.permission_mode, self.config.sources["agent.permission_mode"]
         if row.mode not in MODES or source == "command line" or source.startswith(("environment", "--config")):
             return configured
         own = row.mode
-        from_project = source == str(self._config.project / ".ebb" / "config.toml")
+        from_project = source == str(self.config.project / ".ebb" / "config.toml")
         return stricter_mode(configured, own) if from_project else own
 
     def _parts(self, targets: Targets, recorder: Recorder, outputs: Path, meter: Meter, mode: Mode) -> Parts:
-        config, provider = self._config, targets.provider
+        config, provider = self.config, targets.provider
         compacting = compacting_of(config, provider.window.effective)
         policy = Policy(
             root=str(self._root),
@@ -185,10 +184,10 @@ class Sessions:
         )
 
     def _surroundings(self) -> Surroundings:
-        return Surroundings(date=date.today().isoformat(), branch=git_branch(self._config.project))
+        return Surroundings(date=date.today().isoformat(), branch=git_branch(self.config.project))
 
     def _instructions(self, mode: Mode) -> Instructions:
-        config = self._config
+        config = self.config
         return load_instructions(
             self._root,
             config.project,
@@ -201,20 +200,20 @@ class Sessions:
     def _debug(self) -> Debug:
         if not is_asked_for(self._environment):
             return Debug()
-        return Debug(self._config.folders.logs / "context.jsonl", None if self._interactive else sys.stderr)
+        return Debug(self.config.folders.logs / "context.jsonl", None if self._interactive else sys.stderr)
 
     def _chosen_model(self, row: SessionRow | None) -> str:
-        if self._config.sources["agent.model"] == "command line" and self._config.model:
-            return self._config.model
-        return (row.model if row else None) or self._config.model or first_choice(self._environment)
+        if self.config.sources["agent.model"] == "command line" and self.config.model:
+            return self.config.model
+        return (row.model if row else None) or self.config.model or first_choice(self._environment)
 
     def _outputs(self, session: str) -> Path:
         if self._ephemeral:
             return Path(tempfile.mkdtemp(prefix="ebb-")).resolve()
-        return (self._config.folders.data / "outputs" / session).resolve()
+        return (self.config.folders.data / "outputs" / session).resolve()
 
     def _lock(self, session: str) -> SessionLock:
-        folder = self._config.folders.data / "locks"
+        folder = self.config.folders.data / "locks"
         lock = SessionLock(folder, session)
         try:
             lock.acquire()
@@ -272,14 +271,14 @@ class Sessions:
         conversation = await recorder.read() if row else Conversation()
         provider = parts.targets.provider if parts else None
         model = provider.facts.id if provider else row.model if row else ""
-        facts, window = (provider.facts, provider.window) if provider else known_model(self._config, model)
+        facts, window = (provider.facts, provider.window) if provider else known_model(self.config, model)
         # Of a session that is not open, its last request tells what flags and servers had made of it.
         sent = None if parts else recorder.mark
         window = (parts.lessons.window if parts else sent and sent.window) or window
         # A meter of its own: to measure is to count, and the session's own counts are its turn's.
         learned = parts.meter.estimator if parts else decode_estimator(await thread.run(store.calibration, model))
         meter = Meter(learned, parts.meter.ruler if parts else None)
-        instructions = parts.instructions if parts else self._instructions(self._config.permission_mode)
+        instructions = parts.instructions if parts else self._instructions(self.config.permission_mode)
         tools = (*specs_of(parts.tools), *parts.served.specs) if parts else specs_of(builtin_tools())
         deferral = parts.deferral if parts else Deferral()
         size, reserves = overview.window_numbers(window)
@@ -310,7 +309,7 @@ class Sessions:
         thread, store = await self._store()
         row = await self._find(prefix) if prefix is not None else None
         session, project = (row.id, row.project) if row else ("", self._project)
-        return recall_of(thread, store, session, project, everywhere, self._config.recall_embedding_model)
+        return recall_of(thread, store, session, project, everywhere, self.config.recall_embedding_model)
 
     async def delete(self, prefix: str) -> SessionInfo:
         """Deletes a session with its outputs. Raises `AgentError`; a session that is open elsewhere stays."""
@@ -328,11 +327,11 @@ class Sessions:
 
     def models(self) -> tuple[str, ...]:
         """Names to offer."""
-        return known_models(self._config, self._environment)
+        return known_models(self.config, self._environment)
 
     async def close(self) -> None:
         if self._thread is not None and self._opened is not None:
-            await tidy(self._thread, self._opened, self._config, ephemeral=self._ephemeral)
+            await tidy(self._thread, self._opened, self.config, ephemeral=self._ephemeral)
             await self._thread.close()
             self._thread = self._opened = None
 

@@ -15,6 +15,9 @@ from textual.containers import Vertical
 from textual.worker import Worker, WorkerError
 
 from agent.errors import AgentError
+from agent.options import NotifyName, ThemeName
+from agent.settings import Settings
+from tui.asking import Asking
 from tui.commands import Invocation, Unknown, named, parse
 from tui.completing import candidates
 from tui.drafts import Drafts
@@ -80,6 +83,8 @@ class EbbApp(App[str]):
         theme: "ThemeName" = "dark",
         drafts: Drafts | None = None,
         notify: "NotifyName" = "off",
+        notify: NotifyName = "off",
+        settings: Settings | None = None,
     ) -> None:
         colorless = os.environ.get("NO_COLOR", "")
         super().__init__(driver_class=driver_class(), ansi_color=True if colorless else None)
@@ -92,6 +97,9 @@ class EbbApp(App[str]):
         """Why there is no first session."""
         self._first = First(resume, may_be_word, choose, model, first_message or "")
         self._sessions, self._guard, self._drafts = sessions, guard, drafts
+        self._showing = Showing(self, self.talk, [lambda view: asking.show(view.asked), self.outside.show])
+        self.desk = Desk(self, self.talk, self._showing, model, self.send, settings, self._leave)
+        self._given, self._resume, self._choose, self._model = session, resume, choose, model
         self._history = History(history_file, str(project or ""))
         self._working = True
         """A job runs: what is said now waits in the queue. The first one opens the session."""

@@ -91,6 +91,7 @@ def _headless(options: argparse.Namespace) -> int:
 def _terminal(options: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("there is no terminal to draw in; write `ebb -p PROMPT` to get an answer without one")
+    from agent.settings import Settings  # noqa: PLC0415  # deferred: as what follows
     from tui.app import EbbApp  # noqa: PLC0415  # deferred: headless runs start without Textual
     from tui.drafts import Drafts  # noqa: PLC0415  # deferred: as above
     from tui.opening import Later  # noqa: PLC0415  # deferred: as above
@@ -100,6 +101,7 @@ def _terminal(options: argparse.Namespace) -> int:
     root, config = told_settings(options)
     sessions = Later(lambda: sessions_of(root, config, options, interactive=True))
     drafts = Drafts(None if options.ephemeral else config.folders.drafts)
+    settings = Settings(config, lambda: read_settings(options)[1], lambda changed: setattr(sessions, "config", changed))
 
     async def run() -> tuple[str | None, int]:
         app = EbbApp(
@@ -116,6 +118,27 @@ def _terminal(options: argparse.Namespace) -> int:
         )
         try:
             left = await app.run_async()
+            # A word after `-r` that is no session's id belongs to the prompt.
+            is_word = bool(options.pick) and not await sessions.knows(options.pick)
+            first = " ".join([options.pick, *options.words] if is_word else options.words) or None
+            resume = options.resume if options.pick is None else options.pick
+            choose = is_word or options.pick == ""
+            # Opened before the screen is: what cannot be opened is one sentence and an exit code.
+            session = None if choose else await sessions.open(resume)
+            history = config.folders.data / "history"
+            app = EbbApp(
+                sessions,
+                history_file=history,
+                project=config.project,
+                session=session,
+                choose=choose,
+                first_message=first,
+                theme=config.tui_theme,
+                drafts=drafts,
+                notify=config.tui_notify,
+                settings=settings,
+            )
+            return await app.run_async(), app.return_code or 0
         finally:
             if sessions.made is not None:
                 await sessions.made.close()

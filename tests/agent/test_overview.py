@@ -25,7 +25,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 async def test_instructions_memories_and_skills_are_shown_by_themselves(desk: Desk) -> None:
     (desk.root / "AGENT.md").write_text("Use tabs. " * 50)
-    user = desk.sessions()._config.folders.config
+    user = desk.sessions().config.folders.config
     (user / "skills" / "deploy").mkdir(parents=True)
     (user / "memory.md").write_text("The user likes short answers.\n")
     (user / "skills" / "deploy" / "SKILL.md").write_text(

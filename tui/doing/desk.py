@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from textual.app import App
 
+from agent.settings import Settings
 from tui.showing import Showing
 from tui.talk import Talk
 from tui.widgets.prompt import Prompt
@@ -25,6 +26,8 @@ class Desk:
     model: str | None
     """For new sessions, where no other was chosen."""
     send: Send
+    settings: Settings | None
+    """None where nobody can change them."""
     leave: Callable[[], Awaitable[None]]
     """Ends all that runs, and the program."""
 

@@ -1,0 +1,77 @@
+"""The settings to look through and to change. The screen knows rows and words; what is written where is not its own."""
+
+from collections.abc import Callable, Sequence
+
+from textual.widgets import Input
+
+from agent.errors import AgentError
+from agent.settings import Setting, text_of
+from tui.entries import Entry
+from tui.inks import Line
+from tui.sanitise import visible_line
+from tui.screens.finder import Finder
+from tui.settinglines import setting_entries
+
+
+class SettingsScreen(Finder[None]):
+    """Gives nothing. Each change is made at once."""
+
+    KEYS = "Up, Down   Enter changes   Esc closes"
+    EDITING = "Enter keeps it   empty: as without a setting   Esc leaves it as it was"
+
+    def __init__(
+        self,
+        rows: Callable[[], Sequence[Setting]],
+        change: Callable[[str, str], str],
+        words: str = "",
+    ) -> None:
+        """`change` takes a key and what was written for it, and tells what follows. It raises `AgentError`."""
+        self._rows = {row.key: row for row in rows()}
+        super().__init__((("Settings", "strong"),), setting_entries(tuple(self._rows.values())), "No setting.", words)
+        self._read = rows
+        self._change = change
+        self._editing = ""
+        """The key that is being changed."""
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one("#dialog").mount(Input(id="note", select_on_focus=True), before="#answers")
+
+    def taken(self, entry: Entry | None) -> None:
+        if entry is None:
+            return
+        self._editing = entry.value
+        value = self._rows[entry.value].value
+        box = self.query_one("#note", Input)
+        box.value = "" if value is None else value if isinstance(value, str) else text_of(value)
+        box.placeholder = f"{entry.value}: not set"
+        box.display = True
+        box.focus()
+        self.hint(self.EDITING)
+
+    def left(self) -> None:
+        if self._editing:
+            self._done(())
+        else:
+            self.dismiss(None)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if event.input.id != "note":
+            super().on_input_submitted(event)
+            return
+        event.stop()
+        try:
+            told = self._change(self._editing, event.value)
+        except AgentError as error:
+            self.say([((visible_line(str(error)), "bad"),)])
+            return
+        self._rows = {row.key: row for row in self._read()}
+        self.show(setting_entries(tuple(self._rows.values())), self._editing)
+        self._done((((visible_line(told), "good"),),))
+
+    def _done(self, told: Sequence[Line]) -> None:
+        self._editing = ""
+        self.query_one("#note").display = False
+        self.query_one("#filter").focus()
+        self.hint(self.KEYS)
+        self.call_after_refresh(self.say, (*told, *(self.marked.about if self.marked else ())))
