@@ -320,7 +320,7 @@ class Sessions:
             await forget(thread, store, row.id)
             await thread.run(ArchiveStore(store).collect)
             shutil.rmtree(self._outputs(row.id), ignore_errors=True)
-            (self._config.folders.drafts / f"{row.id}.json").unlink(missing_ok=True)
+            (self.config.folders.drafts / f"{row.id}.json").unlink(missing_ok=True)
         finally:
             lock.release()
         return info_of(row)

@@ -15,9 +15,6 @@ from textual.containers import Vertical
 from textual.worker import Worker, WorkerError
 
 from agent.errors import AgentError
-from agent.options import NotifyName, ThemeName
-from agent.settings import Settings
-from tui.asking import Asking
 from tui.commands import Invocation, Unknown, named, parse
 from tui.completing import candidates
 from tui.drafts import Drafts
@@ -36,6 +33,7 @@ from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
     from agent.options import NotifyName, ThemeName
+    from agent.settings import Settings
     from tui.answering import GroundTold
     from tui.doing.desk import Desk
     from tui.ports import Sessions
@@ -58,7 +56,8 @@ class EbbApp(App[str]):
     session cannot be opened the app ends, and `refused` tells why. What the user types is kept in `history_file`, as
     said in `project`. The app closes every session it shows; whoever made `sessions` closes that. `guard` is how long,
     in seconds, a question ignores keys. `theme` is worn from the first paint on. What waits when a session is left is
-    kept in `drafts`. `notify` is how somebody who looks elsewhere is told of news.
+    kept in `drafts`. `notify` is how somebody who looks elsewhere is told of news. `settings` gives those of this run,
+    where the user may change them.
     """
 
     CSS_PATH = "app.tcss"
@@ -83,8 +82,7 @@ class EbbApp(App[str]):
         theme: "ThemeName" = "dark",
         drafts: Drafts | None = None,
         notify: "NotifyName" = "off",
-        notify: NotifyName = "off",
-        settings: Settings | None = None,
+        settings: "Callable[[], Settings] | None" = None,
     ) -> None:
         colorless = os.environ.get("NO_COLOR", "")
         super().__init__(driver_class=driver_class(), ansi_color=True if colorless else None)
@@ -96,10 +94,7 @@ class EbbApp(App[str]):
         self.refused: AgentError | None = None
         """Why there is no first session."""
         self._first = First(resume, may_be_word, choose, model, first_message or "")
-        self._sessions, self._guard, self._drafts = sessions, guard, drafts
-        self._showing = Showing(self, self.talk, [lambda view: asking.show(view.asked), self.outside.show])
-        self.desk = Desk(self, self.talk, self._showing, model, self.send, settings, self._leave)
-        self._given, self._resume, self._choose, self._model = session, resume, choose, model
+        self._sessions, self._guard, self._drafts, self._settings = sessions, guard, drafts, settings
         self._history = History(history_file, str(project or ""))
         self._working = True
         """A job runs: what is said now waits in the queue. The first one opens the session."""
@@ -123,7 +118,8 @@ class EbbApp(App[str]):
         talk = Talk(loaded(self._sessions), lambda: showing.view_soon(), self._drafts)
         asking = Asking(self, talk.answer, self._guard)
         showing = Showing(self, talk, [lambda view: asking.show(view.asked), self.outside.show])
-        return Desk(self, talk, showing, self._first.model, self.send, self._leave)
+        settings = self._settings() if self._settings is not None else None
+        return Desk(self, talk, showing, self._first.model, self.send, self.looks, settings, self._leave)
 
     @property
     def talk(self) -> "Talk":

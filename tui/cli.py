@@ -14,9 +14,14 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.errors import AgentError, UsageError
-from tui.arguments import first_word, make_parser, open_sessions, sessions_of, told_settings, with_resume
+from tui.arguments import first_word, make_parser, open_sessions, read_settings, sessions_of, told_settings, with_resume
+
+if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
+    from agent.config import Config
+    from agent.settings import Settings
 
 SUBCOMMANDS = ("sessions", "context", "config", "mcp", "doctor", "demo")
 RESERVED = ("acp",)
@@ -91,7 +96,6 @@ def _headless(options: argparse.Namespace) -> int:
 def _terminal(options: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("there is no terminal to draw in; write `ebb -p PROMPT` to get an answer without one")
-    from agent.settings import Settings  # noqa: PLC0415  # deferred: as what follows
     from tui.app import EbbApp  # noqa: PLC0415  # deferred: headless runs start without Textual
     from tui.drafts import Drafts  # noqa: PLC0415  # deferred: as above
     from tui.opening import Later  # noqa: PLC0415  # deferred: as above
@@ -101,7 +105,16 @@ def _terminal(options: argparse.Namespace) -> int:
     root, config = told_settings(options)
     sessions = Later(lambda: sessions_of(root, config, options, interactive=True))
     drafts = Drafts(None if options.ephemeral else config.folders.drafts)
-    settings = Settings(config, lambda: read_settings(options)[1], lambda changed: setattr(sessions, "config", changed))
+
+    def settings() -> "Settings":
+        from agent.compose import Sessions  # noqa: PLC0415  # deferred: behind the first paint
+        from agent.settings import Settings  # noqa: PLC0415  # deferred: as above
+
+        def use(changed: "Config") -> None:
+            if isinstance(sessions.made, Sessions):
+                sessions.made.config = changed
+
+        return Settings(config, lambda: read_settings(options)[1], use)
 
     async def run() -> tuple[str | None, int]:
         app = EbbApp(
@@ -115,30 +128,10 @@ def _terminal(options: argparse.Namespace) -> int:
             theme=config.tui_theme,
             drafts=drafts,
             notify=config.tui_notify,
+            settings=settings,
         )
         try:
             left = await app.run_async()
-            # A word after `-r` that is no session's id belongs to the prompt.
-            is_word = bool(options.pick) and not await sessions.knows(options.pick)
-            first = " ".join([options.pick, *options.words] if is_word else options.words) or None
-            resume = options.resume if options.pick is None else options.pick
-            choose = is_word or options.pick == ""
-            # Opened before the screen is: what cannot be opened is one sentence and an exit code.
-            session = None if choose else await sessions.open(resume)
-            history = config.folders.data / "history"
-            app = EbbApp(
-                sessions,
-                history_file=history,
-                project=config.project,
-                session=session,
-                choose=choose,
-                first_message=first,
-                theme=config.tui_theme,
-                drafts=drafts,
-                notify=config.tui_notify,
-                settings=settings,
-            )
-            return await app.run_async(), app.return_code or 0
         finally:
             if sessions.made is not None:
                 await sessions.made.close()

@@ -52,7 +52,7 @@ def lines_about(setting: Setting) -> tuple[Line, ...]:
         lines.append(((f"the environment variable {option.environment} wins over the files", "dim"),))
     if setting.tightens:
         lines.append((("a project may set it, but only to something stricter", "dim"),))
-    lines.append(((f"another value holds {setting.begins}", "dim"),))
+    lines.append(((f"a change holds {'at once' if setting.begins == 'now' else setting.begins}", "dim"),))
     return tuple(lines)
 
 

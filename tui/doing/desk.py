@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from textual.app import App
 
 from agent.settings import Settings
+from tui.looks import Looks
 from tui.showing import Showing
 from tui.talk import Talk
 from tui.widgets.prompt import Prompt
@@ -26,6 +27,7 @@ class Desk:
     model: str | None
     """For new sessions, where no other was chosen."""
     send: Send
+    looks: Looks
     settings: Settings | None
     """None where nobody can change them."""
     leave: Callable[[], Awaitable[None]]

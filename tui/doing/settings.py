@@ -1,9 +1,7 @@
 """Commands that change how the program is set."""
 
-from typing import cast
-
 from agent.errors import AgentError
-from agent.options import THEMES, ThemeName
+from agent.options import THEMES
 from tui.doing.desk import Desk
 
 # Each screen is loaded when it is first shown: the prompt is there sooner without them.
@@ -16,10 +14,12 @@ async def choose_theme(desk: Desk, name: str) -> None:
         desk.talk.notice(f"there is no theme `{name}`; the themes are {', '.join(f'`{theme}`' for theme in THEMES)}")
         return
     looks = desk.looks
-    chosen = name or await desk.app.push_screen_wait(ThemesScreen(looks.chosen, looks.colorless, looks.wear))
-    if not chosen:
+    chosen = next((theme for theme in THEMES if theme == name), None)
+    if chosen is None:
+        chosen = await desk.app.push_screen_wait(ThemesScreen(looks.chosen, looks.colorless, looks.wear))
+    if chosen is None:
         return
-    looks.wear(cast(ThemeName, chosen))
+    looks.wear(chosen)
     if desk.settings is not None:
         try:
             desk.showing.for_a_moment(desk.settings.put("tui.theme", chosen))

@@ -7,6 +7,7 @@ from tui.doing.looking import show_archive, show_context, show_help, show_server
 from tui.doing.room import bring, compact, why
 from tui.doing.saying import later
 from tui.doing.sessions import choose_model, clear, leave, resume
+from tui.doing.settings import choose_theme, show_settings
 from tui.doing.writing import find_message, run_shell
 
 DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
@@ -23,6 +24,8 @@ DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
     "shell": run_shell,
     "history": find_message,
     "later": later,
+    "theme": choose_theme,
+    "settings": show_settings,
     "quit": leave,
 }
 """Each takes what followed the command's name."""

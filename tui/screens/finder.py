@@ -39,6 +39,8 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
         self._found = self._entries
         self._empty = empty
         self._words = words
+        self._news: tuple[str, tuple[Line, ...]] = ("", ())
+        """What has just happened to a line, by its value."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="high"):
@@ -46,10 +48,13 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
             yield Input(self._words, placeholder="type to find", id="filter", select_on_focus=False)
             yield Listing(id="found")
             yield Static(id="told", markup=False)
+            yield from self.below()
             yield Static(id="answers", markup=False)
 
     def on_mount(self) -> None:
         self.query_one(Listing).can_focus = False
+        for box in self.query(Input):
+            box.cursor_blink = False  # nothing wakes up while nobody types
         self._dress()
         self._fill(self._words)
         self.app.theme_changed_signal.subscribe(self, lambda _: self._dress())
@@ -65,6 +70,10 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
         return self._found[index] if index < len(self._found) and not self._found[index].is_heading else None
 
     # What others say
+
+    def below(self) -> ComposeResult:
+        """Widgets between the list and the keys."""
+        yield from ()
 
     def taken(self, entry: Entry | None) -> None:
         """Enter was pressed at that line; None: nothing was found."""
@@ -84,6 +93,19 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
     def say(self, lines: Sequence[Line]) -> None:
         """What is told below the list."""
         self.query_one("#told", Static).update(painted(lines, palette_of(self.app.theme_variables)))
+
+    def tell(self, value: str, lines: Sequence[Line]) -> None:
+        """Tells what has just happened to the line with that value, for as long as it is marked."""
+        self._news = (value, tuple(lines))
+        self._say_marked()
+
+    def _say_marked(self) -> None:
+        marked = self.marked
+        value, news = self._news
+        if marked is None:
+            self.say(() if self._found else [((self._empty, "dim"),)])
+        else:
+            self.say((*(news if value == marked.value else ()), *marked.about))
 
     def hint(self, keys: str) -> None:
         """The keys in the last line."""
@@ -106,7 +128,9 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
             self.taken(self.marked)
 
     def on_listing_moved(self) -> None:
-        self.say(self.marked.about if self.marked is not None else ())
+        if self.marked is not None and self.marked.value != self._news[0]:
+            self._news = ("", ())
+        self._say_marked()
         self.passed(self.marked)
 
     def on_key(self, event: events.Key) -> None:
@@ -156,12 +180,10 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
         listing.move(marks[0] if marks else 0 if is_searched else self.first(found))
         if found and found[listing.marked].is_heading:
             self._move(1)
-        if not found:
-            self.say([((self._empty, "dim"),)])
 
     def _dress(self) -> None:
         palette = palette_of(self.app.theme_variables)
         self.query_one("#headline", Static).update(painted([self._heading], palette))
         self.hint(self.KEYS)
-        self.say(self.marked.about if self.marked is not None else ())
+        self._say_marked()
         self.query_one(Listing).refresh()

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
+from textual.app import ComposeResult
 from textual.widgets import Input
 
 from agent.errors import AgentError
 from agent.settings import Setting, text_of
 from tui.entries import Entry
-from tui.inks import Line
 from tui.sanitise import visible_line
 from tui.screens.finder import Finder
 from tui.settinglines import setting_entries
@@ -33,9 +33,8 @@ class SettingsScreen(Finder[None]):
         self._editing = ""
         """The key that is being changed."""
 
-    def on_mount(self) -> None:
-        super().on_mount()
-        self.query_one("#dialog").mount(Input(id="note", select_on_focus=True), before="#answers")
+    def below(self) -> ComposeResult:
+        yield Input(id="note", select_on_focus=True)
 
     def taken(self, entry: Entry | None) -> None:
         if entry is None:
@@ -51,7 +50,7 @@ class SettingsScreen(Finder[None]):
 
     def left(self) -> None:
         if self._editing:
-            self._done(())
+            self._done()
         else:
             self.dismiss(None)
 
@@ -63,15 +62,15 @@ class SettingsScreen(Finder[None]):
         try:
             told = self._change(self._editing, event.value)
         except AgentError as error:
-            self.say([((visible_line(str(error)), "bad"),)])
+            self.tell(self._editing, [((visible_line(str(error)), "bad"),)])
             return
         self._rows = {row.key: row for row in self._read()}
         self.show(setting_entries(tuple(self._rows.values())), self._editing)
-        self._done((((visible_line(told), "good"),),))
+        self.tell(self._editing, [((visible_line(told), "good"),)])
+        self._done()
 
-    def _done(self, told: Sequence[Line]) -> None:
+    def _done(self) -> None:
         self._editing = ""
         self.query_one("#note").display = False
         self.query_one("#filter").focus()
         self.hint(self.KEYS)
-        self.call_after_refresh(self.say, (*told, *(self.marked.about if self.marked else ())))

@@ -12,7 +12,7 @@ from tui.themes import OFFERED
 class ThemesScreen(Finder[ThemeName | None]):
     """Gives the theme to keep; None when it stays as it was."""
 
-    DEFAULT_CSS = """
+    CSS = """
     ThemesScreen { align: center bottom; background: transparent; }
     ThemesScreen #dialog.high { height: 14; }
     """

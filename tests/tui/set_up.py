@@ -1,0 +1,27 @@
+"""A real configuration in a folder of its own, for screens that show and change settings."""
+
+from pathlib import Path
+
+from agent.config import Config, load_config
+from agent.settings import Settings
+
+
+class Setup:
+    """A home, a project, and the settings that hold there."""
+
+    def __init__(self, folder: Path, written: str = "", environment: dict[str, str] | None = None) -> None:
+        self.project = folder / "project"
+        self.project.mkdir(parents=True)
+        self.file = folder / "home" / "config" / "config.toml"
+        self.environment = {"EBB_HOME": str(folder / "home"), **(environment or {})}
+        if written:
+            self.file.parent.mkdir(parents=True)
+            self.file.write_text(written)
+        self.settings = Settings(self.load(), self.load, lambda config: None)
+
+    def load(self) -> Config:
+        return load_config(self.project, self.environment, {})
+
+    @property
+    def written(self) -> str:
+        return self.file.read_text() if self.file.exists() else ""
