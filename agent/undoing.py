@@ -44,18 +44,19 @@ class Undone:
 
 async def offer_undo(conversation: Conversation, env: Env) -> UndoOffer:
     """What undoing would cost. Raises `AgentError` when there is nothing to undo, or it does not fit."""
-    number, _, event = await _restored(conversation, env)
+    number, _, event, _ = await _restored(conversation, env)
     return UndoOffer(conversation, number, event)
 
 
 async def undo(conversation: Conversation, env: Env) -> Undone:
     """The view from before the last rewrite, kept on disk. Nothing is rewritten unasked before more came. Raises
     `AgentError`, and then nothing has changed."""
-    number, restored, event = await _restored(conversation, env)
+    number, restored, event, has_its_tools = await _restored(conversation, env)
     env.meter.rewritten()
     env.watch.rewritten(first_change(conversation, restored)[0])
     env.rent.rewritten()
-    env.deferral.hold_back_as_usual()
+    if not has_its_tools:  # otherwise it is an earlier rewrite that held them back, and that one stands
+        env.deferral.hold_back_as_usual()
     env.deferral.wished = restored.held_back
     choose_tools(env)
     env.emit(event)
@@ -70,13 +71,15 @@ async def undo(conversation: Conversation, env: Env) -> Undone:
     return Undone(restored, event)
 
 
-async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversation, RewriteUndone]:
+async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversation, RewriteUndone, bool]:
+    """The number of the view from before, that view, what there is to tell, and whether the tools are as they were."""
     found = await env.recorder.before_rewrite(conversation)
     if found is None:
         raise AgentError(NOTHING)
     number, restored, mark = found
     restored = counted_for(replace(restored, pinned=conversation.pinned), env.provider.facts.id)
-    if mark is None or mark.tools != Digests().of_tools(env.offered):
+    has_its_tools = mark is not None and mark.tools == Digests().of_tools(env.offered)
+    if not has_its_tools:
         restored = replace(restored, anchor=None, anchored=0)  # it was counted with other tools
     now, then = budget_of(conversation, env), budget_of(restored, env)
     refusal = why_not(then) if are_own(restored.messages) else SAME_IDS
@@ -88,7 +91,7 @@ async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversa
         price = prices.at(then.used)
         cost = written * max(price.cache_write, price.input)
     event = RewriteUndone(now.used, then.used, written, cost, then.window.size)
-    return number, replace(restored, held=hold_after(then.used, then.window.effective)), event
+    return number, replace(restored, held=hold_after(then.used, then.window.effective)), event, has_its_tools
 
 
 def _written(conversation: Conversation, restored: Conversation, then: ContextBudget, env: Env) -> int:

@@ -11,6 +11,8 @@ from tui.numbers import dollars, tokens
 if TYPE_CHECKING:  # types only: events are loaded behind the first paint
     from agent.events import Cause, CompactionFailed, ContextCompacted, Price, ReceiptItem, RewriteUndone
 
+BACK = "`u` on this block, or `/undo`, shows the model again what was there before"
+
 Weight: TypeAlias = Literal["head", "item"]
 
 MOST = 40
@@ -79,20 +81,6 @@ def undone_of(event: "RewriteUndone") -> Undone:
     return Undone(event.before_tokens, event.after_tokens, event.written, event.cost)
 
 
-def last_standing(blocks: Sequence[object]) -> Compaction | None:
-    """The newest compaction that was not taken back."""
-    undone = 0
-    for block in reversed(blocks):
-        match block:
-            case Undone():
-                undone += 1
-            case Compaction() if undone:
-                undone -= 1
-            case Compaction():
-                return block
-    return None
-
-
 def failure_of(event: "CompactionFailed") -> str:
     return f"the summary by {event.model} is not used: {event.reason}"
 
@@ -141,6 +129,8 @@ def _brief(cost: float | None) -> str:
 
 def price_of_undo(written: int, cost: float | None) -> str:
     """What the next request takes more because of it."""
+    if not written:
+        return "the next request has nothing to write again"
     price = "price not known" if cost is None else _brief(cost)
     return f"the next request writes up to {tokens(written)} tokens again, {price}"
 
@@ -163,7 +153,13 @@ def _details(block: Compaction) -> Iterator[tuple[Weight, str]]:
         yield "head", f"summary by {block.model} · {dollars(block.cost)}"
     for failure in block.failures:
         yield "head", failure
-    items = sorted(block.items, key=lambda item: ORDER.index(item.fate))
+    yield from fates_of(block.items)
+    yield "head", BACK
+
+
+def fates_of(items: Sequence["ReceiptItem"]) -> Iterator[tuple[Weight, str]]:
+    """What became of each part, those that share a fate together."""
+    items = sorted(items, key=lambda item: ORDER.index(item.fate))
     for (fate, why), group in groupby(items, key=lambda item: (item.fate, item.why)):
         found = tuple(group)
         yield "head", f"{fate}, {sum(item.tokens for item in found):,} tokens: {why}"

@@ -37,12 +37,12 @@ class Talk:
 
     async def begin(self, resume: str | None, model: str | None) -> None:
         """Shows the first session. Raises `AgentError`."""
-        with self._occupied("opening the session"):
+        with self.occupied_with("opening the session"):
             self.adopt(await self.sessions.open(resume=resume, model=model))
 
     async def open(self, resume: str | None = None, model: str | None = None) -> bool:
         """Goes on with another session, or a new one. What went wrong is shown, and the old session stays."""
-        with self._occupied("opening the session"):
+        with self.occupied_with("opening the session"):
             before = self.session.id if self.session is not None else None
             is_same = before is not None and resume is not None and before.startswith(resume)
             if is_same:
@@ -91,7 +91,7 @@ class Talk:
         if self.session is None:
             return False
         failed = False
-        with self._occupied("thinking"):
+        with self.occupied_with("thinking"):
             events = self.session.send(text, meanwhile=self._said_meanwhile)
             try:
                 async for event in events:
@@ -115,12 +115,12 @@ class Talk:
         """Runs a command of the user, which the model sees with what it printed."""
         from agent.shell import run_by_user  # noqa: PLC0415  # deferred: it is not needed before the first paint
 
-        await self._aside("running your command", lambda session: session.change(run_by_user(command, self.advance)))
+        await self.aside("running your command", lambda session: session.change(run_by_user(command, self.advance)))
 
     async def compact(self, focus: str) -> None:
         if self.session is None:
             return
-        with self._occupied("compacting"):
+        with self.occupied_with("compacting"):
             try:
                 result = await self.session.compact(focus or None, self.advance)
             except AgentError as error:
@@ -141,7 +141,7 @@ class Talk:
         if not text:
             self.notice("write a part of what was said or seen after `/why`")
             return Trace()
-        trace = await self._aside("searching", lambda session: session.why(text))
+        trace = await self.aside("searching", lambda session: session.why(text))
         if trace is not None and not trace.places:
             self.notice(never_seen(text, trace.told))
         return trace or Trace()
@@ -151,15 +151,15 @@ class Talk:
         if not ref:
             self.notice("write a reference after `/bring`, such as `r12`; `/why` names them")
             return
-        event = await self._aside("bringing it back", lambda session: session.bring(ref))
+        event = await self.aside("bringing it back", lambda session: session.bring(ref))
         if event is not None:
             self.advance(event)
 
-    async def _aside(self, activity: str, work: Callable[[Session], Awaitable[Given]]) -> Given | None:
+    async def aside(self, activity: str, work: Callable[[Session], Awaitable[Given]]) -> Given | None:
         """What the work gives; None without a session, and where it went wrong, which is shown."""
         if self.session is None:
             return None
-        with self._occupied(activity):
+        with self.occupied_with(activity):
             try:
                 return await work(self.session)
             except AgentError as error:
@@ -201,7 +201,8 @@ class Talk:
             self.fail(error)
 
     @contextmanager
-    def _occupied(self, activity: str) -> Iterator[None]:
+    def occupied_with(self, activity: str) -> Iterator[None]:
+        """Shows that the session is busy, and with what."""
         self.occupied = True
         self._show(replace(self.view, busy=True, activity=activity))
         try:

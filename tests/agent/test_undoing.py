@@ -81,9 +81,11 @@ async def test_what_was_said_since_the_compaction_stays(desk: Desk) -> None:
 
 
 async def test_the_price_is_what_has_to_be_written_again(desk: Desk) -> None:
-    session = await desk.open(*reads("abcd"), {"text": "done"}, summary(), policy="fixed")
+    session = await desk.open(*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}, policy="fixed")
     await desk.say(session)
     await compacted(desk, session)
+    assert (await session.change(offer_undo)).event.written == 0, "no request has seen the compaction yet"
+    await desk.say(session, "and now?")
     shown = session.history
 
     offer = await session.change(offer_undo)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from agent.board import Board
 from agent.context.why import Place, Trace
@@ -93,6 +94,7 @@ class FakeSession:
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     places: tuple[Place, ...] = ()
     unsearched: tuple[str, ...] = ()
+    changes: list[object] = field(default_factory=list)
     _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
 
     async def send(self, text: str, *, meanwhile: Callable[[], Sequence[User]] = tuple) -> AsyncIterator[Event]:
@@ -151,7 +153,10 @@ class FakeSession:
         return Compacted()
 
     async def change(self, work: Callable[[Conversation, Env], Awaitable[Changed]]) -> Changed:
-        raise AgentError("a session of tests has no conversation to change")
+        """What the test has ready, whatever the work is."""
+        if not self.changes:
+            raise AgentError("this session is only played: nothing can be changed in it")
+        return cast(Changed, self.changes.pop(0))
 
     async def why(self, text: str) -> Trace:
         return Trace(self.places, self.unsearched)

@@ -10,12 +10,13 @@ from agent.events import (
     Event,
     Price,
     ReceiptItem,
+    RewriteUndone,
     StepStarted,
     TurnFailed,
     TurnStarted,
 )
 from tui.blocks import Failure, Notice, UserText, View
-from tui.receipts import MOST, Compacting, Compaction, details_of, title_of
+from tui.receipts import BACK, MOST, Compacting, Compaction, Undone, details_of, price_of_undo, title_of
 from tui.transcript import advance
 
 ITEMS = (
@@ -71,13 +72,25 @@ def test_what_opens_says_why_by_whom_and_what_became_of_each_part() -> None:
         ("item", "     900  Ran: make – exit 0 [r7]"),
         ("head", "kept, 300 tokens: among the newest steps"),
         ("item", "     300  step: bash"),
+        ("head", BACK),
     )
 
 
 def test_a_long_receipt_is_cut() -> None:
     block = Compaction(9, 1, 9, 1, items=ITEMS[:1] * (MOST + 5))
-    assert details_of(block)[-1] == ("item", "       …  5 more")
-    assert len(details_of(block)) == MOST + 3
+    assert details_of(block)[-2] == ("item", "       …  5 more")
+    assert len(details_of(block)) == MOST + 4
+
+
+def test_an_undo_is_a_line_with_its_price() -> None:
+    shown = after(DONE, RewriteUndone(38_000, 123_000, 101_200, 0.3794, 200_000))
+    assert (shown.used, shown.window) == (123_000, 200_000)
+    block = shown.blocks[-1]
+    assert block == Undone(38_000, 123_000, 101_200, 0.3794)
+    line = "undone: 38,000 → 123,000 tokens · the next request writes up to 101k tokens again, $0.38"
+    assert title_of(block) == line
+    assert price_of_undo(0, 0.0) == "the next request has nothing to write again"
+    assert price_of_undo(900, None) == "the next request writes up to 900 tokens again, price not known"
 
 
 def test_while_one_runs_the_transcript_says_so() -> None:

@@ -2,9 +2,29 @@
 
 from tui.doing.desk import Desk
 
+# Screens and what only they need are loaded when they are first shown.
+
 
 async def compact(desk: Desk, focus: str) -> None:
-    await desk.talk.compact(focus)
+    from tui.compacting import begin  # noqa: PLC0415  # deferred: see above
+    from tui.screens.compaction import CompactionScreen  # noqa: PLC0415  # deferred: see above
+
+    by_hand = await begin(desk.talk, focus)
+    if by_hand is not None:
+        await desk.app.push_screen_wait(CompactionScreen(by_hand))
+        by_hand.leave()
+
+
+async def undo(desk: Desk, _: str) -> None:
+    from tui.compacting import take_back, what_undo_does  # noqa: PLC0415  # deferred: see above
+    from tui.previews import undo_lines  # noqa: PLC0415  # deferred: see above
+    from tui.screens.confirm import ConfirmScreen  # noqa: PLC0415  # deferred: see above
+
+    event = await what_undo_does(desk.talk)
+    if event is None:
+        return
+    if await desk.app.push_screen_wait(ConfirmScreen("Undo the last rewrite?", undo_lines(event), "undoes it")):
+        await take_back(desk.talk)
 
 
 async def why(desk: Desk, text: str) -> None:

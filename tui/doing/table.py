@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from tui.doing.desk import Desk
 from tui.doing.looking import show_archive, show_context, show_help, show_servers
-from tui.doing.room import bring, compact, why
+from tui.doing.room import bring, compact, undo, why
 from tui.doing.saying import later
 from tui.doing.sessions import choose_model, clear, leave, resume
 from tui.doing.settings import choose_theme, show_settings
@@ -13,6 +13,7 @@ from tui.doing.writing import find_message, run_shell
 DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
     "help": show_help,
     "compact": compact,
+    "undo": undo,
     "context": show_context,
     "archive": show_archive,
     "why": why,

@@ -17,6 +17,7 @@ from textual.strip import Strip
 
 from tui.blocks import Block, Call, UserText, opens
 from tui.palette import Palette, palette_of
+from tui.receipts import Compaction
 from tui.rows import Row
 from tui.sanitise import visible
 from tui.stack import Stack
@@ -388,6 +389,10 @@ class Transcript(ScrollView, can_focus=True):
     def on_key(self, event: events.Key) -> None:
         if self._search is not None and event.character in ("n", "N"):
             return  # whoever began the search goes on with it
+        if event.key == "u" and isinstance(self.marked, Compaction):
+            event.stop()
+            self.call_later(self.run_action, "app.command('undo')")
+            return
         if event.is_printable and event.character and event.key != "space":
             event.stop()
             self.post_message(self.Left(event.character))

@@ -1,0 +1,155 @@
+"""A compaction by hand: what it would do and cost, then the summary to read and edit, and then the change. The screen
+asks for each step and knows not how it is done."""
+
+from typing import ClassVar, Literal
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static, TextArea
+
+from agent.errors import AgentError
+from tui.compacting import ByHand, size_of
+from tui.palette import painted, palette_of
+from tui.previews import draft_text, gate_lines, headline, plan_lines
+from tui.sanitise import visible
+
+PLAN_KEYS = "Enter has the summary written   w write it yourself   Esc leaves all as it is"
+MAKING_KEYS = "Esc interrupts"
+EDIT_KEYS = "Ctrl-S compacts   Ctrl-N adds what is missing   Esc leaves all as it is"
+
+
+class CompactionScreen(ModalScreen[None]):
+    """Is over when the compaction is done, or the user does not want it."""
+
+    AUTO_FOCUS = "#subject"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False, priority=True),
+        Binding("enter", "draft", show=False),
+        Binding("w", "write", show=False),
+        Binding("ctrl+s", "apply", show=False, priority=True),
+        Binding("ctrl+n", "complete", show=False, priority=True),
+    ]
+    DEFAULT_CSS = """
+    CompactionScreen #dialog { height: 90%; }
+    CompactionScreen #subject { height: 1fr; max-height: 100%; }
+    CompactionScreen #draft { height: 1fr; border: none; padding: 0; background: $surface; display: none; }
+    CompactionScreen #gate { height: auto; max-height: 6; display: none; }
+    CompactionScreen.editing #subject { display: none; }
+    CompactionScreen.editing #draft, CompactionScreen.editing #gate { display: block; }
+    """
+
+    def __init__(self, by_hand: ByHand) -> None:
+        super().__init__()
+        self._by_hand = by_hand
+        self._step: Literal["plan", "making", "editing"] = "plan"
+        self._loaded = ""
+        """The text before anything was edited."""
+        self._is_warned = False
+
+    def compose(self) -> ComposeResult:
+        palette = palette_of(self.app.theme_variables)
+        with Vertical(id="dialog"):
+            yield Static(id="headline")
+            with VerticalScroll(id="subject"):
+                yield Static(painted(plan_lines(self._by_hand.preview), palette))
+            yield TextArea(id="draft", soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False)
+            yield Static(id="gate")
+            yield Static(id="answers")
+
+    def on_mount(self) -> None:
+        self._say("Compact", headline(self._by_hand.preview), PLAN_KEYS)
+
+    @property
+    def step(self) -> str:
+        return self._step
+
+    @property
+    def draft(self) -> TextArea:
+        return self.query_one("#draft", TextArea)
+
+    def on_text_area_changed(self) -> None:
+        if self._step == "editing":
+            self._show_gate()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Which keys mean something in this step; the others are for whatever has the focus."""
+        match action:
+            case "draft" | "write":
+                return self._step == "plan"
+            case "apply" | "complete":
+                return self._step == "editing"
+            case _:
+                return True
+
+    def action_draft(self) -> None:
+        self._step = "making"
+        model = self._by_hand.preview.quote.model
+        self._say("Compact", f"the summary is being written ({model}) …", MAKING_KEYS)
+        self.run_worker(self._draft(), group="draft")
+
+    async def _draft(self) -> None:
+        try:
+            drafted = await self._by_hand.draft()
+        except AgentError as error:
+            self._step = "plan"
+            self._say("Compact", visible(str(error)), PLAN_KEYS, is_bad=True)
+            return
+        if drafted.is_interrupted:
+            self._step = "plan"
+            self._say("Compact", "interrupted: nothing has changed", PLAN_KEYS, is_bad=True)
+        else:
+            self.action_write()
+
+    def action_write(self) -> None:
+        """Shows the summary, to be edited, as far as there is one."""
+        self._step, self._loaded = "editing", visible(self._by_hand.text)
+        self.add_class("editing")
+        self.draft.load_text(self._loaded)
+        self.draft.focus()
+        self._show_gate()
+
+    def action_complete(self) -> None:
+        completed = visible(self._by_hand.completed(self.draft.text))
+        if completed != self.draft.text:
+            self.draft.replace(completed, (0, 0), self.draft.document.end)
+            self.draft.move_cursor(self.draft.document.end)
+
+    def action_apply(self) -> None:
+        self.run_worker(self._apply(self.draft.text), group="apply", exclusive=True)
+
+    async def _apply(self, text: str) -> None:
+        missing = self._by_hand.missing(text)
+        if missing:
+            self._say("Compact", "not yet: Ctrl-N adds what must be in it", EDIT_KEYS, is_bad=True)
+            return
+        try:
+            await self._by_hand.apply(text)
+        except AgentError as error:
+            self._say("Compact", visible(str(error)), EDIT_KEYS, is_bad=True)
+        else:
+            self.dismiss(None)
+
+    def action_leave(self) -> None:
+        if self._step == "making":
+            self._by_hand.interrupt()
+        elif self._step == "editing" and self.draft.text != self._loaded and not self._is_warned:
+            self._is_warned = True
+            self._say("Compact", "you have edited the summary: Esc again throws that away", EDIT_KEYS, is_bad=True)
+        else:
+            self.dismiss(None)
+
+    def _show_gate(self) -> None:
+        self._is_warned = False
+        by_hand, text, palette = self._by_hand, self.draft.text, palette_of(self.app.theme_variables)
+        told = draft_text(by_hand.drafted, size_of(text), by_hand.preview.expected.before_tokens)
+        self._say("Summary", told, EDIT_KEYS)
+        self.query_one("#gate", Static).update(painted(gate_lines(by_hand.missing(text), size_of(text) == 0), palette))
+
+    def _say(self, title: str, text: str, keys: str, *, is_bad: bool = False) -> None:
+        palette = palette_of(self.app.theme_variables)
+        head = Text.assemble((f"{title}  ", palette.strong), (text, palette.warn if is_bad else palette.dim))
+        self.query_one("#headline", Static).update(head)
+        self.query_one("#answers", Static).update(Text(keys, palette.dim))

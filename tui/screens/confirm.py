@@ -1,0 +1,41 @@
+"""Shall this be done? The screen knows what it says, not what follows from the answer."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from tui.inks import Line
+from tui.palette import painted, palette_of
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """Gives whether the user wants it."""
+
+    AUTO_FOCUS = "#subject"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,y", "dismiss(True)", show=False),
+        Binding("escape,n,q", "dismiss(False)", show=False),
+    ]
+
+    def __init__(self, question: str, lines: Sequence[Line], yes: str) -> None:
+        """`yes`: what Enter does, in a word or two."""
+        super().__init__()
+        self._question = question
+        self._lines = tuple(lines)
+        self._yes = yes
+
+    def compose(self) -> ComposeResult:
+        palette = palette_of(self.app.theme_variables)
+        said = painted(self._lines, palette)
+        said.no_wrap, said.overflow = False, "fold"
+        with Vertical(id="dialog"):
+            yield Static(Text(self._question, palette.strong), id="headline")
+            with VerticalScroll(id="subject"):
+                yield Static(said)
+            yield Static(Text(f"Enter {self._yes}   Esc leaves all as it is", palette.dim), id="answers")
