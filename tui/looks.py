@@ -7,6 +7,7 @@ from typing import Any
 from textual import constants
 from textual.app import App
 from textual.driver import Driver
+from textual.theme import Theme
 
 from agent.options import ThemeName
 from tui.themes import ANSI, THEMES, Ground, theme_for
@@ -32,7 +33,7 @@ class Looks:
         self._ground: Ground | None = None
         for theme in THEMES:
             app.register_theme(theme)
-        self.wear(chosen)
+        self._begin_with(self._fitting)
 
     def ask(self, write: Callable[[str], object]) -> None:
         """Asks the terminal what it draws on, in case that is of use. Nobody waits for the answer."""
@@ -48,4 +49,17 @@ class Looks:
 
     def wear(self, name: ThemeName) -> None:
         self.chosen = name
-        self._app.theme = (ANSI if self.colorless else theme_for(name, self._ground)).name
+        self._app.theme = self._fitting.name
+
+    @property
+    def _fitting(self) -> Theme:
+        return ANSI if self.colorless else theme_for(self.chosen, self._ground)
+
+    def _begin_with(self, theme: Theme) -> None:
+        """Wears a theme before anything is drawn: set as any other, all style sheets would be read once more."""
+        app = self._app
+        app.set_reactive(App.theme, theme.name)
+        app.stylesheet.set_variables(app.get_css_variables())
+        app._refresh_truecolor_filter(app.ansi_theme)  # nothing else begins with another theme than Textual's own
+        app.set_class(theme.dark, "-dark-mode", update=False)
+        app.set_class(not theme.dark, "-light-mode", update=False)
