@@ -16,15 +16,15 @@ from textual.worker import Worker, WorkerError
 
 from agent.errors import AgentError
 from tui.commands import Invocation, Unknown, named, parse
-from tui.completing import candidates
 from tui.drafts import Drafts
 from tui.history import History
 from tui.keys import KEYS
 from tui.looks import Looks, driver_class
+from tui.offering import Offers
 from tui.opening import First, loaded, open_first, settled
 from tui.outside import Outside
 from tui.screens.guarded import GUARD, GuardedScreen
-from tui.widgets.completions import Candidate, Completions
+from tui.widgets.completions import Completions
 from tui.widgets.prompt import Prompt
 from tui.widgets.queue import QueueLines
 from tui.widgets.reader import Reader
@@ -131,7 +131,8 @@ class EbbApp(App[str]):
             yield Reader(id="reader")
             yield QueueLines(id="queue")
             yield offered
-            yield Prompt(self._history, offered, self._candidates, placeholder="Ask, or / for commands", id="prompt")
+            offers = Offers(lambda: self.talk.session if self._is_open else None)
+            yield Prompt(self._history, offered, offers, placeholder="Ask, or / for commands", id="prompt")
             yield StatusLine(id="status")
 
     def on_mount(self) -> None:
@@ -212,11 +213,6 @@ class EbbApp(App[str]):
                 self.invoke(invocation)
             else:
                 await self._do(invocation)
-
-    def _candidates(self, text: str) -> tuple[Candidate, ...]:
-        session = self.talk.session if self._is_open else None
-        board = session.servers if session is not None else None
-        return candidates(text, board.named() if board is not None else ())
 
     async def _nothing(self) -> None:
         """The job of only sending what is queued."""

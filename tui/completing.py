@@ -1,4 +1,4 @@
-"""What the prompt offers while it is written: commands, prompts of servers, and their resources. Pure."""
+"""What the prompt offers while it is written: commands, prompts of servers and their resources, files. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # a type only: few sessions have servers
 MOST = 50
 """Resources that are offered at once."""
 
-_MENTION = re.compile(r"(?<![\w@/])@([^\s@]*)\Z")
+_MENTION = re.compile(r'(?<![\w@/.])@("[^"\n]*|[^\s"]*)\Z')
 
 
 def candidates(text: str, servers: "Sequence[ServerNamed]") -> tuple[Candidate, ...]:
@@ -26,6 +26,30 @@ def candidates(text: str, servers: "Sequence[ServerNamed]") -> tuple[Candidate, 
         for command in completions(text)
     )
     return (*commands, *_prompts(text, servers))
+
+
+def mentioned(before: str) -> str | None:
+    """What is written so far of the file that the text in front of the cursor ends in; None when it ends in none."""
+    mention = _MENTION.search(before)
+    return mention[1].removeprefix('"') if mention is not None else None
+
+
+def with_files(before: str, behind: str, paths: Sequence[str]) -> tuple[Candidate, ...]:
+    """Candidates for paths in the place of what is written of one. `behind`: what follows the cursor."""
+    from agent.context.mentions import written_as  # noqa: PLC0415  # deferred: much is loaded with it
+
+    mention = _MENTION.search(before)
+    start = before[: mention.start()] if mention is not None else before
+    return tuple(
+        Candidate(
+            f"{start}{written_as(path)}" + ("" if path.endswith("/") or behind[:1].isspace() else " "),
+            path,
+            "",
+            final=False,
+            behind=behind,
+        )
+        for path in paths
+    )
 
 
 def _prompts(text: str, servers: "Sequence[ServerNamed]") -> tuple[Candidate, ...]:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from tests.tui.doubles import FakeSession, FakeSessions
+from tests.tui.doubles import FakeSession, FakeSessions, conversation
 from tests.tui.picturing import SIZES, Compare
 from tui.app import EbbApp
 from tui.history import History
+from tui.widgets.completions import Completions
 from tui.widgets.past import Past
 
 
@@ -44,3 +45,21 @@ def test_history_search(snap_compare: Compare, size: tuple[int, int], tmp_path: 
 
     app = EbbApp(FakeSessions([FakeSession()]), history_file=tmp_path / "history", guard=0.0)
     assert snap_compare(app, terminal_size=size, run_before=open_search)
+
+
+@SIZES
+def test_files_that_are_offered(snap_compare: Compare, size: tuple[int, int], tmp_path: Path) -> None:
+    for name in ("src/parse.py", "src/parser/tokens.py", "docs/pa\x1brser 日本.md", "tests/test_parser.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+
+    async def write(pilot: Pilot[str]) -> None:
+        while not pilot.app.query("#prompt:focus"):
+            await pilot.pause()
+        await pilot.press(*"look at @pars")
+        while pilot.app.query_one(Completions).option_count < 5:
+            await pilot.pause()
+        await pilot.pause()
+
+    app = EbbApp(FakeSessions([FakeSession(root=tmp_path, history=conversation(30))]), guard=0.0)
+    assert snap_compare(app, terminal_size=size, run_before=write)

@@ -19,6 +19,8 @@ class Candidate:
     help: str
     final: bool = True
     """Nothing has to follow: Enter takes the candidate and sends it."""
+    behind: str = ""
+    """What the prompt holds behind the cursor then."""
 
 
 class Completions(OptionList, can_focus=False):

@@ -1,6 +1,8 @@
 """Where the user writes. The prompt knows keys, history and candidates, not who reads the message."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from textual import events
 from textual.binding import Binding
@@ -8,8 +10,11 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from tui.commands import PromptMode, mode_of
+from tui.completing import mentioned, with_files
+from tui.files import ProjectFiles
 from tui.history import History
 from tui.sanitise import visible
+from tui.spots import index_of
 from tui.widgets.completions import Candidate, Completions
 
 NEWLINE_KEYS = ("shift+enter", "ctrl+j", "alt+enter")
@@ -21,6 +26,14 @@ _EDITS = {
     for key in binding.key.split(",")
 }
 """What a text area does with a key that is no character."""
+
+
+class Offering(Protocol):
+    """What a text may become."""
+
+    def candidates(self, text: str) -> Sequence[Candidate]: ...
+    @property
+    def files(self) -> ProjectFiles | None: ...
 
 
 _MODES: Mapping[PromptMode, str] = {"message": "", "shell": "! you run this", "memory": "# to be remembered"}
@@ -52,7 +65,7 @@ class Prompt(TextArea):
         self,
         history: History,
         completions: Completions,
-        complete: Callable[[str], Sequence[Candidate]],
+        offers: Offering,
         *,
         placeholder: str = "",
         id: str | None = None,
@@ -71,7 +84,9 @@ class Prompt(TextArea):
         """Messages wait in the queue; Up takes them back before it reaches for the history."""
         self.past = history
         self._completions = completions
-        self._complete = complete
+        self._offers = offers
+        self._looking: asyncio.Task[None] | None = None
+        """The search for files that is under way."""
         self._offered_for = ""
 
     def put(self, text: str) -> None:
@@ -87,7 +102,26 @@ class Prompt(TextArea):
         if self.text != self._offered_for:
             self._show_mode()
             self._offered_for = self.text
-            self._completions.offer(self._complete(self.text))
+            at = index_of(self.text, self.cursor_location)
+            before, behind = self.text[:at], self.text[at:]
+            offered = self._offers.candidates(before if mentioned(before) is not None else self.text)
+            self._look_for_files(before, behind, offered)
+
+    def _look_for_files(self, before: str, behind: str, offered: Sequence[Candidate]) -> None:
+        """Offers files, too, where one is being written, as soon as they are found; a search before that is over."""
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+        written, files = mentioned(before), self._offers.files
+        if written is None or files is None:
+            self._completions.offer(offered)
+            return
+
+        async def look() -> None:
+            async for paths in files.matching(written):
+                self._completions.offer((*offered, *with_files(before, behind, paths)))
+
+        self._looking = asyncio.create_task(look())
 
     def _show_mode(self) -> None:
         mode = mode_of(self.text)
@@ -152,17 +186,26 @@ class Prompt(TextArea):
             case "escape":
                 self._completions.offer(())
             case "tab":
-                self.put(chosen.insert)
-                self._completions.offer(())
+                self._take(chosen)
             case "enter" if chosen.final or self.text == chosen.insert.rstrip():
                 self.put(chosen.insert)
                 self._submit()
             case "enter":
-                self.put(chosen.insert)
-                self._completions.offer(())
+                self._take(chosen)
             case _:
                 return False
         return True
+
+    def _take(self, chosen: Candidate) -> None:
+        self.put(chosen.insert)
+        if chosen.behind:
+            end = self.cursor_location
+            self.insert(chosen.behind)
+            self.move_cursor(end)
+        self._completions.offer(())
+        self._offered_for = self.text
+        if chosen.insert.endswith("/"):
+            self._offered_for = ""  # what is in the folder comes next
 
     def _enter(self) -> None:
         row, column = self.cursor_location

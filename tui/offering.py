@@ -1,0 +1,37 @@
+"""What may be offered in the prompt of the session that is shown. It asks the session what there is."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui.completing import candidates
+from tui.files import ProjectFiles
+from tui.widgets.completions import Candidate
+
+if TYPE_CHECKING:  # a type only: sessions are loaded behind the first paint
+    from tui.ports import Session
+
+
+class Offers:
+    """For the session that `session` gives; there may be none yet."""
+
+    def __init__(self, session: "Callable[[], Session | None]") -> None:
+        self._session = session
+        self._files: tuple[Path, ProjectFiles] | None = None
+        """Those of the last session's folder."""
+
+    def candidates(self, text: str) -> Sequence[Candidate]:
+        """Commands, prompts and resources that the text may become."""
+        session = self._session()
+        board = session.servers if session is not None else None
+        return candidates(text, board.named() if board is not None else ())
+
+    @property
+    def files(self) -> ProjectFiles | None:
+        """Those of the session's folder."""
+        session = self._session()
+        if session is None:
+            return None
+        if self._files is None or self._files[0] != session.root:
+            self._files = (session.root, ProjectFiles(session.root))
+        return self._files[1]
