@@ -23,6 +23,7 @@ from tui.looks import Looks, driver_class
 from tui.offering import Offers
 from tui.opening import First, loaded, open_first, settled
 from tui.outside import Outside
+from tui.pastes import Pastes
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.widgets.completions import Completions
 from tui.widgets.prompt import Prompt
@@ -95,6 +96,7 @@ class EbbApp(App[str]):
         """Why there is no first session."""
         self._first = First(resume, may_be_word, choose, model, first_message or "")
         self._sessions, self._guard, self._drafts, self._settings = sessions, guard, drafts, settings
+        self._pastes = Pastes()
         self._history = History(history_file, str(project or ""))
         self._working = True
         """A job runs: what is said now waits in the queue. The first one opens the session."""
@@ -115,7 +117,7 @@ class EbbApp(App[str]):
         from tui.showing import Showing  # noqa: PLC0415  # deferred: see above
         from tui.talk import Talk  # noqa: PLC0415  # deferred: see above
 
-        talk = Talk(loaded(self._sessions), lambda: showing.view_soon(), self._drafts)
+        talk = Talk(loaded(self._sessions), lambda: showing.view_soon(), self._drafts, self._pastes)
         asking = Asking(self, talk.answer, self._guard)
         showing = Showing(self, talk, [lambda view: asking.show(view.asked), self.outside.show])
         settings = self._settings() if self._settings is not None else None
@@ -132,7 +134,9 @@ class EbbApp(App[str]):
             yield QueueLines(id="queue")
             yield offered
             offers = Offers(lambda: self.talk.session if self._is_open else None)
-            yield Prompt(self._history, offered, offers, placeholder="Ask, or / for commands", id="prompt")
+            yield Prompt(
+                self._history, offered, offers, self._pastes, placeholder="Ask, or / for commands", id="prompt"
+            )
             yield StatusLine(id="status")
 
     def on_mount(self) -> None:
@@ -292,6 +296,10 @@ class EbbApp(App[str]):
         prompt = self.query_one(Prompt)
         prompt.focus()
         prompt.insert(message.typed)
+
+    @on(Prompt.Hinted)
+    def _hinted(self, message: Prompt.Hinted) -> None:
+        self.desk.showing.for_a_moment(message.text)
 
     @on(Prompt.Scrolled)
     def _scrolled(self, message: Prompt.Scrolled) -> None:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tui.candidates import Candidate
 from tui.commands import completions
-from tui.widgets.completions import Candidate
 
 if TYPE_CHECKING:  # a type only: few sessions have servers
     from agent.servers_seen import ServerNamed

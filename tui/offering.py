@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui.candidates import Candidate
 from tui.completing import candidates
 from tui.files import ProjectFiles
-from tui.widgets.completions import Candidate
 
 if TYPE_CHECKING:  # a type only: sessions are loaded behind the first paint
     from tui.ports import Session

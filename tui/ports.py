@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
     from agent.context.why import Trace
     from agent.env import Env
     from agent.events import Decision, Event
-    from agent.messages import Conversation, User
+    from agent.messages import Conversation, Image, Note, User
     from agent.overview import Overview
     from agent.shelf import Page, Shelved
 
@@ -85,8 +85,11 @@ class Session(Protocol):
         """Loads what the first turn needs."""
         ...
 
-    def send(self, text: str, *, meanwhile: "Callable[[], Sequence[User]]" = ...) -> "AsyncIterator[Event]":
-        """`meanwhile` takes what is said while the turn runs; `Steered` tells that it was heard."""
+    def send(
+        self, text: str, beside: "Sequence[Image | Note]" = (), *, meanwhile: "Callable[[], Sequence[User]]" = ...
+    ) -> "AsyncIterator[Event]":
+        """`beside`: what comes with the text. `meanwhile` takes what is said while the turn runs; `Steered` tells that
+        it was heard."""
         ...
 
     async def change(self, work: "Callable[[Conversation, Env], Awaitable[Changed]]") -> Changed:

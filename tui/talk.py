@@ -11,6 +11,7 @@ from agent.events import Decision, Event, Noticed, Steered, TurnFailed
 from agent.messages import Text, User
 from tui.blocks import View
 from tui.drafts import Drafts
+from tui.pastes import Pastes
 from tui.places import never_seen
 from tui.ports import Session, Sessions
 from tui.queued import Queue
@@ -23,7 +24,13 @@ Given = TypeVar("Given")
 class Talk:
     """One session at a time. Everything that happens in it becomes a new `view`, and `changed` is called."""
 
-    def __init__(self, sessions: Sessions, changed: Callable[[], None], drafts: Drafts | None = None) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        changed: Callable[[], None],
+        drafts: Drafts | None = None,
+        pastes: Pastes | None = None,
+    ) -> None:
         self.sessions = sessions
         self.session: Session | None = None
         self.view = View()
@@ -31,6 +38,7 @@ class Talk:
         """Messages that wait for the next step of the turn, or for its end."""
         self.queue.watch(lambda: self._keep(self.queue.texts))
         self._drafts = drafts or Drafts(None)
+        self._pastes = pastes or Pastes()
         self.occupied = False
         """A turn runs, or a session is being opened, closed or compacted."""
         self._changed = changed
@@ -74,7 +82,7 @@ class Talk:
         if draft:
             self.notice("what you had not sent when this session was left is in the prompt again")
         self._keep(self.queue.texts)
-        return draft
+        return self._pastes.fold(draft)
 
     def put_by(self, draft: str) -> None:
         """Nothing is sent any more: what waits is kept for the session, with what is being written."""
@@ -84,7 +92,7 @@ class Talk:
 
     def _keep(self, texts: Sequence[str]) -> None:
         if self.session is not None and (self.occupied or self.session.history.messages):
-            self._drafts.keep(self.session.id, texts)
+            self._drafts.keep(self.session.id, [self._pastes.unfolded(text) for text in texts])
 
     async def say(self, text: str) -> bool:
         """Runs a turn. Tells whether it ended with an answer."""
@@ -92,7 +100,7 @@ class Talk:
             return False
         failed = False
         with self.occupied_with("thinking"):
-            events = self.session.send(text, meanwhile=self._said_meanwhile)
+            events = self.session.send(text, self._pastes.beside(text), meanwhile=self._said_meanwhile)
             try:
                 async for event in events:
                     failed = failed or isinstance(event, TurnFailed)
@@ -109,7 +117,7 @@ class Talk:
         return not failed
 
     def _said_meanwhile(self) -> tuple[User, ...]:
-        return tuple(User((Text(text),)) for text in self.queue.take_for_step())
+        return tuple(User((Text(text), *self._pastes.beside(text))) for text in self.queue.take_for_step())
 
     async def run(self, command: str) -> None:
         """Runs a command of the user, which the model sees with what it printed."""

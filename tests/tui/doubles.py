@@ -26,7 +26,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.messages import Assistant, Conversation, Text, Usage, User
+from agent.messages import Assistant, Conversation, Image, Note, Text, Usage, User
 from agent.overview import Epoch, Number, Overview, ServerShare
 from agent.rewriting import unheard
 from agent.shelf import Page, Shelved
@@ -88,6 +88,8 @@ class FakeSession:
     news: tuple[str, ...] = ()
     servers: Board | None = None
     said: list[str] = field(default_factory=list)
+    beside: list[Image | Note] = field(default_factory=list)
+    """What came with them."""
     answers: dict[str, Decision | str] = field(default_factory=dict)
     interrupted: int = 0
     closed: bool = False
@@ -97,9 +99,12 @@ class FakeSession:
     changes: list[object] = field(default_factory=list)
     _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
 
-    async def send(self, text: str, *, meanwhile: Callable[[], Sequence[User]] = tuple) -> AsyncIterator[Event]:
+    async def send(
+        self, text: str, beside: Sequence[Image | Note] = (), *, meanwhile: Callable[[], Sequence[User]] = tuple
+    ) -> AsyncIterator[Event]:
         self._stop.clear()
         self.said.append(text)
+        self.beside += beside
         yield TurnStarted(self.id, self.model, text)
         yield StepStarted(1)
         for event in self.turns.pop(0) if self.turns else (TurnFinished("answered", ""),):

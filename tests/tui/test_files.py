@@ -3,9 +3,10 @@ from pathlib import Path
 
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
+from tui.candidates import Candidate
 from tui.completing import with_files
 from tui.files import ProjectFiles, scores, typed_exactly
-from tui.widgets.completions import Candidate, Completions
+from tui.widgets.completions import Completions
 
 PATHS = (
     "docs/parser.md", "src/parse.py", "src/old/sparse.py", "src/parser/", "src/parser/tokens.py", 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from textual.events import Paste
 from textual.pilot import Pilot
 
 from tests.tui.doubles import FakeSession, FakeSessions, conversation
@@ -10,6 +11,7 @@ from tui.app import EbbApp
 from tui.history import History
 from tui.widgets.completions import Completions
 from tui.widgets.past import Past
+from tui.widgets.prompt import Prompt
 
 
 @SIZES
@@ -63,3 +65,17 @@ def test_files_that_are_offered(snap_compare: Compare, size: tuple[int, int], tm
 
     app = EbbApp(FakeSessions([FakeSession(root=tmp_path, history=conversation(30))]), guard=0.0)
     assert snap_compare(app, terminal_size=size, run_before=write)
+
+
+@SIZES
+def test_a_paste_that_is_folded(snap_compare: Compare, size: tuple[int, int]) -> None:
+    async def write(pilot: Pilot[str]) -> None:
+        while not pilot.app.query("#prompt:focus"):
+            await pilot.pause()
+        prompt = pilot.app.query_one(Prompt)
+        prompt.post_message(Paste("what is wrong here?"))
+        prompt.post_message(Paste("a line\n" * 12_345))
+        await pilot.pause()
+        await pilot.pause()
+
+    assert snap_compare(EbbApp(FakeSessions([FakeSession()]), guard=0.0), terminal_size=size, run_before=write)

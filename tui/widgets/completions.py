@@ -1,26 +1,14 @@
 """What a word in the prompt may become, as a list above it. It shows candidates and knows nothing of what they do."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.text import Text
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from tui.candidates import Candidate
 from tui.palette import palette_of
 from tui.sanitise import visible_line
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    insert: str
-    """What the prompt holds once the candidate is taken."""
-    label: str
-    help: str
-    final: bool = True
-    """Nothing has to follow: Enter takes the candidate and sends it."""
-    behind: str = ""
-    """What the prompt holds behind the cursor then."""
 
 
 class Completions(OptionList, can_focus=False):
@@ -30,8 +18,11 @@ class Completions(OptionList, can_focus=False):
         super().__init__(id=id, compact=True, markup=False)
         self.display = False
         self._candidates: tuple[Candidate, ...] = ()
+        self.is_behind = False
+        """What is shown is for an earlier text: none of it is taken until there is news."""
 
     def offer(self, candidates: Sequence[Candidate]) -> None:
+        self.is_behind = False
         if tuple(candidates) == self._candidates:
             return
         self._candidates = tuple(candidates)
@@ -47,7 +38,7 @@ class Completions(OptionList, can_focus=False):
 
     @property
     def chosen(self) -> Candidate | None:
-        if not self.display or self.highlighted is None:
+        if not self.display or self.highlighted is None or self.is_behind:
             return None
         return self._candidates[self.highlighted]
 

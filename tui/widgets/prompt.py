@@ -1,6 +1,7 @@
 """Where the user writes. The prompt knows keys, history and candidates, not who reads the message."""
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -9,13 +10,16 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.widgets import TextArea
 
+from tui.candidates import Candidate
 from tui.commands import PromptMode, mode_of
 from tui.completing import mentioned, with_files
 from tui.files import ProjectFiles
 from tui.history import History
+from tui.pastes import Pastes, dropped_picture
 from tui.sanitise import visible
 from tui.spots import index_of
-from tui.widgets.completions import Candidate, Completions
+from tui.widgets.completions import Completions
+from tui.widgets.units import Units
 
 NEWLINE_KEYS = ("shift+enter", "ctrl+j", "alt+enter")
 
@@ -54,6 +58,13 @@ class Prompt(TextArea):
     class Recalled(Message):
         """Up in an empty prompt, before the history: there may be queued messages to take back."""
 
+    class Hinted(Message):
+        """Why something did not happen."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
     class Scrolled(Message):
         """A key that means the transcript: PgUp and PgDn, in an empty prompt Home and End."""
 
@@ -66,6 +77,7 @@ class Prompt(TextArea):
         history: History,
         completions: Completions,
         offers: Offering,
+        pastes: Pastes,
         *,
         placeholder: str = "",
         id: str | None = None,
@@ -85,6 +97,8 @@ class Prompt(TextArea):
         self.past = history
         self._completions = completions
         self._offers = offers
+        self._pastes = pastes
+        self._units = Units(self, pastes)
         self._looking: asyncio.Task[None] | None = None
         """The search for files that is under way."""
         self._offered_for = ""
@@ -121,6 +135,7 @@ class Prompt(TextArea):
             async for paths in files.matching(written):
                 self._completions.offer((*offered, *with_files(before, behind, paths)))
 
+        self._completions.is_behind = True
         self._looking = asyncio.create_task(look())
 
     def _show_mode(self) -> None:
@@ -133,11 +148,32 @@ class Prompt(TextArea):
         """Pasted text arrives as it will be sent: nothing in it hides from the user."""
         event.prevent_default()
         event.stop()
-        self.replace(
-            visible(event.text.replace("\r\n", "\n").replace("\r", "\n")),
-            *self.selection,
-            maintain_selection_offset=False,
-        )
+        picture = dropped_picture(event.text, os.environ)
+        if picture is not None and self.add_picture(picture):
+            return
+        text = visible(event.text.replace("\r\n", "\n").replace("\r", "\n"))
+        self.replace(self._pastes.fold(text), *self.selection, maintain_selection_offset=False)
+
+    def add_picture(self, data: bytes) -> bool:
+        """Puts a picture at the cursor. Tells whether it is one that can be sent; if not, that is told."""
+        try:
+            self.insert(f"{self._pastes.add_picture(data)} ")
+        except ValueError as error:
+            self.post_message(self.Hinted(str(error)))
+            return False
+        return True
+
+    async def _paste_picture(self) -> None:
+        """The picture in the clipboard, or the text that was copied here."""
+        from tui.clipboard import NoPicture, picture  # noqa: PLC0415  # deferred: loaded when it is first needed
+
+        try:
+            self.add_picture(await picture(os.environ))
+        except NoPicture as problem:
+            if self.app.clipboard:
+                self.insert(self._pastes.fold(visible(self.app.clipboard)))
+            else:
+                self.post_message(self.Hinted(str(problem)))
 
     async def _on_key(self, event: events.Key) -> None:
         if self._handles(event.key) or await self._edits(event.key):
@@ -157,9 +193,13 @@ class Prompt(TextArea):
         self._offer()  # the text may have changed so shortly before that nobody was told yet
         if self._completions.chosen is not None and self._handles_candidate(key):
             return True
+        if self._units.handles(key):
+            return True
         match key:
             case "enter":
                 self._enter()
+            case "ctrl+v":
+                self.run_worker(self._paste_picture(), group="clipboard", exclusive=True)
             case "tab":
                 pass
             case "up" if self.cursor_at_first_line:
@@ -222,7 +262,7 @@ class Prompt(TextArea):
         if self.text[0].isspace():
             self.past.rest()
         else:
-            self.past.add(text)
+            self.past.add(self._pastes.unfolded(text))
         self._completions.offer(())
         self.load_text("")
         self.post_message(self.Submitted(text))

@@ -1,0 +1,82 @@
+"""Pictures in the clipboard of the desktop, by whichever program is there to read them."""
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+
+from tools.pictures import LARGEST_PICTURE
+
+PATIENCE = 5.0
+"""Seconds that such a program may take."""
+
+_HEX = re.compile(rb"\xc2\xabdata PNGf([0-9A-Fa-f]+)\xc2\xbb")
+
+
+class NoPicture(Exception):
+    """Why there is none, as a sentence for the user."""
+
+
+def readers(environment: Mapping[str, str], platform: str = sys.platform) -> tuple[tuple[str, ...], ...]:
+    """The command lines that may print the picture, the best first."""
+    found: list[tuple[str, ...]] = []
+    if environment.get("WAYLAND_DISPLAY"):
+        found.append(("wl-paste", "--no-newline", "--type", "image/png"))
+    if environment.get("DISPLAY"):
+        found.append(("xclip", "-selection", "clipboard", "-t", "image/png", "-o"))
+    if platform == "darwin":
+        found.append(("pngpaste", "-"))
+        found.append(("osascript", "-e", "the clipboard as «class PNGf»"))
+    path = environment.get("PATH", "")
+    located = ((shutil.which(name, path=path), rest) for name, *rest in found)
+    return tuple((program, *rest) for program, rest in located if program and os.path.isabs(program))
+
+
+async def picture(environment: Mapping[str, str]) -> bytes:
+    """The picture in the clipboard. Raises `NoPicture`."""
+    commands = readers(environment)
+    if not commands:
+        raise NoPicture("nothing here reads pictures from the clipboard; `wl-paste`, `xclip` or `pngpaste` would")
+    for command in commands:
+        printed = await _printed(command)
+        found = _HEX.search(printed)
+        data = bytes.fromhex(found[1].decode()) if found else printed
+        if len(data) > LARGEST_PICTURE:
+            raise NoPicture("the picture in the clipboard is larger than 5 MB")
+        if data.startswith(b"\x89PNG"):
+            return data
+    raise NoPicture("there is no picture in the clipboard")
+
+
+async def _printed(command: Sequence[str]) -> bytes:
+    """What the program prints, up to more than a picture may have; nothing when it fails or takes too long."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return b""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await _bounded(process)
+    except TimeoutError:
+        return b""
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def _bounded(process: asyncio.subprocess.Process) -> bytes:
+    if process.stdout is None:
+        raise RuntimeError("a program was started without a pipe")
+    data = b""
+    while len(data) <= 2 * LARGEST_PICTURE + 64 and (chunk := await process.stdout.read(1 << 16)):
+        data += chunk
+    return data

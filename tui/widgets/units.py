@@ -1,0 +1,53 @@
+"""Keys that treat what was pasted as one unit. It knows the text area, not what is done with a message."""
+
+from textual.widgets import TextArea
+
+from tui.pastes import UNFOLDED, Pastes
+from tui.sanitise import visible
+from tui.spots import index_of, location_of
+
+
+class Units:
+    """The units in one text area."""
+
+    def __init__(self, area: TextArea, pastes: Pastes) -> None:
+        self._area = area
+        self._pastes = pastes
+
+    def handles(self, key: str) -> bool:
+        """Does what a key means at a unit; tells whether it did. What is typed inside of one comes behind it."""
+        if self._area.selected_text:
+            return False
+        text, at = self._area.text, index_of(self._area.text, self._area.cursor_location)
+        unit = self._pastes.unit_at(text, at)
+        if unit is None:
+            return False
+        start, end = unit
+        match key:
+            case "backspace" | "ctrl+h" if at > start:
+                self._replace("", start, end)
+            case "delete" if at < end:
+                self._replace("", start, end)
+            case "left" if at > start:
+                self._area.move_cursor(location_of(text, start))
+            case "right" if at < end:
+                self._area.move_cursor(location_of(text, end))
+            case "ctrl+o":
+                return self._unfold(text, start, end)
+            case _:
+                if start < at < end:
+                    self._area.move_cursor(location_of(text, end))
+                return False
+        return True
+
+    def _unfold(self, text: str, start: int, end: int) -> bool:
+        whole = self._pastes.text_of(text[start:end])
+        if whole is None or len(whole) > UNFOLDED:
+            return False
+        self._replace(visible(whole), start, end)
+        return True
+
+    def _replace(self, insert: str, start: int, end: int) -> None:
+        text = self._area.text
+        places = location_of(text, start), location_of(text, end)
+        self._area.replace(insert, *places, maintain_selection_offset=False)
