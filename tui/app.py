@@ -351,12 +351,27 @@ class EbbApp(App[str]):
     def action_focus_transcript(self) -> None:
         self.query_one(Transcript).focus()
 
+    @on(Transcript.Copied)
+    def _copied(self, message: Transcript.Copied) -> None:
+        from tui.copying import last_answer, source_of  # noqa: PLC0415  # deferred: not before the first paint
+
+        block = message.block
+        self.copy_to_clipboard(last_answer(self.talk.view.blocks) if block is None else source_of(block))
+
+    @on(events.TextSelected)
+    def _selected(self) -> None:
+        self.desk.showing.for_a_moment("Ctrl-C copies")
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copies it by every way that this terminal has, and says what came of it."""
+        self._clipboard = text
+        self.outside.copy(text, self.desk.showing.for_a_moment)
+
     async def action_copy_or_quit(self) -> None:
         selected = self.screen.get_selected_text() or self.query_one(Prompt).selected_text
         if selected:
             self.copy_to_clipboard(selected)
-            self.screen.clear_selection()
-            return self.desk.showing.for_a_moment("copied")
+            return self.screen.clear_selection()
         now = monotonic()
         if self._quit_asked_at is not None and now - self._quit_asked_at < TWICE:
             self.run_worker(self._leave(), group="aside")

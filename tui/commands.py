@@ -42,6 +42,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("later", "TEXT", "send a message when the turn is over, not at its next step", when_busy=True),
     Command("theme", "[name]", "the colours of the terminal", when_busy=True),
     Command("settings", "[words]", "every setting, to look at and to change", when_busy=True),
+    Command("copy", "", "copy the last answer", when_busy=True),
+    Command("print", "", "print the conversation into the terminal's scrollback", when_busy=True),
     Command("quit", "", "leave", when_busy=True),
 )
 

@@ -32,8 +32,9 @@ KEYS: tuple[Key, ...] = (
     Key("ctrl+f", "Ctrl+F", "find", "find words; Enter older, Shift+Enter newer, Tab then n and N, Esc back", True),
     Key("ctrl+o", "Ctrl+O", "toggle_last", "open or close the last tool call; at a paste: unfold it"),
     Key("", "Ctrl+V", "", "a picture from the clipboard"),
-    Key("ctrl+t", "Ctrl+T", "focus_transcript", "walk the tool calls with Up, Down, Enter; Esc goes back"),
+    Key("ctrl+t", "Ctrl+T", "focus_transcript", "walk it with Up, Down; Enter opens, `y` copies, `Y` the last answer"),
     Key("f1", "F1", "command('help')", "this help"),
+    Key("f2", "F2", "command('print')", "print all of it into the terminal's scrollback"),
     Key("ctrl+z", "Ctrl+Z", "suspend", "back to the shell; `fg` goes on", True),
     Key("ctrl+c", "Ctrl+C", "copy_or_quit", "copy what is selected; twice without a selection: quit", True),
 )

@@ -1,6 +1,7 @@
 """What the app does outside of its screen: the window's title, news for who looks elsewhere, a stop by the shell."""
 
 import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -42,6 +43,16 @@ class Outside:
         if driver is not None and self._app.is_running:
             driver.write(sequence)
             driver.flush()
+
+    def copy(self, text: str, say: Callable[[str], None]) -> None:
+        """Copies a text. `say` is told what came of it."""
+
+        from tui.copying import copy  # noqa: PLC0415  # deferred: not before the first paint
+
+        async def work() -> None:
+            say(await copy(text, os.environ, sys.platform, self.write))
+
+        self._app.run_worker(work(), group="aside")
 
     def suspend(self) -> bool:
         """Stops the program until the shell brings it back. Tells whether there is a shell that can."""

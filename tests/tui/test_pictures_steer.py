@@ -6,7 +6,9 @@ from agent.events import TextDelta, ToolStarted, TurnFinished
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured
 from tests.tui.picturing import SIZES, Compare, ready
 from tui.app import EbbApp
+from tui.blocks import AnswerText
 from tui.widgets.queue import QueueLines
+from tui.widgets.transcript import Transcript
 
 DONE = TurnFinished("answered", "x")
 
@@ -34,5 +36,28 @@ def test_messages_that_wait(snap_compare: Compare, size: tuple[int, int]) -> Non
         if not lines.has_focus:
             lines.focus()
         return "Enter edits" in str(lines.render()) and "running" in app.talk.view.activity
+
+    assert snap_compare(app, terminal_size=size, run_before=ready(app, is_there))
+
+
+@SIZES
+def test_an_answer_that_is_marked_to_be_copied(snap_compare: Compare, size: tuple[int, int]) -> None:
+    answer = (
+        "It never sees the end:\n\n1. `parse` stops at the comma\n2. the bracket is left\n\n```python\nx = [1, 2,]\n```"
+    )
+    session = FakeSession(
+        [[TextDelta("I look."), ToolStarted("1", "bash", {"command": "make check"}), TextDelta(answer), DONE]]
+    )
+    app = EbbApp(FakeSessions([session]), first_message="make the parser accept trailing commas")
+
+    def is_there() -> bool:
+        if not session.said or app.is_working:
+            return False
+        transcript = app.query_one(Transcript)
+        if transcript.has_focus:
+            transcript.action_mark(1)
+        else:
+            transcript.focus()
+        return isinstance(transcript.marked, AnswerText)
 
     assert snap_compare(app, terminal_size=size, run_before=ready(app, is_there))

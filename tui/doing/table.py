@@ -8,6 +8,7 @@ from tui.doing.room import bring, compact, undo, why
 from tui.doing.saying import later
 from tui.doing.sessions import choose_model, clear, leave, resume
 from tui.doing.settings import choose_theme, show_settings
+from tui.doing.taking import copy_answer, print_conversation
 from tui.doing.writing import find_message, run_shell
 
 DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
@@ -27,6 +28,8 @@ DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
     "later": later,
     "theme": choose_theme,
     "settings": show_settings,
+    "copy": copy_answer,
+    "print": print_conversation,
     "quit": leave,
 }
 """Each takes what followed the command's name."""

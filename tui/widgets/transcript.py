@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from tui.blocks import Block, Call, UserText, opens
+from tui.blocks import AnswerText, Block, Call, Failure, Summary, Thought, UserText, opens
 from tui.palette import Palette, palette_of
 from tui.receipts import Compaction
 from tui.rows import Row
@@ -24,6 +24,8 @@ from tui.stack import Stack
 
 if TYPE_CHECKING:  # types only: loaded when there is something to draw, or words to look for
     from tui.search import Found, Search
+_WALKED = (UserText, AnswerText, Call, Thought, Summary, Compaction, Failure)
+"""Blocks that the mark stops at."""
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -42,6 +44,13 @@ class Transcript(ScrollView, can_focus=True):
         def __init__(self, typed: str = "") -> None:
             super().__init__()
             self.typed = typed
+
+    class Copied(Message):
+        """The user wants a block in the clipboard; None: the last answer."""
+
+        def __init__(self, block: Block | None) -> None:
+            super().__init__()
+            self.block = block
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -364,15 +373,18 @@ class Transcript(ScrollView, can_focus=True):
             self._toggle(index)
 
     def action_mark(self, step: int) -> None:
-        """Moves the mark to the next block that opens, and brings it onto the screen."""
+        """Moves the mark to the next block, and brings it onto the screen. It begins at one that opens."""
         rows = self._stack.rows
-        foldable = [index for index, row in enumerate(rows) if opens(row.block)]
-        if not foldable:
+        walked = [index for index, row in enumerate(rows) if isinstance(row.block, _WALKED)]
+        if not walked:
             self._go_to(self.scroll_offset.y + step)
             return
-        here = next((place for place, index in enumerate(foldable) if rows[index] is self._marked), None)
-        place = here + step if here is not None else min(step, 0)
-        index = foldable[place if here is None else max(0, min(place, len(foldable) - 1))]
+        here = next((place for place, index in enumerate(walked) if rows[index] is self._marked), None)
+        if here is None:
+            foldable = [index for index in walked if opens(rows[index].block)] or walked
+            index = foldable[min(step, 0)]
+        else:
+            index = walked[max(0, min(here + step, len(walked) - 1))]
         self._marked = rows[index]
         top = self._stack.start(index)
         if not self.scroll_offset.y <= top < self.scroll_offset.y + self.size.height:
@@ -380,7 +392,7 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     def action_toggle_marked(self) -> None:
-        if self._marked is not None:
+        if self._marked is not None and opens(self._marked.block):
             self._toggle(self._stack.rows.index(self._marked))
 
     def action_leave(self) -> None:
@@ -392,8 +404,10 @@ class Transcript(ScrollView, can_focus=True):
         if event.key == "u" and isinstance(self.marked, Compaction):
             event.stop()
             self.call_later(self.run_action, "app.command('undo')")
-            return
-        if event.is_printable and event.character and event.key != "space":
+        elif event.character == "Y" or (event.character == "y" and self._marked is not None):
+            event.stop()
+            self.post_message(self.Copied(self.marked if event.character == "y" else None))
+        elif event.is_printable and event.character and event.key != "space":
             event.stop()
             self.post_message(self.Left(event.character))
 
