@@ -13,6 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.allowing import with_rules
 from agent.config import Config
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
@@ -117,6 +118,7 @@ class Sessions:
             deferral = Deferral(share, await recorder.tool_uses(), finders=finders)
             parts = replace(parts, summarisers=summarisers, deferral=deferral, servers=servers)
             parts = with_archive(parts, thread, store, row.project, self.config)
+            parts = with_rules(parts, thread, store, row.project, self.config)
             self._open_parts[row.id] = parts
             if is_new:
                 return Session(parts, on_close=closing.pop_all().aclose)

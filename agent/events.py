@@ -26,11 +26,16 @@ for it; a summary stands for it and all before it; tools are kept out of request
 class Decision:
     """What the user answers to a `PermissionAsked`. Not an event, but plain data all the same."""
 
-    verdict: Literal["allow", "deny"]
+    verdict: Literal["allow", "deny", "edit"]
+    """`edit`: the question is put again, about the call with `arguments`."""
     rule: str = ""
-    """A rule to keep for the rest of the session, one of the question's `offers`."""
+    """A rule to keep, one of the question's `offers`."""
     note: str = ""
     """A word to the model, told with a denial."""
+    kept: Literal["session", "project"] = "session"
+    """How long the rule is kept: for the rest of the session, or for every session in the project."""
+    arguments: Mapping[str, object] | None = None
+    """What the call is to be run with in place of what the model wrote; no rule is kept then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,19 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class Tried:
+    """What a rule would have done, had it been there all along. Not an event, but plain data all the same."""
+
+    rule: str
+    allowed: int
+    """Earlier calls that it would have allowed."""
+    of: int
+    """Earlier calls of the tool, or of its server, that are asked about without it."""
+    examples: tuple[str, ...] = ()
+    """Some of those that it would have allowed, the most frequent first; never what is asked about now."""
+
+
+@dataclass(frozen=True, slots=True)
 class PermissionAsked:
     id: str
     call_id: str
@@ -144,12 +162,27 @@ class PermissionAsked:
     """What the call would do, as a unified diff, when it changes files."""
     offers: tuple[str, ...] = ()
     """Rules that would answer this question for the rest of the session."""
+    tried: tuple[Tried, ...] = ()
+    """What each of the offers would have allowed so far."""
+    rules_file: str = ""
+    """Where rules for the project are kept; empty where none can be."""
+    is_edited: bool = False
+    """The user has changed the call; `arguments` are what it would be run with."""
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionAnswered:
     id: str
-    verdict: Literal["allow", "deny"]
+    verdict: Literal["allow", "deny", "edit"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallEdited:
+    """The user changed a call before it ran: this is what runs."""
+
+    call_id: str
+    name: str
+    arguments: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +427,7 @@ Event: TypeAlias = (
     | ToolFinished
     | PermissionAsked
     | PermissionAnswered
+    | CallEdited
     | CallDenied
     | QuestionAsked
     | QuestionAnswered

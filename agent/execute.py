@@ -1,36 +1,21 @@
 """Calls and their outputs. It knows policy and tools; it knows no model and no store."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
-from agent.called import as_meant, tool_for
-from agent.events import CallDenied, Decision, Event, PermissionAsked, ToolFinished, ToolProgress, ToolStarted
+from agent.called import as_meant
+from agent.edited import told_of_edit
+from agent.events import Event, ToolFinished, ToolProgress, ToolStarted
+from agent.gate import Doorway, EditedCallError, Gate, Permit, permit
 from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall, ToolOutput
 from agent.outputs import Kept, OutputRoom
-from agent.permissions import Asked, Policy, Ruling, decide, parse_rule
-from tools.base import Previews, Result, Tool, ToolError, Workspace
+from agent.permissions import Asked
+from tools.base import Result, Tool, ToolError, Workspace
 from tools.paths import display
-
-Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
-"""Puts a question to the user and waits for the answer."""
-
-NOBODY_TO_ASK = "nobody is there to ask; start with `--permission-mode auto` or an `--allow` rule to let it run"
-
-
-@dataclass(slots=True)
-class Gate:
-    """The policy of a session, which grows by the rules that the user keeps."""
-
-    policy: Policy
-    ask: Ask | None = None
-    """None when nobody is there to ask."""
-
-    def keep(self, rule: str) -> None:
-        self.policy = replace(self.policy, allow=(*self.policy.allow, parse_rule(rule)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,76 +104,42 @@ async def _run_call(call: ToolCall, place: Place, hands: Hands) -> ToolOutput:
     hands.emit(ToolStarted(call.id, call.name, call.arguments))
     if hands.interrupt.requested():
         return await _finish(call, place, hands, "cancelled", "not run: the user interrupted the turn before it began")
+    door = Doorway(hands.tools, hands.workspace, hands.gate, hands.interrupt, hands.emit)
     ran: Asked | None = None
+    edited: ToolCall | None = None
     try:
-        tool = tool_for(call, hands.tools)
-        subjects = tool.subjects(call.arguments, hands.workspace)
-        asked = Asked(tool.name, tool.effect, subjects)
-        ruling = decide(asked, hands.gate.policy)
-        refusal = await _refusal(call, tool, ruling, hands)
+        allowed = await permit(call, door)
+        edited = allowed.call if allowed.is_edited else None
         if hands.interrupt.requested():
-            return await _finish(
-                call, place, hands, "cancelled", "not run: the user interrupted the turn before it began"
-            )
-        if refusal:
-            return await _finish(call, place, hands, "denied", refusal)
-        ran = asked
-        result = await _watched(call, tool, subjects, hands)
+            text = "not run: the user interrupted the turn before it began"
+            return await _finish(call, place, hands, "cancelled", text, edited=edited)
+        if allowed.refusal:
+            return await _finish(call, place, hands, "denied", allowed.refusal, edited=edited)
+        ran = allowed.asked
+        result = await _watched(allowed, hands)
+    except EditedCallError as error:
+        return await _finish(call, place, hands, "failed", str(error), edited=error.call)
     except ToolError as error:
-        return await _finish(call, place, hands, "failed", str(error), ran=ran)
+        return await _finish(call, place, hands, "failed", str(error), ran=ran, edited=edited)
     if result is None:
-        return await _finish(
-            call, place, hands, "interrupted", "interrupted by the user while it was running; it may be half done"
-        )
-    return await _finish(call, place, hands, "failed" if result.failed else "done", result.text, result, ran)
+        text = "interrupted by the user while it was running; it may be half done"
+        return await _finish(call, place, hands, "interrupted", text, edited=edited)
+    return await _finish(call, place, hands, "failed" if result.failed else "done", result.text, result, ran, edited)
 
 
-async def _watched(call: ToolCall, tool: Tool, subjects: Sequence[str], hands: Hands) -> Result | None:
+async def _watched(allowed: Permit, hands: Hands) -> Result | None:
     """What the tool gives back, or None when the user was faster. What it leaves running prints for nobody to watch."""
     is_over = False
 
     def show(text: str) -> None:
         if not is_over:
-            hands.emit(ToolProgress(call.id, text))
+            hands.emit(ToolProgress(allowed.call.id, text))
 
     try:
-        return await hands.interrupt.race(
-            tool.run(call.arguments, replace(hands.workspace, progress=show, granted=frozenset(subjects)))
-        )
+        workspace = replace(hands.workspace, progress=show, granted=frozenset(allowed.asked.subjects))
+        return await hands.interrupt.race(allowed.tool.run(allowed.call.arguments, workspace))
     finally:
         is_over = True
-
-
-async def _refusal(call: ToolCall, tool: Tool, ruling: Ruling, hands: Hands) -> str:
-    """Why the call may not run, as the model is told, or an empty text when it may."""
-    if ruling.verdict == "allow":
-        return ""
-    if ruling.verdict == "deny":
-        hands.emit(CallDenied(call.id, call.name, call.arguments, ruling.rule))
-        return f"denied: {ruling.rule}. Do it another way, or say in your answer what is left to do"
-    if hands.gate.ask is None:
-        hands.emit(CallDenied(call.id, call.name, call.arguments, ruling.rule))
-        return (
-            f"denied: {ruling.rule}, and {NOBODY_TO_ASK}. Do it another way, or say in your answer what is left to do"
-        )
-    preview = tool.preview(call.arguments, hands.workspace) if isinstance(tool, Previews) else ""
-    question = PermissionAsked(
-        f"permission-{call.id}", call.id, call.name, call.arguments, ruling.rule, preview, ruling.offers
-    )
-    decision = await hands.interrupt.race(_asked(hands.gate.ask, question))
-    if decision is None:
-        return "the user interrupted the question"
-    if decision.verdict == "allow":
-        if decision.rule:
-            hands.gate.keep(decision.rule)
-        return ""
-    hands.emit(CallDenied(call.id, call.name, call.arguments, "the user said no"))
-    note = f": {decision.note}" if decision.note else ""
-    return f"denied by the user{note}. Do not try the same again; ask what to do instead if it is not clear"
-
-
-async def _asked(ask: Ask, question: PermissionAsked) -> Decision:
-    return await ask(question)
 
 
 async def _finish(
@@ -199,9 +150,13 @@ async def _finish(
     text: str,
     result: Result | None = None,
     ran: Asked | None = None,
+    edited: ToolCall | None = None,
 ) -> ToolOutput:
+    """`edited`: the call as the user changed it, which the model is told."""
     changed = tuple(display(path, hands.workspace.root) for path in result.changed) if result else ()
-    output = await hands.keeper.shown(call, place, status, result or Result(text), ran)
+    output = await hands.keeper.shown(edited or call, place, status, result or Result(text), ran)
+    if edited is not None:
+        output = replace(output, text=f"{told_of_edit(call, edited)}\n{output.text}", edited=dict(edited.arguments))
     lines = output.stored.lines if output.stored is not None else None
     hands.emit(ToolFinished(call.id, call.name, status, output.text, changed, lines))
     return output

@@ -86,6 +86,8 @@ class ToolOutput:
     """Those that were left out of `images`."""
     files: tuple[Stored, ...] = ()
     """Documents and other media that came with it; `text` names each in a line."""
+    edited: Mapping[str, object] | None = None
+    """The arguments that the user gave the call in place of the model's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What a session is made of, put together by the composition root."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from agent.archive import Archive
@@ -13,9 +13,12 @@ from agent.context.settings import Compacting
 from agent.debug import Debug
 from agent.deferral import Deferral
 from agent.env import Limits, Servers
+from agent.gate import nothing_earlier
+from agent.messages import ToolCall
 from agent.meter import Meter
 from agent.options import AfterTool
 from agent.permissions import Policy
+from agent.project_rules import ProjectRules
 from agent.recall import Recall
 from agent.recorder import Recorder
 from agent.rent import Rent
@@ -71,5 +74,9 @@ class Parts:
     servers: Servers | None = None
     now: Callable[[], float] = time.monotonic
     """Seconds on the clock by which caches grow cold."""
+    earlier: Callable[[], Awaitable[Sequence[ToolCall]]] = nothing_earlier
+    """The newest calls of the project's sessions, to try rules on."""
+    rules: ProjectRules | None = None
+    """What the user allows in the project; None where nobody is there to allow something."""
     notices: tuple[str, ...] = ()
     """What the user should know before the first turn."""

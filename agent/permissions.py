@@ -63,6 +63,15 @@ def parse_rule(text: str) -> Rule:
     return Rule(match["tool"], (match["prefix"] or "").removesuffix(":*").strip())
 
 
+def says_itself(text: str) -> bool:
+    """Whether a rule that is written so is read as it was meant: with all its blanks and signs, for one tool, and
+    nothing in it that cannot be seen."""
+    match = _RULE.fullmatch(text)
+    if match is None or "*" in match["tool"] or not text.isprintable():
+        return False
+    return str(parse_rule(text)) == text
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """All that decides about calls, apart from the calls themselves."""
@@ -116,7 +125,7 @@ def decide(asked: Asked, policy: Policy) -> Ruling:
 
 
 def _by_mode(asked: Asked, policy: Policy) -> Ruling:
-    offers = _offers(asked, policy.root)
+    offers = tuple(filter(says_itself, _offers(asked, policy.root)))
     if asked.effect == "write":
         later = next((path for path in asked.subjects if _runs_later(path, policy.root)), None)
         if later is not None:
@@ -296,10 +305,15 @@ def _offers(asked: Asked, root: str) -> tuple[str, ...]:
         places = tuple(dict.fromkeys(asked.subjects))
     else:
         places = tuple(dict.fromkeys(posixpath.dirname(path) for path in asked.subjects))
-    if len(places) != 1:
+    if len(places) != 1 or places[0] == "/":  # nobody means the whole disk
         return ()
     place = posixpath.relpath(places[0], root) if _is_within(places[0], (root,)) else places[0]
     return (str(Rule(asked.tool, place)),)
+
+
+def runs_anything(program: str) -> bool:
+    """Whether a rule for the program alone would be one for every other as well."""
+    return program in _RUNS_ANYTHING
 
 
 def _beginning(words: Sequence[Word]) -> list[str]:

@@ -78,7 +78,7 @@ _FIELDS: Mapping[str, type] = {
     **dict.fromkeys(
         ("text", "media_type", "data", "id", "name", "source", "problem", "call_id", "status", "whole"), str
     ),
-    **dict.fromkeys(("native", "arguments"), dict),
+    **dict.fromkeys(("native", "arguments", "edited"), dict),
 }
 """Of what type the fields of parts are, where they are there."""
 _TEXTS: Mapping[type, tuple[str, ...]] = {

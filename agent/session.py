@@ -29,7 +29,8 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.execute import Gate, Hands
+from agent.execute import Hands
+from agent.gate import Gate
 from agent.ingest import Ingest, hooks_of
 from agent.interrupt import Interrupt
 from agent.measuring import is_over_trigger, remembered
@@ -107,7 +108,8 @@ class Session:
         parts = self._parts
         workspace = replace(parts.workspace, held_back=self._held_back)
         workspace = replace(workspace, ask=self._asking.words) if parts.interactive else workspace
-        gate = Gate(parts.policy, self._asking.permission if parts.interactive else None)
+        ask = self._asking.permission if parts.interactive else None
+        gate = Gate(parts.policy, ask, parts.earlier, parts.rules)
         own = {tool.name: tool for tool in (*parts.tools, *parts.unlisted)}
         tools = ChainMap(own, parts.served.callable)
         reader = OutputReader(lambda: parts.targets.provider, self.id, self._interrupt, self._emit, parts.summarisers)

@@ -51,6 +51,8 @@ class Call:
     changed: tuple[str, ...] = ()
     preview: str = ""
     """The unified diff that the user was shown before the call, if there was one."""
+    is_edited: bool = False
+    """The user changed the call before it ran."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,9 @@ def _ended(block: Block, output: ToolOutput) -> Block:
     if not isinstance(block, Call):
         return block
     lines = output.stored.lines if output.stored is not None else None
-    return replace(block, status=output.status, text=output.text, lines=lines)
+    arguments, is_edited = (output.edited, True) if output.edited is not None else (block.arguments, False)
+    ended = replace(block, status=output.status, text=output.text, lines=lines)
+    return replace(ended, arguments=arguments, is_edited=is_edited)
 
 
 def _assistant_blocks(message: Assistant) -> tuple[Block, ...]:

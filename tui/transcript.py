@@ -9,6 +9,7 @@ from agent.events import (
     CacheBroken,
     CallDelta,
     CallDenied,
+    CallEdited,
     CompactionFailed,
     CompactionStarted,
     ContextCompacted,
@@ -82,6 +83,8 @@ def advance(view: View, event: Event) -> View:
             return _permission_asked(view, event)
         case PermissionAnswered(id=id, verdict=verdict):
             return _permission_answered(view, id, verdict)
+        case CallEdited(call_id=id, name=name, arguments=arguments):
+            return _change_call(view, Call(id, name), _edit_call(arguments))
         case CallDenied(call_id=id, name=name, arguments=arguments, rule=rule):
             return _change_call(view, Call(id, name, arguments), _deny_call(arguments, rule))
         case QuestionAsked():
@@ -194,6 +197,10 @@ def _start_call(name: str, arguments: Mapping[str, object]) -> Callable[[Call], 
     return lambda call: replace(call, name=name, arguments=arguments, status="running")
 
 
+def _edit_call(arguments: Mapping[str, object]) -> Callable[[Call], Call]:
+    return lambda call: replace(call, arguments=arguments, is_edited=True)
+
+
 def _deny_call(arguments: Mapping[str, object], rule: str) -> Callable[[Call], Call]:
     return lambda call: replace(call, arguments=arguments, status="denied", text=rule)
 
@@ -220,10 +227,10 @@ def _permission_asked(view: View, event: PermissionAsked) -> View:
     return replace(asking, asked=(*view.asked, event), activity="waiting for you")
 
 
-def _permission_answered(view: View, id: str, verdict: Literal["allow", "deny"]) -> View:
+def _permission_answered(view: View, id: str, verdict: Literal["allow", "deny", "edit"]) -> View:
     question = next((asked for asked in view.asked if asked.id == id), None)
     view = replace(_answered(view, id), activity="thinking")
-    if verdict == "deny" or not isinstance(question, PermissionAsked):
+    if verdict != "allow" or not isinstance(question, PermissionAsked):
         return view  # a denial is shown when `CallDenied` says that it took effect
     view = replace(view, activity=f"running {question.name}")
     call = Call(question.call_id, question.name, question.arguments)

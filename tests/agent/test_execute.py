@@ -10,7 +10,8 @@ import pytest
 from agent.context.estimate import estimate_message
 from agent.context.guard import ToolBudget
 from agent.events import Event
-from agent.execute import Gate, Hands, Place, run_calls
+from agent.execute import Hands, Place, run_calls
+from agent.gate import Gate
 from agent.ingest import Ingest
 from agent.interrupt import Interrupt
 from agent.messages import ToolCall, User

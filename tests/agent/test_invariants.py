@@ -76,7 +76,8 @@ from agent.events import (
     TurnFailed,
     WindowLearned,
 )
-from agent.execute import Gate, Hands
+from agent.execute import Hands
+from agent.gate import Gate
 from agent.ingest import Ingest
 from agent.interrupt import Interrupt
 from agent.measuring import window_of

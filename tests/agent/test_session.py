@@ -220,7 +220,7 @@ async def test_a_folder_that_becomes_a_link_while_the_question_is_open_is_not_fo
 
 
 async def test_a_rule_that_the_user_keeps_answers_the_next_question(home: Home) -> None:
-    runs = [{"calls": [call("bash", command=f"echo {n}")]} for n in (1, 2)]
+    runs = [{"calls": [call("bash", command=f"echo -n {n}")]} for n in (1, 2)]
     session = await home.open(Scripted.of(*runs, {"text": "ok"}), mode="ask")
     questions = 0
     async for event in session.send("go"):

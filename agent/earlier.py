@@ -1,0 +1,31 @@
+"""The calls that were made in a project so far. It knows rows, not what becomes of them."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from agent.context.select import meant
+from agent.errors import StoreFailed
+from agent.messages import Assistant, ToolCall
+from agent.recorder import StoreThread
+from agent.rows import decode_message
+from store.calls import replies_with_calls
+from store.sessions import SessionStore
+
+MOST = 1_000
+"""Replies that are looked at, the newest first."""
+
+
+async def earlier_calls(thread: StoreThread, store: SessionStore, project: str, session: str) -> Sequence[ToolCall]:
+    """The calls of a project's sessions, the newest first, without those of the session's last reply: they are what is
+    being asked about. Empty when they cannot be read."""
+    try:
+        rows = await thread.run(replies_with_calls, store, project, session, MOST)
+    except StoreFailed:  # no question waits for this
+        return ()
+    calls: list[ToolCall] = []
+    for row in rows:
+        with suppress(StoreFailed):
+            message = decode_message(row)
+            if isinstance(message, Assistant):
+                calls += [meant(call) for call in reversed(message.calls) if not call.problem]
+    return calls

@@ -1,0 +1,247 @@
+"""May a call run? The policy is asked first and then the user, who may change the call. It runs nothing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias
+
+from agent.called import tool_for
+from agent.errors import ConfigError
+from agent.events import (
+    CallDenied,
+    CallEdited,
+    Decision,
+    Event,
+    Noticed,
+    PermissionAnswered,
+    PermissionAsked,
+    Tried,
+)
+from agent.interrupt import Interrupt
+from agent.messages import ToolCall
+from agent.permissions import Asked, Policy, Ruling, decide, parse_rule
+from tools.base import Previews, Tool, ToolError, Workspace
+
+Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
+"""Puts a question to the user and waits for the answer."""
+
+NOBODY_TO_ASK = "nobody is there to ask; start with `--permission-mode auto` or an `--allow` rule to let it run"
+ELSE = "Do it another way, or say in your answer what is left to do"
+STOPPED = "the user interrupted the question"
+
+
+class Rules(Protocol):
+    """Where the user's rules for the project are kept."""
+
+    @property
+    def place(self) -> str: ...
+
+    def keep(self, rule: str) -> None:
+        """Raises `ConfigError`."""
+        ...
+
+
+async def nothing_earlier() -> Sequence[ToolCall]:
+    return ()
+
+
+@dataclass(slots=True)
+class Gate:
+    """The policy of a session, which grows by the rules that the user keeps."""
+
+    policy: Policy
+    ask: Ask | None = None
+    """None when nobody is there to ask."""
+    earlier: Callable[[], Awaitable[Sequence[ToolCall]]] = nothing_earlier
+    """The newest calls of the project's sessions, to try rules on."""
+    rules: Rules | None = None
+    """None where nothing is kept for the project."""
+    _open: dict[str, tuple[Asked, asyncio.Event]] = field(default_factory=dict)
+    """The calls that are asked about, and what tells that a rule covers one by now."""
+
+    def keep(self, rule: str) -> None:
+        """Allows what the rule says from now on, the calls that wait for an answer and are covered by it among them."""
+        self.policy = replace(self.policy, allow=(*self.policy.allow, parse_rule(rule)))
+        for asked, is_covered in self._open.values():
+            if decide(asked, self.policy).verdict == "allow":
+                is_covered.set()
+
+    async def answer_to(self, question: PermissionAsked, asked: Asked, emit: Callable[[Event], None]) -> Decision:
+        """What the user says, or what a rule says that was kept for another question meanwhile."""
+        assert self.ask is not None
+        is_covered = asyncio.Event()
+        self._open[question.id] = (asked, is_covered)
+        answer = asyncio.ensure_future(self.ask(question))
+        covered = asyncio.ensure_future(is_covered.wait())
+        try:
+            await asyncio.wait({answer, covered}, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return answer.result()
+        finally:
+            del self._open[question.id]
+            for waiting in (answer, covered):
+                waiting.cancel()
+            await asyncio.gather(answer, covered, return_exceptions=True)
+        emit(PermissionAnswered(question.id, "allow"))
+        return Decision("allow")
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A call as the policy sees it."""
+
+    call: ToolCall
+    tool: Tool
+    asked: Asked
+    ruling: Ruling
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """A call that may run, unless there is a refusal."""
+
+    call: ToolCall
+    """As it is to be run."""
+    tool: Tool
+    asked: Asked
+    refusal: str = ""
+    """Why it may not, as the model is told."""
+    is_edited: bool = False
+
+
+class EditedCallError(ToolError):
+    """The call as the user changed it cannot be run."""
+
+    def __init__(self, call: ToolCall, error: ToolError) -> None:
+        super().__init__(str(error))
+        self.call = call
+
+
+@dataclass(frozen=True, slots=True)
+class Doorway:
+    """What is needed to find out whether a call may run."""
+
+    tools: Mapping[str, Tool]
+    workspace: Workspace
+    gate: Gate
+    interrupt: Interrupt
+    emit: Callable[[Event], None]
+
+
+async def permit(call: ToolCall, door: Doorway) -> Permit:
+    """Whether the call may run, and what then runs. What the user makes of a call is looked at as if the model had
+    written it: a deny rule holds for it, and so does the schema. Raises `ToolError`."""
+    looked, is_edited, count = _looked(call, door), False, 0
+    while True:
+        ruling = looked.ruling
+        if ruling.verdict == "deny":
+            return _denied(looked, is_edited, ruling.rule, f"denied: {ruling.rule}. {ELSE}", door)
+        if ruling.verdict == "allow" and not count:
+            return Permit(looked.call, looked.tool, looked.asked)
+        if door.gate.ask is None:
+            reason = f"denied: {ruling.rule}, and {NOBODY_TO_ASK}. {ELSE}"
+            return _denied(looked, is_edited, ruling.rule, reason, door)
+        count += 1
+        question = await _question(looked, is_edited, count, door)
+        if not is_edited and decide(looked.asked, door.gate.policy).verdict == "allow":
+            return Permit(looked.call, looked.tool, looked.asked)  # a rule was kept for another question meanwhile
+        decision = await door.interrupt.race(door.gate.answer_to(question, looked.asked, door.emit))
+        if decision is None:
+            return Permit(looked.call, looked.tool, looked.asked, STOPPED, is_edited)
+        if decision.verdict == "deny":
+            note = f": {decision.note}" if decision.note else ""
+            reason = f"denied by the user{note}. Do not try the same again; ask what to do instead if it is not clear"
+            return _denied(looked, is_edited, "the user said no", reason, door)
+        if decision.arguments is not None and decision.arguments != looked.call.arguments:
+            looked, is_edited = _edited(looked.call, decision.arguments, door), True
+            if looked.ruling.verdict == "deny" or decision.verdict == "edit":
+                continue
+        elif decision.verdict == "edit":
+            continue
+        elif decision.rule in question.offers:
+            _keep(decision, door)
+        if is_edited:
+            door.emit(CallEdited(looked.call.id, looked.call.name, looked.call.arguments))
+        return Permit(looked.call, looked.tool, looked.asked, is_edited=is_edited)
+
+
+def _looked(call: ToolCall, door: Doorway) -> Looked:
+    tool, asked = _looked_at(call, door)
+    return Looked(call, tool, asked, decide(asked, door.gate.policy))
+
+
+def _looked_at(call: ToolCall, door: Doorway) -> tuple[Tool, Asked]:
+    tool = tool_for(call, door.tools)
+    return tool, Asked(tool.name, tool.effect, tool.subjects(call.arguments, door.workspace))
+
+
+def _edited(call: ToolCall, arguments: Mapping[str, object], door: Doorway) -> Looked:
+    edited = replace(call, arguments=dict(arguments), source="", problem="")
+    try:
+        return _looked(edited, door)
+    except ToolError as error:
+        raise EditedCallError(edited, error) from error
+
+
+def _denied(looked: Looked, is_edited: bool, rule: str, reason: str, door: Doorway) -> Permit:
+    call = looked.call
+    door.emit(CallDenied(call.id, call.name, call.arguments, rule))
+    return Permit(call, looked.tool, looked.asked, reason, is_edited)
+
+
+async def _question(looked: Looked, is_edited: bool, count: int, door: Doorway) -> PermissionAsked:
+    call, tool = looked.call, looked.tool
+    preview = ""
+    if isinstance(tool, Previews):
+        try:
+            preview = await asyncio.to_thread(tool.preview, call.arguments, door.workspace)
+        except ToolError as error:
+            if is_edited:
+                raise EditedCallError(call, error) from error
+            raise
+    offers, found = await _offers(looked, door)
+    return PermissionAsked(
+        f"permission-{call.id}" if count == 1 else f"permission-{call.id}-{count}",
+        call.id,
+        call.name,
+        call.arguments,
+        looked.ruling.rule,
+        preview,
+        offers,
+        found,
+        door.gate.rules.place if door.gate.rules is not None and offers else "",
+        is_edited,
+    )
+
+
+async def _offers(looked: Looked, door: Doorway) -> tuple[tuple[str, ...], tuple[Tried, ...]]:
+    """Rules that would answer the question, and what they would have allowed so far."""
+    if not looked.ruling.offers:
+        return (), ()
+    from agent.generalising import is_alike, offers_for, tried  # noqa: PLC0415  # deferred: few runs have questions
+
+    offers = offers_for(looked.asked, looked.ruling, door.gate.policy)
+    alike = [call for call in await door.gate.earlier() if is_alike(call.name, looked.asked.tool)] if offers else []
+
+    def try_all() -> tuple[Tried, ...]:
+        return tried(offers, looked.asked, list(_as_asked(alike, door)), door.gate.policy)
+
+    return offers, await asyncio.to_thread(try_all) if alike else ()
+
+
+def _as_asked(calls: Sequence[ToolCall], door: Doorway) -> Iterator[Asked]:
+    """The calls as the policy would see them now, without those that could not be run."""
+    for call in calls:
+        with suppress(ToolError):
+            yield _looked_at(call, door)[1]
+
+
+def _keep(decision: Decision, door: Doorway) -> None:
+    """Keeps the rule; one that cannot be written down for the project holds for the session, and that is said."""
+    door.gate.keep(decision.rule)
+    if decision.kept == "project" and door.gate.rules is not None:
+        try:
+            door.gate.rules.keep(decision.rule)
+        except ConfigError as error:
+            door.emit(Noticed(f"the rule holds for this session only: {error}"))
