@@ -27,5 +27,10 @@ async def earlier_calls(thread: StoreThread, store: SessionStore, project: str, 
         with suppress(StoreFailed):
             message = decode_message(row)
             if isinstance(message, Assistant):
-                calls += [meant(call) for call in reversed(message.calls) if not call.problem]
+                calls += [meant(call) for call in reversed(message.calls) if is_asked_about(call)]
     return calls
+
+
+def is_asked_about(call: ToolCall) -> bool:
+    """Whether rules would have been asked about a call: not where the user ran it, nor where it could not be read."""
+    return not call.problem and not call.id.startswith("by-user-")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from agent.context.mask import outputs_so_far
 from agent.env import Env
 from agent.events import Event, TurnFinished, TurnStarted
-from agent.execute import Gate
+from agent.gate import Gate
 from agent.messages import Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
 from agent.permissions import Policy
 from agent.preflight import run_in_room

@@ -29,6 +29,7 @@ _OPEN_LINES = 400
 _OPEN_CHARACTERS = 60_000
 _OPEN_ROWS = 2_000
 """Lines of the screen that a diff takes at most where it is opened."""
+_EDITED = "as you changed it"
 _WHERE_ALL_IS = "; `/diff session` shows what the files hold now"
 
 Line = list[Segment]
@@ -199,6 +200,11 @@ def _mark(status: CallStatus, palette: Palette) -> tuple[str, Style]:
 
 
 def _outcome(block: Call, diff: str) -> str:
+    outcome = _ending(block, diff)
+    return f"{_EDITED}  {outcome}".rstrip() if block.is_edited else outcome
+
+
+def _ending(block: Call, diff: str) -> str:
     match block.status:
         case "done":
             if diff:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from agent.config import Config, field_of
 from agent.context.budget import Window
@@ -22,7 +23,7 @@ from agent.rows import encode_message
 from tui import checkup, searching, transfers
 from tui.arguments import add_common, first_word, open_sessions, read_settings
 from tui.context import overview_lines
-from tui.sanitise import visible
+from tui.sanitise import visible, visible_line
 
 
 def run(name: str, arguments: Sequence[str]) -> int:
@@ -128,7 +129,7 @@ def _config(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_common(parser)
     options = parser.parse_args(arguments)
-    _, config = read_settings(options)
+    root, config = read_settings(options)
     rows = {
         option.key: (getattr(config, field_of(option.key)), config.sources[option.key], option.help)
         for option in OPTIONS
@@ -153,9 +154,19 @@ def _config(arguments: Sequence[str]) -> int:
         print(f"{key} = {_toml(value)}    # {source}{'; ' + text if text else ''}")
     for notice in config.notices:
         print(f"# {notice}")
-    for line in _numbers(config):
+    for line in (*_numbers(config), *_kept_rules(root, config)):
         print(f"# {line}")
     return 0
+
+
+def _kept_rules(root: Path, config: Config) -> list[str]:
+    """The rules that the user keeps for the folder, and where they can be removed."""
+    from agent.project_rules import ProjectRules  # noqa: PLC0415  # deferred: only `ebb config` needs it
+
+    rules = ProjectRules(config.folders.config, root.resolve())
+    kept = rules.read()
+    lines = [visible_line(f"allowed in this folder: {rule}    # {rules.place}") for rule in kept.allow]
+    return [*lines, *([visible_line(kept.problem)] if kept.problem else [])]
 
 
 def _provider_value(config: Config, key: str) -> object:

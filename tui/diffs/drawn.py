@@ -94,9 +94,9 @@ class Drawn:
             case FileRow(file=file):
                 return [self._told(_file_line(file, palette))]
             case GapRow(heading=heading):
-                return [self._told(Text(f"⋯ {visible_line(heading)}".rstrip(), palette.dim))]
+                return [self._told(_inked(f"⋯ {visible_line(heading)}".rstrip(), palette.dim))]
             case RemarkRow(text=text):
-                return [self._told(Text(visible_line(text), palette.dim))]
+                return [self._told(_inked(visible_line(text), palette.dim))]
 
     def _told(self, text: Text) -> Line:
         text.no_wrap, text.overflow, text.end = True, "ellipsis", ""
@@ -123,7 +123,7 @@ class Drawn:
         pieces = self._pieces(row, width)
         for index, piece in enumerate(pieces):
             is_told = not row.line.ends and index == len(pieces) - 1
-            part = Text(piece, self._palette.dim) if is_told else text[at : at + len(piece)]
+            part = _inked(piece, self._palette.dim) if is_told else text[at : at + len(piece)]
             part.end = ""
             at += len(piece)
             line = [*self._gutter(row, width, index == 0), *Segment.apply_style(part.render(console), ground)]
@@ -139,7 +139,7 @@ class Drawn:
         digits = self._numbers(width)
         numbers = (line.old, line.new) if digits == 2 else (line.new or line.old if row.side == "new" else line.old,)
         shown = "".join(f"{str(number) if number and is_first else '':>{self._layout.digits}} " for number in numbers)
-        gutter = [Segment(shown, palette.faint + ground)] if digits else []
+        gutter = [Segment(shown, palette.faint + Style(bgcolor=ground.bgcolor))] if digits else []
         return [*gutter, Segment(f"{_SIGNS[line.kind] if is_first else ' '} ", sign_ink)]
 
     def _numbers(self, width: int) -> int:
@@ -164,7 +164,7 @@ class Drawn:
     def _text(self, row: LineRow) -> Text:
         """The line in the colours of its language, with what changed in it marked."""
         plain = shown(row.line.text)
-        text = self._coloured(row) if len(plain) <= _LONGEST_COLOURED else Text(plain, self._palette.text)
+        text = self._coloured(row) if len(plain) <= _LONGEST_COLOURED else _inked(plain, self._palette.text)
         text.stylize(_ground_of(row.line, self._palette))
         if row.other is not None:
             self._mark(text, row, row.other)
@@ -208,7 +208,7 @@ def coloured(lines: Sequence[str], language: str, palette: Palette) -> list[Text
         if index == len(found) - 1 and found[index].plain == line.rstrip():  # the end of all is given without blanks
             found[index].append(line[len(found[index].plain) :])
             is_same = True
-        texts.append(found[index] if is_same else Text(line, palette.text))
+        texts.append(found[index] if is_same else _inked(line, palette.text))
     return texts
 
 
@@ -232,8 +232,13 @@ def with_blanks(line: str) -> str:
 
 def _file_line(file: FileDiff, palette: Palette) -> Text:
     name = visible_line(file.name)
-    text = Text(f"{visible_line(file.before)} → {name}" if file.before else name, palette.strong)
+    text = _inked(f"{visible_line(file.before)} → {name}" if file.before else name, palette.strong)
     return text.append(f"  {file.state}" if file.state in ("new", "deleted") else "", palette.dim)
+
+
+def _inked(text: str, ink: Style) -> Text:
+    """The text in an ink. Rich leaves out the style of a text that has no other."""
+    return Text(end="").append(text, ink)
 
 
 def _ground_of(line: DiffLine, palette: Palette) -> Style:

@@ -1,0 +1,184 @@
+"""The question about a call: what it says, and what each key answers."""
+
+import pytest
+
+from agent.events import Decision, PermissionAsked, Tried, TurnFinished
+from tests.tui.doubles import FakeSession
+from tests.tui.piloting import Terminal, terminal
+from tui.permitting import answers_of, changeable, decision_for, dry_run_of, headline_of
+from tui.screens.permission import CommandField, PermissionScreen
+from tui.widgets.diffview import DiffView
+
+TRIED = (
+    Tried("bash(pytest)", 7, 31, ("pytest -q", "pytest tests\n--x\x1b[2J")),
+    Tried("bash(pytest -x)", 0, 31),
+)
+QUESTION = PermissionAsked(
+    "q",
+    "1",
+    "bash",
+    {"command": "pytest -x", "timeout": 5},
+    "ask mode asks before a command runs",
+    "",
+    ("bash(pytest)", "bash(pytest -x)"),
+    TRIED,
+    "/home/me/.config/ebbtide/rules.json",
+)
+DONE = TurnFinished("answered", "ok")
+
+
+def words(question: PermissionAsked, *, for_project: bool, brief: bool = False) -> list[str]:
+    lines = answers_of(question, for_project=for_project, brief=brief)
+    return ["".join(text for text, _ in line).rstrip() for line in lines]
+
+
+def test_each_rule_says_what_it_would_have_allowed() -> None:
+    assert words(QUESTION, for_project=False) == [
+        " y once    n no    d no, and say why    e edit first",
+        " 1 in this session: bash(pytest)",
+        "   would have allowed 7 of 31 earlier calls, e.g. `pytest -q`, `pytest tests --x␛[2J`",
+        " 2 in this session: bash(pytest -x)",
+        "   would have allowed none of 31 earlier calls",
+        " p those rules in this project, from now on",
+    ]
+    assert words(QUESTION, for_project=True, brief=True)[1:] == [
+        " 1 in this project, from now on: bash(pytest)",
+        " 2 in this project, from now on: bash(pytest -x)",
+        " p those rules only in this session",
+    ]
+    assert dry_run_of(Tried("x", 0, 0)) == "nothing like it was asked about so far"
+    assert dry_run_of(Tried("x", 1, 1)) == "would have allowed 1 of 1 earlier call, all like this"
+
+
+@pytest.mark.parametrize(
+    ("key", "decision"),
+    [
+        ("y", Decision("allow")),
+        ("n", Decision("deny")),
+        ("a", Decision("allow", rule="bash(pytest)")),
+        ("1", Decision("allow", rule="bash(pytest)")),
+        ("2", Decision("allow", rule="bash(pytest -x)")),
+        ("3", None),
+        ("0", None),
+        ("²", None),
+        ("x", None),
+    ],
+)
+def test_keys_answer(key: str, decision: Decision | None) -> None:
+    assert decision_for(key, QUESTION, for_project=False) == decision
+
+
+def test_only_what_can_be_changed_is_offered_to_be_changed() -> None:
+    cases = {
+        "bash": {"command": "x"},
+        "write": {"content": "x"},
+        "edit": {"new": "x"},
+        "apply_patch": {"patch": "x"},
+        "read": {"path": "x"},
+    }
+    asked = [PermissionAsked("q", "1", name, arguments, "") for name, arguments in cases.items()]
+    assert [changeable(question) for question in asked] == ["command", "content", "new", "patch", ""]
+    assert changeable(PermissionAsked("q", "1", "bash", {"command": 3}, "")) == ""
+
+
+def test_the_headline_hides_nothing() -> None:
+    question = PermissionAsked("q", "1", "write", {"path": "a\x1b]0;x\u202e.py"}, "", "diff", is_edited=True)
+    text = "".join(text for text, _ in headline_of(question, 2, 1))
+    assert text == "? May write change a␛]0;x\N{REPLACEMENT CHARACTER}.py?  +2 −1  as you changed it"
+
+
+async def asked(t: Terminal) -> None:
+    await t.type("go")
+    await t.asks(PermissionScreen)
+
+
+async def test_a_rule_for_the_project() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session) as t:
+        await asked(t)
+        await t.pilot.press("p", "2")
+        await t.rests()
+        assert session.answers == {"q": Decision("allow", rule="bash(pytest -x)", kept="project")}
+
+
+async def test_where_nothing_is_kept_for_projects_none_is_offered() -> None:
+    session = FakeSession([[PermissionAsked("q", "1", "bash", {"command": "ls"}, "", "", ("bash(ls)",)), DONE]])
+    async with terminal(session) as t:
+        await asked(t)
+        await t.pilot.press("p", "1")
+        await t.rests()
+        assert session.answers == {"q": Decision("allow", rule="bash(ls)")}
+
+
+async def test_a_command_is_changed_in_place() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session) as t:
+        await asked(t)
+        await t.pilot.press("e", "space", "minus", "q", "ctrl+j", "l", "s", "enter")
+        await t.rests()
+        assert session.answers == {"q": Decision("allow", arguments={"command": "pytest -x -q\nls", "timeout": 5})}
+
+
+async def test_a_change_that_was_not_meant_is_taken_back() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session) as t:
+        await asked(t)
+        await t.pilot.press("e", "y", "n", "escape", "y")
+        await t.rests()
+        assert session.answers == {"q": Decision("allow")}
+
+
+async def test_a_command_that_was_not_changed_is_run_as_it_is_and_an_empty_one_is_not() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session) as t:
+        await asked(t)
+        await t.pilot.press("e")
+        field = t.app.screen.query_one(CommandField)
+        field.text = "  "
+        await t.pilot.press("enter")
+        assert session.answers == {}
+        field.text = "pytest -x"
+        await t.pilot.press("enter")
+        await t.rests()
+        assert session.answers == {"q": Decision("allow")}
+
+
+async def test_without_a_terminal_that_can_be_given_away_an_editor_is_refused() -> None:
+    question = PermissionAsked("q", "1", "write", {"path": "a.py", "content": "x"}, "asks", "diff")
+    session = FakeSession([[question, DONE]])
+    async with terminal(session) as t:
+        await asked(t)
+        await t.pilot.press("e")
+        assert "cannot be given to an editor" in str(t.app.screen.query_one("#reason").render())
+        await t.pilot.press("n")
+        await t.rests()
+        assert session.answers == {"q": Decision("deny")}
+
+
+@pytest.mark.parametrize("size", [(10, 6), (3, 3), (1, 1), (30, 10)])
+async def test_questions_survive_small_screens(size: tuple[int, int]) -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session, size=size) as t:
+        await asked(t)
+        await t.pilot.press("p", "e", "x", "escape", "d", "x", "escape")
+        await t.pilot.resize_terminal(80, 24)
+        await t.pilot.press("y")
+        await t.rests()
+        assert session.answers == {"q": Decision("allow")}
+
+
+async def test_a_huge_diff_is_scrolled_through_and_shown_in_part_first() -> None:
+    diff = "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,20000 @@\n" + "\n".join(f"+line {n}" for n in range(20_000))
+    question = PermissionAsked("q", "1", "write", {"path": "a.txt", "content": ""}, "asks", diff)
+    async with terminal(FakeSession([[question, DONE]])) as t:
+        await asked(t)
+        view = t.app.screen.query_one(DiffView)
+        await t.until(lambda: view.virtual_size.height == 5_001)
+        await t.pilot.press("end", "m")
+        await t.until(lambda: view.virtual_size.height == 10_001)
+        await t.pilot.press("m", "m", "end")
+        await t.until(lambda: view.virtual_size.height == 20_001)
+        await t.until(lambda: view.scroll_offset.y == view.max_scroll_y)
+        assert "line 19999" in view.render_line(view.size.height - 1).text
+        await t.pilot.press("n")
+        await t.rests()

@@ -1,0 +1,118 @@
+"""Pictures of diffs, and of the questions that show them."""
+
+import pytest
+
+from agent.events import PermissionAsked, Tried
+from tests.tui.doubles import FakeSession, FakeSessions, measured
+from tests.tui.picturing import SIZES, Compare, ready
+from tools.change import diff_lines
+from tui.app import EbbApp
+from tui.screens.permission import PermissionScreen
+
+BEFORE = '''"""Prices."""
+
+from decimal import Decimal
+
+
+def total(prices):
+    """The sum of all prices."""
+    result = 0
+    for price in prices:
+        result += price
+    return result
+
+
+def shown(price, currency="€"):
+\treturn "%s %s" % (price, currency)
+
+
+NAMES = {"日本": "円", "한국": "원"}
+'''
+AFTER = '''"""Prices, and what they are called."""
+
+from decimal import Decimal
+
+
+def total(prices):
+    """The sum of all prices, in cents."""
+    result = Decimal(0)
+    for price in prices:
+        result += Decimal(price)
+    return result.quantize(Decimal("0.01"))
+
+
+def shown(price, currency="€"):
+    return "%s %s" % (price, currency)
+
+
+NAMES = {"日本": "円", "中国": "元", "ไทย": "บาท"}
+LONG = "a line that is longer than most screens are wide, so that it has to go on below itself wherever it is shown"'''
+
+PREVIEW = "\n".join(
+    [*diff_lines("prices.py", BEFORE.encode(), AFTER.encode()), *diff_lines("logo.png", b"\0" * 900, b"\0" * 1200)]
+)
+EDIT = PermissionAsked(
+    "q",
+    "1",
+    "apply_patch",
+    {"patch": ""},
+    "ask mode asks before a file changes",
+    PREVIEW,
+    ("apply_patch(.)",),
+    (Tried("apply_patch(.)", 4, 4, ("src/prices.py",)),),
+    "/home/me/.config/ebbtide/rules.json",
+)
+COMMAND = PermissionAsked(
+    "q",
+    "1",
+    "bash",
+    {"command": "pytest -q tests/test_prices.py"},
+    "ask mode asks before a command runs",
+    "",
+    ("bash(pytest)", "bash(pytest -q tests/test_prices.py)"),
+    (
+        Tried("bash(pytest)", 7, 31, ("pytest -q", "pytest tests/test_names.py -x", "pytest")),
+        Tried("bash(pytest -q tests/test_prices.py)", 2, 31),
+    ),
+    "/home/me/.config/ebbtide/rules.json",
+)
+
+
+def asking(question: PermissionAsked) -> EbbApp:
+    session = FakeSession([[measured(), question]])
+    return EbbApp(FakeSessions([session]), first_message="the totals are wrong, repair them", guard=0.0)
+
+
+@SIZES
+def test_a_question_about_a_diff(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = asking(EDIT)
+    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
+    assert snap_compare(app, terminal_size=size, run_before=asked)
+
+
+@SIZES
+def test_a_question_about_a_command(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = asking(COMMAND)
+    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
+    assert snap_compare(app, terminal_size=size, run_before=asked)
+
+
+def test_rules_for_the_project(snap_compare: Compare) -> None:
+    app = asking(COMMAND)
+    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=asked, press=["p"])
+
+
+@SIZES
+def test_a_command_that_is_changed(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = asking(COMMAND)
+    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
+    assert snap_compare(app, terminal_size=size, run_before=asked, press=["e", "space", "minus", "x"])
+
+
+@pytest.mark.parametrize("theme", ["light", "high-contrast", "ansi"])
+def test_a_diff_in_other_themes(snap_compare: Compare, theme: str) -> None:
+    app = asking(EDIT)
+    app.theme = next(name for name in app.available_themes if name.endswith(theme))
+    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
+    assert snap_compare(app, terminal_size=(80, 40), run_before=asked)

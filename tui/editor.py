@@ -1,0 +1,61 @@
+"""A text in the user's own editor, outside of the screen. It knows no session."""
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from textual.app import App, SuspendNotSupported
+
+from agent.errors import UsageError
+
+_USUAL = ("vim", "vi", "nano")
+
+
+def edited(app: App[Any], text: str, name: str) -> str:
+    """What the user makes of the text, in a file whose name ends as `name` does. Raises `UsageError`."""
+    command = editor_of(os.environ)
+    try:
+        with tempfile.TemporaryDirectory(prefix="ebb-") as folder:
+            path = Path(folder) / f"text{Path(name).suffix[:20]}"
+            path.write_bytes(_bytes(text))
+            with app.suspend():
+                code = subprocess.run([*command, str(path)], check=False).returncode
+            if code:
+                raise UsageError(f"`{command[0]}` ended with exit code {code}, so nothing was changed")
+            return _as_before(text, path.read_bytes().decode("utf-8", "surrogateescape"))
+    except SuspendNotSupported as error:
+        raise UsageError("this terminal cannot be given to an editor and taken back") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"`{command[0]}` could not be used: {error}; set `VISUAL` or `EDITOR`") from error
+
+
+def editor_of(environment: Mapping[str, str]) -> list[str]:
+    """The command that the user edits with. Raises `UsageError`."""
+    for name in ("VISUAL", "EDITOR"):
+        try:
+            command = shlex.split(environment.get(name, ""))
+        except ValueError as error:
+            raise UsageError(f"`{name}` is no command: {error}") from error
+        if command:
+            return command
+    found = next((one for one in _USUAL if which(one)), None)
+    if found is None:
+        raise UsageError("no editor is known; set `VISUAL` or `EDITOR`")
+    return [found]
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
+
+
+def _as_before(text: str, edited: str) -> str:
+    """Editors end the last line of a file; where the text did not, that is taken back."""
+    return edited.removesuffix("\n") if not text.endswith("\n") else edited
