@@ -39,11 +39,18 @@ class Setting:
 class Settings:
     """The settings of a run, which the user may change while it goes on."""
 
-    def __init__(self, config: Config, load: Callable[[], Config], changed: Callable[[Config], None]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        load: Callable[[], Config],
+        changed: Callable[[Config], None],
+        environment: Mapping[str, str],
+    ) -> None:
         """`load`: the configuration, made of all files, variables and flags. `changed` hears of each new one."""
         self.config = config
         self._load = load
         self._changed = changed
+        self.environment = environment
 
     def rows(self) -> tuple[Setting, ...]:
         """All of them, in the order of the table."""

@@ -30,6 +30,7 @@ from tui.widgets.prompt import Prompt
 from tui.widgets.queue import QueueLines
 from tui.widgets.reader import Reader
 from tui.widgets.status import StatusLine
+from tui.widgets.todos import TodoLine
 from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
@@ -119,9 +120,10 @@ class EbbApp(App[str]):
 
         talk = Talk(loaded(self._sessions), lambda: showing.view_soon(), self._drafts, self._pastes)
         asking = Asking(self, talk.answer, self._guard)
-        showing = Showing(self, talk, [lambda view: asking.show(view.asked), self.outside.show])
+        todos = self.query_one(TodoLine)
+        showing = Showing(self, talk, [lambda view: asking.show(view.asked), self.outside.show, todos.show])
         settings = self._settings() if self._settings is not None else None
-        return Desk(self, talk, showing, self._first.model, self.send, self.looks, settings, self._leave)
+        return Desk(self, talk, showing, self._first.model, self.send, self.invoke, self.looks, settings, self._leave)
 
     @property
     def talk(self) -> "Talk":
@@ -131,6 +133,7 @@ class EbbApp(App[str]):
         offered = Completions(id="completions")
         with Vertical(id="desk"):
             yield Reader(id="reader")
+            yield TodoLine(id="todos")
             yield QueueLines(id="queue")
             yield offered
             offers = Offers(lambda: self.talk.session if self._is_open else None)

@@ -114,7 +114,7 @@ def _terminal(options: argparse.Namespace) -> int:
             if isinstance(sessions.made, Sessions):
                 sessions.made.config = changed
 
-        return Settings(config, lambda: read_settings(options)[1], use)
+        return Settings(config, lambda: read_settings(options)[1], use, os.environ)
 
     async def run() -> tuple[str | None, int]:
         app = EbbApp(

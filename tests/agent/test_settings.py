@@ -36,7 +36,7 @@ class Place:
         self.file.write_text(text)
 
     def settings(self) -> Settings:
-        return Settings(self.load(), self.load, self.heard.append)
+        return Settings(self.load(), self.load, self.heard.append, self.environment)
 
     def load(self) -> Config:
         return load_config(self.project, self.environment, self.flags)

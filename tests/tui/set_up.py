@@ -17,7 +17,7 @@ class Setup:
         if written:
             self.file.parent.mkdir(parents=True)
             self.file.write_text(written)
-        self.settings = Settings(self.load(), self.load, lambda config: None)
+        self.settings = Settings(self.load(), self.load, lambda config: None, self.environment)
 
     def load(self) -> Config:
         return load_config(self.project, self.environment, {})

@@ -25,6 +25,7 @@ from tui.app import EbbApp
 from tui.blocks import AnswerText, Call, Failure, Notice, UserText
 from tui.opening import Later
 from tui.screens.help import HelpScreen
+from tui.screens.models import ModelsScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.picker import Picker
 from tui.screens.question import QuestionScreen
@@ -420,6 +421,8 @@ async def test_another_model_goes_on_with_the_same_session() -> None:
     old, other = FakeSession(history=conversation(1)), FakeSession(model="openai/gpt", history=conversation(1))
     async with terminal(old, other) as t:
         await t.type("/model openai/gpt")
+        await t.asks(ModelsScreen)
+        await t.pilot.press("enter")
         await t.shows("the model is now openai/gpt")
         assert (t.sessions.opened[-1], old.closed) == (("abc123", "openai/gpt"), True)
 

@@ -6,13 +6,27 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from agent.context.todos import TodoItem
+from agent.events import TextDelta, ToolFinished, ToolStarted
+from agent.offers import Offer
 from agent.options import BY_KEY
+from agent.providers.base import Prices
 from agent.settings import setting_of
-from tests.tui.doubles import FakeSession, FakeSessions
+from tests.tui.doubles import FakeSession, FakeSessions, Hold, Info, measured
 from tests.tui.picturing import SIZES, Compare, ready
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
+from tui.commands import Command
+from tui.helplines import help_entries
+from tui.keys import Key
+from tui.palettelines import palette_entries
+from tui.screens.commands import PaletteScreen
+from tui.screens.help import HelpScreen
+from tui.screens.models import ModelsScreen
 from tui.screens.settings import SettingsScreen
+from tui.screens.todos import TodosScreen
+from tui.widgets.todos import TodoLine
+from tui.widgets.transcript import Transcript
 
 
 def picture(compare: Compare, app: EbbApp, size: tuple[int, int], shown: Screen[Any] | str, *keys: str) -> bool:
@@ -57,3 +71,108 @@ def test_a_setting_that_is_changed(snap_compare: Compare, size: tuple[int, int],
 def test_themes(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = EbbApp(FakeSessions([FakeSession()]), guard=0.0)
     assert picture(snap_compare, app, size, "theme", "down")
+
+
+SOME_KEYS = [
+    Key("", "Enter", "", "send; while it works, with its next step"),
+    Key("", "/", "", "commands; Tab completes"),
+    Key("escape", "Esc", "escape", "interrupt; what waits comes back"),
+    Key("ctrl+f", "Ctrl+F", "find", "find words; Enter older, Shift+Enter newer, Tab then n and N, Esc back"),
+    Key("ctrl+p", "Ctrl+P", "command('commands')", "everything that can be done, in one list"),
+    Key("f1", "F1", "command('help')", "this help"),
+]
+SOME_COMMANDS = [
+    Command("help", "", "keys and commands", when_busy=True),
+    Command("commands", "", "everything that can be done, in one list", when_busy=True),
+    Command("compact", "[focus]", "summarise the conversation to make room"),
+    Command("why", "TEXT", "whether the model sees a text, and where it went"),
+    Command("model", "[name]", "go on with another model"),
+    Command("quit", "", "leave", when_busy=True),
+]
+
+
+@SIZES
+def test_help(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession()]))
+    screen = HelpScreen(help_entries(SOME_KEYS, SOME_COMMANDS))
+    assert picture(snap_compare, app, size, screen, "down", "down", "down")
+
+
+@SIZES
+def test_the_palette(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession()]))
+    infos = [
+        Info("s1", "mend the parser", updated_at=9_000.0),
+        Info("s2", "\u05e9\u05dc\u05d5\u05dd \u4f60\u597d", updated_at=100.0),
+    ]
+    entries = palette_entries(SOME_COMMANDS, SOME_KEYS, infos, ["anthropic/claude-sonnet-5-5"], 10_000.0)
+    some = [entry for entry in entries if not entry.value.startswith("/settings")]
+    assert picture(snap_compare, app, size, PaletteScreen(some), "down", "down")
+
+
+@SIZES
+def test_something_found_in_the_palette(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession()]))
+    entries = palette_entries(SOME_COMMANDS, SOME_KEYS, [], ["openai/gpt-6-sol", "ollama/qwen3"], 10_000.0)
+    some = [entry for entry in entries if not entry.value.startswith("/settings")]
+    assert picture(snap_compare, app, size, PaletteScreen(some), *"mod")
+
+
+SOME_OFFERS = [
+    Offer("ollama/qwen3", 32_768, Prices(0, 0, 0, 0), is_own=True),
+    Offer("anthropic/claude-opus-5", 1_000_000, Prices(5.0, 25.0, 0.5, 6.25), True, True, True),
+    Offer(
+        "openai/gpt-6-sol", 1_050_000, Prices(2.0, 10.0, 0.2, 2.5, 272_000, 4.0, 15.0), True, True, True, False,
+        "OPENAI_API_KEY",
+    ),
+    Offer("openai-chat/a-model-with-a-long-name-of-its-own"),
+]  # fmt: skip
+
+
+@SIZES
+def test_models(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession()]))
+    screen = ModelsScreen(SOME_OFFERS, Offer, "ollama/qwen3", 48_200)
+    assert picture(snap_compare, app, size, screen, "down", "down")
+
+
+@SIZES
+def test_the_list_of_what_is_to_be_done(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession()]))
+    items = [
+        TodoItem("read the lexer and the parser", "done"),
+        TodoItem(
+            "mend the lexer: it drops the last token of a line that ends in a comment, and all that follows", "doing"
+        ),
+        TodoItem("run the tests", "pending"),
+    ]
+    assert picture(snap_compare, app, size, TodosScreen(items))
+
+
+@SIZES
+def test_where_it_stands_while_it_works(snap_compare: Compare, size: tuple[int, int]) -> None:
+    items = [{"text": "read the lexer", "status": "done"}, {"text": "mend the lexer", "status": "doing"}]
+    kept = ToolStarted("1", "todo", {"items": items}), ToolFinished("1", "todo", "done", "list kept")
+    session = FakeSession(
+        [
+            [
+                measured(),
+                TextDelta("I mend the lexer now."),
+                *kept,
+                ToolStarted("2", "read", {"path": "lexer.py"}),
+                Hold(),
+            ]
+        ]
+    )
+    app = EbbApp(FakeSessions([session]), first_message="mend it")
+    line = "2 of 2"
+    assert snap_compare(
+        app,
+        terminal_size=size,
+        run_before=ready(
+            app,
+            lambda: (
+                line in str(app.query_one(TodoLine).render()) and "lexer.py" in app.query_one(Transcript).visible_text()
+            ),
+        ),
+    )

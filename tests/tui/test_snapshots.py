@@ -30,7 +30,6 @@ from tui.app import EbbApp
 from tui.commands import Invocation, named
 from tui.screens.archive import ArchiveScreen
 from tui.screens.context import ContextScreen
-from tui.screens.help import HelpScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.places import PlacesScreen
 from tui.screens.sessions import session_picker
@@ -204,18 +203,6 @@ def test_the_session_picker(snap_compare: Compare, size: tuple[int, int]) -> Non
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=size, run_before=open_picker)
-
-
-@SIZES
-def test_help(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = EbbApp(FakeSessions([FakeSession()]), guard=0.0)
-
-    async def open_help(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        await pilot.press("f1")
-        await ready(app, lambda: isinstance(app.screen, HelpScreen))(pilot)
-
-    assert snap_compare(app, terminal_size=size, run_before=open_help)
 
 
 @SIZES

@@ -27,7 +27,7 @@ def test_an_unknown_command_names_the_closest() -> None:
 
 
 def test_completions_follow_what_is_typed() -> None:
-    assert [command.name for command in completions("/c")] == ["compact", "context", "clear", "copy"]
+    assert [command.name for command in completions("/c")] == ["compact", "context", "clear", "commands", "copy"]
     assert len(completions("/")) == len(COMMANDS)
     assert completions("/compact now") == completions("text") == completions("") == ()
 

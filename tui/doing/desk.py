@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from textual.app import App
 
 from agent.settings import Settings
+from tui.commands import Invocation
 from tui.looks import Looks
 from tui.showing import Showing
 from tui.talk import Talk
@@ -27,6 +28,8 @@ class Desk:
     model: str | None
     """For new sessions, where no other was chosen."""
     send: Send
+    invoke: Callable[[Invocation], None]
+    """Does what a command asks for, at once or as the next job."""
     looks: Looks
     settings: Settings | None
     """None where nobody can change them."""

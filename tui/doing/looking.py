@@ -10,8 +10,11 @@ from tui.doing.desk import Desk
 async def show_help(desk: Desk, _: str = "") -> None:
     from tui.screens.help import HelpScreen  # noqa: PLC0415  # deferred: see above
 
-    if not isinstance(desk.app.screen, HelpScreen):
-        desk.app.push_screen(HelpScreen())
+    if isinstance(desk.app.screen, HelpScreen):
+        return
+    command = await desk.app.push_screen_wait(HelpScreen())
+    if command:
+        desk.prompt.put(f"{command} ")
 
 
 async def show_archive(desk: Desk, _: str = "") -> None:
@@ -38,3 +41,18 @@ async def show_servers(desk: Desk, _: str = "") -> None:
         desk.talk.notice("no server is declared; `ebb mcp add` declares one")
     else:
         desk.app.push_screen(ServersScreen(board))
+
+
+async def show_todos(desk: Desk, _: str = "") -> None:
+    from agent.context.todos import last_todos  # noqa: PLC0415  # deferred: see above
+    from tui.screens.todos import TodosScreen  # noqa: PLC0415  # deferred: see above
+    from tui.todos import todos_in  # noqa: PLC0415  # deferred: see above
+
+    session = desk.talk.session
+    items = todos_in(desk.talk.view.blocks)
+    if items is None and session is not None:
+        items = last_todos(session.history.messages)
+    if items:
+        desk.app.push_screen(TodosScreen(items))
+    else:
+        desk.talk.notice("the model keeps no list in this session: it makes one where a task has several steps")

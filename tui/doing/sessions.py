@@ -23,17 +23,31 @@ async def pick_session(desk: Desk) -> str:
 
 
 async def choose_model(desk: Desk, name: str) -> None:
-    from tui.screens.models import model_picker  # noqa: PLC0415  # deferred: loaded when it is first shown
-
     session = desk.talk.session
     current = session.model if session is not None else ""
-    name = name or await desk.app.push_screen_wait(model_picker(desk.talk.sessions.models(), current))
+    said = session is not None and session.history.messages
+    if not name or (said and name != current):  # what another model costs is told before it is taken
+        name = await _pick_model(desk, current, name)
     if not name or name == current:
         return
-    said = session is not None and session.history.messages
     if await desk.talk.open(resume=session.id if session is not None and said else None, model=name):
         desk.showing.session()
         desk.talk.notice(f"the model is now {name}")
+
+
+async def _pick_model(desk: Desk, current: str, words: str) -> str:
+    from agent.offers import Offer, offer_of, offers  # noqa: PLC0415  # deferred: loaded when it is first shown
+    from tui.screens.models import ModelsScreen  # noqa: PLC0415  # deferred: as above
+
+    used, settings = desk.talk.view.used, desk.settings
+    if settings is None:
+        listed = tuple(dict.fromkeys((*([current] if current else []), *desk.talk.sessions.models())))
+        screen = ModelsScreen([Offer(model) for model in listed], Offer, current, used, words)
+    else:
+        config, environment = settings.config, settings.environment
+        found = offers(config, environment, (current,) if current else ())
+        screen = ModelsScreen(found, lambda model: offer_of(model, config, environment), current, used, words)
+    return await desk.app.push_screen_wait(screen)
 
 
 async def clear(desk: Desk, _: str) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 
 from tui.doing.desk import Desk
-from tui.doing.looking import show_archive, show_context, show_help, show_servers
+from tui.doing.looking import show_archive, show_context, show_help, show_servers, show_todos
+from tui.doing.palette import show_palette
 from tui.doing.room import bring, compact, undo, why
 from tui.doing.saying import later
 from tui.doing.sessions import choose_model, clear, leave, resume
@@ -26,6 +27,8 @@ DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
     "shell": run_shell,
     "history": find_message,
     "later": later,
+    "todos": show_todos,
+    "commands": show_palette,
     "theme": choose_theme,
     "settings": show_settings,
     "copy": copy_answer,

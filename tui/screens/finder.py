@@ -81,6 +81,10 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
     def passed(self, entry: Entry | None) -> None:
         """That line is marked now."""
 
+    def besides(self, words: str) -> Sequence[Entry]:
+        """Lines that these words bring, behind those that are found by them."""
+        return ()
+
     def first(self, entries: Sequence[Entry]) -> int:
         """The index of the line that is marked at first."""
         return 0
@@ -167,7 +171,7 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
         is_searched = bool(words.strip())
         entries = [entry for entry in self._entries if not (is_searched and entry.is_heading)]
         order = ranked(words, [entry.searched for entry in entries]) if is_searched else range(len(entries))
-        self._found = found = tuple(entries[index] for index in order)
+        self._found = found = (*(entries[index] for index in order), *self.besides(words.strip()))
 
         def paint(index: int, width: int) -> Text:
             text = painted([found[index].line], palette_of(self.app.theme_variables))

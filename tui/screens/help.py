@@ -1,44 +1,24 @@
-"""Keys and commands, from their tables."""
-
-from typing import ClassVar
-
-from rich.table import Table
-from rich.text import Text
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
-from textual.widgets import Static
+"""All keys and commands, to look through and to find one by what it does."""
 
 from tui.commands import COMMANDS
-from tui.keys import KEYS
-from tui.palette import Palette, palette_of
+from tui.entries import Entry
+from tui.helplines import help_entries
+from tui.keys import KEYS as ALL_KEYS
+from tui.screens.finder import Finder
 
 
-class HelpScreen(ModalScreen[None]):
-    """Gives nothing; any of its keys closes it."""
+class HelpScreen(Finder[str]):
+    """Gives the command that is to be written into the prompt; empty when it was only looked at."""
 
-    AUTO_FOCUS = "#subject"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,f1", "dismiss", show=False)]
+    KEYS = "Up, Down, PgUp, PgDn   Enter writes a command into the prompt   Esc closes"
 
-    def compose(self) -> ComposeResult:
-        palette = palette_of(self.app.theme_variables)
-        with Vertical(id="dialog"):
-            with VerticalScroll(id="subject", classes="tall"):
-                yield Static(help_table(palette))
-            yield Static(Text("Up, Down scroll   Esc closes", palette.dim), id="answers")
+    def __init__(self, entries: tuple[Entry, ...] | None = None) -> None:
+        found = help_entries(ALL_KEYS, COMMANDS) if entries is None else entries
+        super().__init__((("Help", "strong"), ("  keys and commands", "dim")), found, "Nothing does that.")
 
+    def taken(self, entry: Entry | None) -> None:
+        if entry is not None and entry.value.startswith("/"):
+            self.dismiss(entry.value)
 
-def help_table(palette: Palette) -> Table:
-    """Both tables, one column of names and one of meanings."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column()
-    table.add_row(Text("Keys", palette.strong))
-    for key in KEYS:
-        table.add_row(Text(f"  {key.shown}", palette.keyword), Text(key.help, palette.text))
-    table.add_row()
-    table.add_row(Text("Commands", palette.strong))
-    for command in COMMANDS:
-        table.add_row(Text(f"  {command.usage}", palette.keyword), Text(command.help, palette.text))
-    return table
+    def left(self) -> None:
+        self.dismiss("")

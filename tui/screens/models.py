@@ -1,12 +1,44 @@
-"""The list of models. It knows their names and nothing of their providers."""
+"""The models to choose from. The screen knows lines; what a model is asked for is not its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from tui.screens.picker import Choice, Picker
+from agent.offers import Offer
+from tui.entries import Entry
+from tui.inks import Line
+from tui.modellines import HEADING, lines_about, model_entries
+from tui.sanitise import visible_line
+from tui.screens.finder import Finder
 
 
-def model_picker(models: Sequence[str], current: str) -> Picker:
-    """Gives a model's name, which may be one that is not in the list, or an empty text."""
-    listed = dict.fromkeys((current, *models) if current else models)
-    choices = [Choice(value=name, label=name, own=name == current) for name in listed]
-    return Picker("Go on with a model", choices, "Not in the list: Enter takes it as it is (provider/name).", free=True)
+class ModelsScreen(Finder[str]):
+    """Gives the name of a model, which may be one that is not in the list; empty when none was chosen."""
+
+    KEYS = "Enter goes on with it   PROVIDER/NAME may be typed   Esc leaves"
+
+    def __init__(
+        self, offers: Sequence[Offer], offer_of: Callable[[str], Offer], current: str, used: int, words: str = ""
+    ) -> None:
+        """`used`: tokens of the conversation. `offer_of`: what is known of a model that is not in the list."""
+        self._listed = model_entries(offers, current, used)
+        super().__init__(HEADING, self._listed, "Not in the list: write it as PROVIDER/NAME.", words)
+        self._offer_of = offer_of
+        self._current = current
+        self._used = used
+
+    def first(self, entries: Sequence[Entry]) -> int:
+        return next((index for index, entry in enumerate(entries) if entry.value == self._current), 0)
+
+    def besides(self, words: str) -> Sequence[Entry]:
+        provider, slash, name = words.partition("/")
+        if not (provider and slash and name) or any(words == listed.value for listed in self._listed):
+            return ()
+        about = lines_about(self._offer_of(words), self._current, self._used)
+        line: Line = ((f"  {visible_line(words)}", "text"), ("  as it is written", "dim"))
+        return (Entry(words, line, words, about),)
+
+    def taken(self, entry: Entry | None) -> None:
+        if entry is not None:
+            self.dismiss(entry.value)
+
+    def left(self) -> None:
+        self.dismiss("")

@@ -41,14 +41,19 @@ class Listing(ScrollView, can_focus=True):
         if index == self.marked or not self._count:
             return
         self.marked = index
-        top, height = self.scroll_offset.y, max(1, self.size.height)
-        top = min(index, max(top, index - height + 1))
-        self.scroll_to(y=top, animate=False, force=True, immediate=True)
+        self._reveal()
         self.refresh()
         self.post_message(self.Moved())
 
+    def _reveal(self) -> None:
+        """Scrolls to where the marked line is seen. Before there is any room, nothing is."""
+        if height := self.size.height:
+            top = min(self.marked, max(self.scroll_offset.y, self.marked - height + 1))
+            self.scroll_to(y=top, animate=False, force=True, immediate=True)
+
     def on_resize(self) -> None:
         self.virtual_size = Size(self.scrollable_content_region.width, self._count)
+        self._reveal()
 
     def on_click(self, event: events.Click) -> None:
         self._mark(event.y + self.scroll_offset.y)

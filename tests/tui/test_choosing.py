@@ -1,0 +1,180 @@
+"""The command palette, the help and the list of models: what is found is done, and what it costs is told before."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.widgets import Static
+
+from agent.errors import UsageError
+from agent.offers import Offer
+from agent.providers.base import Prices
+from tests.tui.doubles import FakeSession, FakeSessions, Info, conversation, measured
+from tests.tui.piloting import Driven, terminal
+from tests.tui.set_up import Setup
+from tui.app import EbbApp
+from tui.commands import COMMANDS, Command
+from tui.helplines import AREAS, OTHERS, help_entries
+from tui.keys import KEYS, Key
+from tui.modellines import line_of, lines_about, switch_told
+from tui.palettelines import palette_entries
+from tui.screens.commands import PaletteScreen
+from tui.screens.help import HelpScreen
+from tui.screens.models import ModelsScreen
+
+KNOWN = Offer("a/b", 200_000, Prices(3.0, 15.0, 0.3, 3.75), True, True, False, True, "A_KEY")
+
+
+def words(line: tuple[tuple[str, str], ...]) -> str:
+    return "".join(words for words, _ in line)
+
+
+# Help
+
+
+def test_every_key_and_every_command_is_in_the_help() -> None:
+    lines = [words(entry.line) for entry in help_entries(KEYS, COMMANDS)]
+    for key in KEYS:
+        assert any(key.help in line for line in lines), key
+    for command in COMMANDS:
+        assert any(command.help in line for line in lines), command
+    assert sum(entry.is_heading for entry in help_entries(KEYS, COMMANDS)) <= len(AREAS) + 1
+
+
+def test_what_nobody_has_sorted_comes_last() -> None:
+    entries = help_entries([Key("", "F9", "", "fly")], [Command("dance", "", "dance"), Command("quit", "", "leave")])
+    assert [entry.value for entry in entries] == ["", "/quit", "", "F9", "/dance"]
+    assert [words(entry.line) for entry in entries if entry.is_heading] == ["The program", OTHERS]
+
+
+async def test_a_command_is_found_in_the_help_and_written_into_the_prompt() -> None:
+    async with terminal(FakeSession()) as t:
+        await t.pilot.press("f1")
+        await t.asks(HelpScreen)
+        await t.pilot.press(*"summarise", "enter")
+        await t.until(lambda: t.prompt.text == "/compact ")
+
+
+# The palette
+
+
+async def test_what_is_found_in_the_palette_is_done() -> None:
+    async with terminal(FakeSession(), infos=[Info("s7", "mend the parser")]) as t:
+        await t.pilot.press("ctrl+p")
+        await t.asks(PaletteScreen)
+        await t.pilot.press(*"high-con", "enter")
+        await t.until(lambda: t.app.theme == "ebb-high-contrast")
+        await t.pilot.press("ctrl+p")
+        await t.asks(PaletteScreen)
+        await t.pilot.press(*"mend", "enter")
+        await t.until(lambda: t.sessions.opened[-1] == ("s7", None))
+
+
+async def test_a_command_that_needs_words_is_written_into_the_prompt() -> None:
+    async with terminal(FakeSession()) as t:
+        await t.pilot.press("ctrl+p")
+        await t.asks(PaletteScreen)
+        await t.pilot.press(*"/why", "enter")
+        await t.until(lambda: t.prompt.text == "/why ")
+
+
+async def test_a_key_is_as_good_as_pressed() -> None:
+    async with terminal(FakeSession()) as t:
+        await t.pilot.press("ctrl+p")
+        await t.asks(PaletteScreen)
+        await t.pilot.press(*"walk the tool", "enter")
+        await t.until(lambda: t.transcript.has_focus)
+
+
+def test_the_palette_holds_everything() -> None:
+    entries = palette_entries(COMMANDS, KEYS, [Info("s7", "\x1b[2Jtitle")], ["a/b"], 60.0)
+    values = [entry.value for entry in entries]
+    assert {f"/{command.name}" for command in COMMANDS} <= set(values)
+    assert {"/resume s7", "/model a/b", "/theme ansi", "/settings agent.model", "action:find"} <= set(values)
+    assert [words(entry.line) for entry in entries if entry.is_heading] == [
+        "Commands",
+        "Keys",
+        "Sessions",
+        "Models",
+        "Themes",
+        "Settings",
+    ]
+    assert not any("\x1b" in words(entry.line) for entry in entries)
+
+
+# Models
+
+
+def test_what_is_known_of_a_model_is_in_its_line() -> None:
+    assert words(line_of(KNOWN, True)) == f"● {'a/b':<28}    200k    3.00   15.00    0.30  tools, pictures"
+    unknown = Offer("x/y", has_key=False)
+    assert words(line_of(unknown, False)) == f"  {'x/y':<28}       —       —       —       —  —  no key"
+
+
+def test_what_a_switch_costs_is_told() -> None:
+    told = "to go on with it: about 100k tokens are sent that it has not cached, "
+    assert switch_told(KNOWN, 100_000) == told + "about $0.38"
+    assert switch_told(Offer("x/y"), 100_000) == told + "at a price that is not known"
+    assert switch_told(Offer("x/y", prices=Prices(0, 0, 0, 0)), 100_000) == told + "for nothing"
+    assert "costs nothing" in switch_told(KNOWN, 0)
+    assert [words(line) for line in lines_about(KNOWN, "a/b", 9)] == [
+        "takes tools, pictures",
+        "$ for a million tokens: in 3.00, out 15.00, cache read 0.30, written 3.75",
+    ]
+
+
+@asynccontextmanager
+async def choosing(folder: Path, *sessions: FakeSession | UsageError) -> AsyncIterator[tuple[Driven, FakeSessions]]:
+    setup = Setup(folder, '[agent]\nmodel = "ollama/qwen3"\n', {"OPENAI_API_KEY": "x"})
+    opener = FakeSessions(list(sessions))
+    app = EbbApp(opener, guard=0.0, settings=lambda: setup.settings)
+    async with app.run_test(size=(100, 30)) as pilot:
+        driven = Driven(app, pilot)
+        await driven.rests()
+        yield driven, opener
+
+
+def told(screen: Driven) -> str:
+    return str(screen.app.screen.query_one("#told", Static).render())
+
+
+async def test_the_price_of_a_switch_is_shown_before_it_is_done(tmp_path: Path) -> None:
+    old = FakeSession([[measured()]], history=conversation(1))
+    async with choosing(tmp_path, old) as (screen, opener):
+        await screen.type("go on")
+        await screen.rests()
+        await screen.type("/model openai/gpt-6-sol")
+        await screen.asks(ModelsScreen)
+        await screen.until(lambda: "that it has not cached, about $" in told(screen))
+        assert len(opener.opened) == 1
+        await screen.pilot.press("enter")
+        await screen.until(lambda: opener.opened[-1] == ("abc123", "openai/gpt-6-sol"))
+
+
+async def test_any_name_may_be_typed(tmp_path: Path) -> None:
+    async with choosing(tmp_path, FakeSession()) as (screen, opener):
+        await screen.type("/model")
+        await screen.asks(ModelsScreen)
+        await screen.pilot.press(*"ollama/my-own", "enter")
+        await screen.until(lambda: opener.opened[-1] == (None, "ollama/my-own"))
+
+
+async def test_models_without_a_key_say_which(tmp_path: Path) -> None:
+    async with choosing(tmp_path, FakeSession()) as (screen, _):
+        await screen.type("/model")
+        await screen.asks(ModelsScreen)
+        await screen.pilot.press(*"anthropic opus")
+        await screen.until(lambda: "there is no key for it: set ANTHROPIC_API_KEY" in told(screen))
+        await screen.pilot.press("escape")
+        await screen.rests()
+
+
+@pytest.mark.parametrize("size", [(10, 4), (20, 8)])
+async def test_a_tiny_terminal_is_enough(size: tuple[int, int]) -> None:
+    async with terminal(FakeSession(), size=size) as t:
+        for key in ("f1", "ctrl+p"):
+            await t.pilot.press(key)
+            await t.until(lambda: len(t.app.screen_stack) == 2 and t.app.screen.is_mounted)
+            await t.pilot.press("down", "pagedown", "up", *"zzz", "enter", "escape")
+            await t.until(lambda: len(t.app.screen_stack) == 1)

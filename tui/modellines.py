@@ -1,0 +1,88 @@
+"""Models as lines: what each takes and costs, and what it costs to go on with it. It knows offers, not how they are
+asked."""
+
+from collections.abc import Sequence
+
+from agent.offers import Offer, price_of_switch
+from tui.entries import Entry
+from tui.inks import Ink, Line
+from tui.numbers import dollars, tokens
+from tui.sanitise import visible_line
+
+HEADING: Line = (
+    (f"{'Models':<30}", "strong"),
+    (f"{'window':>8}{'in':>8}{'out':>8}{'cached':>8}  takes", "dim"),
+)
+UNKNOWN = "—"
+
+
+def model_entries(offers: Sequence[Offer], current: str, used: int) -> tuple[Entry, ...]:
+    """A line for each model. `used`: tokens of the conversation that would go on with it."""
+    return tuple(
+        Entry(
+            offer.model,
+            line_of(offer, offer.model == current),
+            f"{offer.model} {'' if offer.has_key else 'no key'}",
+            lines_about(offer, current, used),
+        )
+        for offer in offers
+    )
+
+
+def line_of(offer: Offer, is_current: bool) -> Line:
+    name = visible_line(offer.model)
+    name = name if len(name) <= 28 else f"{name[:27]}…"
+    prices = offer.prices
+    numbers = [UNKNOWN if offer.window is None else tokens(offer.window)]
+    if prices is None:
+        numbers += [UNKNOWN] * 3
+    else:
+        numbers += [_price(price) for price in (prices.input, prices.output, prices.cache_read)]
+    ink: Ink = "strong" if is_current else "text" if offer.has_key else "dim"
+    return (
+        ("● " if is_current else "  ", "good"),
+        (f"{name:<28}", ink),
+        ("".join(f"{number:>8}" for number in numbers), "text" if offer.has_key else "dim"),
+        (f"  {_takes(offer)}", "dim"),
+        ("" if offer.has_key else "  no key", "warn"),
+    )
+
+
+def lines_about(offer: Offer, current: str, used: int) -> tuple[Line, ...]:
+    lines: list[Line] = []
+    if (takes := _takes(offer)) != UNKNOWN:
+        lines.append(((f"takes {takes}", "dim"),))
+    if prices := offer.prices:
+        read, write = _price(prices.cache_read), _price(prices.cache_write)
+        said = f"in {_price(prices.input)}, out {_price(prices.output)}, cache read {read}, written {write}"
+        lines.append(((f"$ for a million tokens: {said}", "dim"),))
+        if prices.long_above is not None and prices.long_input is not None and prices.long_output is not None:
+            longer = f"in {_price(prices.long_input)}, out {_price(prices.long_output)}"
+            lines.append(((f"above {tokens(prices.long_above)} tokens in a request: {longer}", "dim"),))
+    else:
+        lines.append((("its prices are not known", "dim"),))
+    if not offer.has_key:
+        lines.append(((f"there is no key for it: set {offer.key}, then start again", "warn"),))
+    if offer.model != current:
+        lines.append(((switch_told(offer, used), "text"),))
+    return tuple(lines)
+
+
+def switch_told(offer: Offer, used: int) -> str:
+    """What it costs to go on with that model."""
+    if not used:
+        return "nothing was said yet: to go on with it costs nothing"
+    cost = price_of_switch(offer, used)
+    price = "at a price that is not known" if cost is None else "for nothing" if not cost else f"about {dollars(cost)}"
+    return f"to go on with it: about {tokens(used)} tokens are sent that it has not cached, {price}"
+
+
+def _price(price: float) -> str:
+    return "0" if not price else f"{price:.3g}" if price < 0.1 else f"{price:.2f}"
+
+
+def _takes(offer: Offer) -> str:
+    said = (("tools", offer.tools), ("pictures", offer.pictures), ("thinking", offer.thinking))
+    if all(takes is None for _, takes in said):
+        return UNKNOWN
+    return ", ".join(name for name, takes in said if takes) or "text"

@@ -1,0 +1,36 @@
+"""One quiet line: where the model stands in its list. It is there while something of the list is being done."""
+
+from rich.text import Text
+from textual.widget import Widget
+
+from agent.context.todos import TodoItem
+from tui.blocks import Block, View
+from tui.palette import palette_of
+from tui.todos import summary_of, todos_in
+
+
+class TodoLine(Widget):
+    DEFAULT_CSS = "TodoLine { height: 1; padding: 0 1; display: none; }"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._past: tuple[Block, ...] = ()
+        self._before: tuple[TodoItem, ...] = ()
+        """The list as the turns in `_past` left it."""
+        self._summary = ""
+
+    def show(self, view: View) -> None:
+        if view.past is not self._past:
+            self._past, self._before = view.past, todos_in(view.past) or ()
+        items = todos_in(view.turn)
+        summary = summary_of(self._before if items is None else items) if view.busy else ""
+        if summary != self._summary:
+            self._summary = summary
+            self.display = bool(summary)
+            self.refresh()
+
+    def render(self) -> Text:
+        palette = palette_of(self.app.theme_variables)
+        return Text.assemble(
+            (self._summary, palette.dim), ("  F3", palette.faint), no_wrap=True, overflow="ellipsis", end=""
+        )
