@@ -51,6 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
         "-p", "--prompt", metavar="TEXT", help="answer without a terminal; `-` reads the prompt from stdin"
     )
     add_common(parser)
+    parser.add_argument("--plain", action="store_true", help="the terminal in lines, without a screen")
     headless = parser.add_argument_group("without a terminal")
     headless.add_argument("--output-format", choices=("text", "json", "stream-json"), default="text")
     headless.add_argument("--output-schema", metavar="FILE", help="JSON Schema that the answer must meet")

@@ -8,20 +8,14 @@ import io
 import json
 import os
 import select
-import signal
 import stat
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.errors import AgentError, UsageError
-from tui.arguments import first_word, make_parser, open_sessions, read_settings, sessions_of, told_settings, with_resume
-
-if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
-    from agent.config import Config
-    from agent.settings import Settings
+from tui.arguments import first_word, make_parser, open_sessions, with_resume
 
 SUBCOMMANDS = ("sessions", "context", "config", "mcp", "doctor", "demo")
 RESERVED = ("acp",)
@@ -94,57 +88,9 @@ def _headless(options: argparse.Namespace) -> int:
 
 
 def _terminal(options: argparse.Namespace) -> int:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("there is no terminal to draw in; write `ebb -p PROMPT` to get an answer without one")
-    from tui.app import EbbApp  # noqa: PLC0415  # deferred: headless runs start without Textual
-    from tui.drafts import Drafts  # noqa: PLC0415  # deferred: as above
-    from tui.opening import Later  # noqa: PLC0415  # deferred: as above
+    from tui import terminal  # noqa: PLC0415  # deferred: only this front end needs it
 
-    # Whoever started us may ignore it (`nohup`), and a program without its terminal would read its end for ever.
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    root, config = told_settings(options)
-    sessions = Later(lambda: sessions_of(root, config, options, interactive=True))
-    drafts = Drafts(None if options.ephemeral else config.folders.drafts)
-
-    def settings() -> "Settings":
-        from agent.compose import Sessions  # noqa: PLC0415  # deferred: behind the first paint
-        from agent.settings import Settings  # noqa: PLC0415  # deferred: as above
-
-        def use(changed: "Config") -> None:
-            if isinstance(sessions.made, Sessions):
-                sessions.made.config = changed
-
-        return Settings(config, lambda: read_settings(options)[1], use, os.environ)
-
-    async def run() -> tuple[str | None, int]:
-        app = EbbApp(
-            sessions,
-            history_file=config.folders.data / "history",
-            project=config.project,
-            resume=options.resume if options.pick is None else options.pick or None,
-            may_be_word=bool(options.pick),
-            choose=options.pick == "",
-            first_message=" ".join(options.words),
-            theme=config.tui_theme,
-            drafts=drafts,
-            notify=config.tui_notify,
-            settings=settings,
-        )
-        try:
-            left = await app.run_async()
-        finally:
-            if sessions.made is not None:
-                await sessions.made.close()
-        if app.refused is not None:
-            raise app.refused
-        return left, app.return_code or 0
-
-    left, code = asyncio.run(run())
-    if left and not options.ephemeral:
-        print(f"Go on with this session: ebb -r {left}")
-        if drafts.holds(left):
-            print("What you had not sent will be in its prompt.")
-    return code
+    return terminal.run(options)
 
 
 def _whole_prompt(prompt: str, words: Sequence[str]) -> str:

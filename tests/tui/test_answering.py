@@ -8,7 +8,8 @@ import pytest
 from agent.options import ThemeName
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.piloting import terminal
-from tests.tui.test_pty import SCRIPT, running
+from tests.tui.ptys import running
+from tests.tui.test_pty import SCRIPT
 from tui.answering import QUESTION, Answers, GroundTold, ground_of
 from tui.app import EbbApp
 

@@ -1,21 +1,16 @@
 """The terminal in a real pseudo-terminal, with the real session and a scripted model."""
 
 import json
-import os
 import random
 import re
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
-import pexpect
-import pyte
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PATIENCE = 40
-"""Seconds after which what should appear has not."""
+from tests.tui.ptys import Screen as Screen
+from tests.tui.ptys import left_behind as left_behind
+from tests.tui.ptys import running as running
 
 SCRIPT = """
 [[reply]]
@@ -29,85 +24,10 @@ text = "Now `add` adds."
 """
 
 
-class Screen:
-    """A child on a pseudo-terminal, and what is on its screen."""
-
-    def __init__(self, child: "pexpect.spawn[bytes]", columns: int, lines: int) -> None:
-        self.child = child
-        self.sent = b""
-        """Everything that the child wrote."""
-        self._screen = pyte.Screen(columns, lines)
-        self._stream = pyte.ByteStream(self._screen)
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self._screen.display)
-
-    def until(self, words: str) -> None:
-        """Reads until the words are on the screen."""
-        while words not in self.text:
-            self._read(words)
-
-    def press_until(self, key: str, words: str) -> None:
-        """Presses a key whenever the screen is at rest: a question ignores keys for a moment."""
-        while words not in self.text:
-            try:
-                self._take(self.child.read_nonblocking(65_536, timeout=0.6))
-            except pexpect.TIMEOUT:
-                self.child.send(key)
-
-    def until_it_ends(self) -> None:
-        while not self.child.closed and self._read(None):
-            pass
-        self.child.wait()
-
-    def resize(self, columns: int, lines: int) -> None:
-        self.child.setwinsize(lines, columns)
-        self._screen.resize(lines, columns)
-
-    def _read(self, words: str | None) -> bool:
-        try:
-            data = self.child.read_nonblocking(65_536, timeout=PATIENCE)
-        except pexpect.EOF:
-            assert words is None, f"ended without {words!r}:\n{self.text}"
-            return False
-        except pexpect.TIMEOUT:
-            raise AssertionError(f"waited for {words!r}:\n{self.text}") from None
-        self._take(data)
-        return True
-
-    def _take(self, data: bytes) -> None:
-        self.sent += data
-        self._stream.feed(data)
-
-
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Screen]:
     with running(tmp_path, SCRIPT) as screen:
         yield screen
-
-
-START = "import sys; from tui.cli import main; sys.exit(main(sys.argv[1:]))"
-
-
-@contextmanager
-def running(
-    tmp_path: Path, replies: str, columns: int = 80, lines: int = 24, flags: Sequence[str] = (), start: str = START
-) -> Iterator[Screen]:
-    """`ebb` in a project with `calc.py`, on a model that gives these replies."""
-    project = tmp_path / "project"
-    project.mkdir(exist_ok=True)
-    (project / "calc.py").write_text("def add(a, b):\n    return a - b\n")
-    script = tmp_path / "script.toml"
-    script.write_text(replies)
-    environment = {**os.environ, "EBB_HOME": str(tmp_path / "home"), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
-    arguments = ["-c", start, "-m", f"scripted/{script}", "-C", str(project), *flags]
-    child = pexpect.spawn(sys.executable, arguments, env=environment, dimensions=(lines, columns), cwd=str(project))
-    try:
-        yield Screen(child, columns, lines)
-    finally:
-        if not child.closed:
-            child.close(force=True)
 
 
 def test_a_message_is_answered_a_file_is_changed_and_the_terminal_is_given_back(
@@ -119,18 +39,6 @@ def test_a_message_is_answered_a_file_is_changed_and_the_terminal_is_given_back(
     terminal.press_until("y", "Now add adds.")
     assert (tmp_path / "project" / "calc.py").read_text() == "def add(a, b):\n    return a + b\n"
     assert b"ebb -r " in left_behind(terminal)
-
-
-def left_behind(terminal: Screen) -> bytes:
-    """Quits. What is written behind the terminal that was given back."""
-    terminal.child.send("\x03\x03")
-    terminal.until_it_ends()
-    assert terminal.child.exitstatus == 0
-    left = terminal.sent.rsplit(b"\x1b[?1049l", 1)
-    assert len(left) == 2, "the alternate screen was not left"
-    assert terminal.sent.rfind(b"\x1b[?25h") > terminal.sent.rfind(b"\x1b[?25l")
-    assert b"Traceback" not in terminal.sent
-    return left[1]
 
 
 HOSTILE = """
@@ -213,8 +121,7 @@ def test_a_terminal_that_is_closed_ends_the_program(tmp_path: Path) -> None:
         terminal.until("/help shows keys")
         terminal.child.send("go\r")
         terminal.until("The end.")
-        terminal.child.ptyproc.fileobj.close()
-        terminal.child.closed = True
+        terminal.close()
         terminal.child.wait()
 
 

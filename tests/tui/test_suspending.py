@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pexpect
 
-from tests.tui.test_pty import ROOT, Screen, left_behind, running
+from tests.tui.ptys import ROOT, Screen, left_behind, running
 
 SLOW = """
 [[reply]]

@@ -1,0 +1,250 @@
+"""The session in lines, with sessions that say what they are told to and a reader that types what it is told to."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from agent.errors import AgentError, UsageError
+from agent.events import Decision, PermissionAsked, QuestionAsked, TextDelta, TurnFailed, TurnFinished
+from tests.tui.doubles import FakeSession, FakeSessions, Hold, Info, conversation
+from tests.waiting import until
+from tui.commands import COMMANDS
+from tui.history import History
+from tui.plain.front import PlainFront
+from tui.plain.reading import PROMPT, goes_on, joined
+from tui.plain.table import DOING
+
+ASKED = PermissionAsked("q1", "1", "bash", {"command": "ls"}, "ask mode", offers=("bash(ls)",))
+
+
+@dataclass
+class Typist:
+    """A reader whose lines a test types."""
+
+    shown: list[str] = field(default_factory=list)
+    prompt: str = ""
+    prompts: list[str] = field(default_factory=list)
+    lines: "asyncio.Queue[str | None]" = field(default_factory=asyncio.Queue)
+
+    async def read(self) -> str:
+        line = await self.lines.get()
+        if line is None:
+            raise EOFError
+        return line
+
+    def show(self, lines: Sequence[str]) -> None:
+        self.shown += lines
+
+    async def rest(self) -> None:
+        """All is shown at once."""
+
+    def ask(self, prompt: str) -> None:
+        self.prompt = prompt
+
+    def put(self, text: str) -> bool:
+        return False
+
+    @property
+    def written(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        self.lines.put_nowait(None)
+
+
+@dataclass
+class Talking:
+    front: PlainFront
+    typist: Typist
+    sessions: FakeSessions
+    running: "asyncio.Task[str | None]"
+
+    def type(self, line: str) -> None:
+        self.typist.lines.put_nowait(line)
+
+    async def shows(self, words: str) -> None:
+        await until(lambda: any(words in line for line in self.typist.shown))
+
+    async def asks(self, prompt: str) -> None:
+        await until(lambda: self.typist.prompt == prompt)
+
+    async def rests(self) -> None:
+        """Waits until all that was typed is done."""
+        await until(lambda: self.typist.lines.empty())
+        await self.asks(PROMPT)
+
+
+@asynccontextmanager
+async def talking(
+    *sessions: FakeSession | AgentError, infos: Sequence[Info] = (), choose: bool = False, first: str | None = None
+) -> AsyncIterator[Talking]:
+    opener = FakeSessions(list(sessions), tuple(infos))
+    front = PlainFront(opener, History(None), choose=choose, first_message=first, guard=0.0)
+    typist = Typist()
+    talk = Talking(front, typist, opener, asyncio.get_running_loop().create_task(front.run(typist)))
+    try:
+        yield talk
+    finally:
+        typist.close()
+        await talk.running
+
+
+def answered(text: str) -> tuple[TextDelta, TurnFinished]:
+    return TextDelta(text), TurnFinished("answered", text)
+
+
+def test_every_command_does_something_here_too() -> None:
+    assert sorted(DOING) == sorted(command.name for command in COMMANDS)
+
+
+async def test_a_message_is_sent_and_its_answer_printed() -> None:
+    session = FakeSession([answered("It is **done**.")])
+    async with talking(session) as talk:
+        await talk.rests()
+        talk.type("do it")
+        await talk.shows("It is **done**.")
+        await talk.rests()
+        assert session.said == ["do it"]
+    assert session.closed
+
+
+async def test_what_is_typed_while_it_works_is_sent_after() -> None:
+    hold = Hold()
+    session = FakeSession([(hold, *answered("First.")), answered("Second.")])
+    async with talking(session, first="one") as talk:
+        await until(lambda: session.said == ["one"])
+        talk.type("two")
+        await talk.shows("Queued")
+        hold.event.set()
+        await talk.shows("Second.")
+        assert session.said == ["one", "two"]
+
+
+async def test_what_waits_after_an_interruption_is_sent_when_it_is_wanted() -> None:
+    session = FakeSession([(Hold(), *answered("First."))])
+    async with talking(session, first="one") as talk:
+        await until(lambda: session.said == ["one"])
+        talk.type("two")
+        await talk.shows("Queued")
+        talk.front.interrupt()
+        await talk.shows("1 message not sent yet. An empty line sends what waits.")
+        assert session.said == ["one"]
+        talk.type("")
+        await until(lambda: session.said == ["one", "two"])
+
+
+@pytest.mark.parametrize(
+    ("line", "decision"),
+    [
+        ("y", Decision("allow")),
+        ("a", Decision("allow", rule="bash(ls)")),
+        ("not now", Decision("deny", note="not now")),
+    ],
+)
+async def test_a_question_is_answered_with_a_line(line: str, decision: Decision) -> None:
+    session = FakeSession([(ASKED, *answered("So be it."))])
+    async with talking(session, first="go") as talk:
+        await talk.shows("Question: may bash run this command?")
+        talk.type("")  # no answer
+        talk.type(line)
+        await talk.shows("So be it.")
+        assert session.answers == {"q1": decision}
+
+
+async def test_two_questions_are_asked_one_after_the_other() -> None:
+    session = FakeSession([(ASKED, QuestionAsked("q2", "Which?", ("red", "blue")), *answered("Good."))])
+    async with talking(session, first="go") as talk:
+        await talk.shows("may bash run")
+        talk.type("y")
+        await talk.shows("Which?")
+        talk.type("2")
+        await talk.shows("Good.")
+        assert session.answers == {"q1": Decision("allow"), "q2": "blue"}
+
+
+async def test_a_line_that_was_begun_before_the_question_is_no_answer() -> None:
+    session = FakeSession([(ASKED, *answered("Done."))])
+    async with talking(session, first="go") as talk:
+        talk.front._guard = 1_000.0
+        await talk.shows("may bash run")
+        talk.type("also look at the tests")
+        talk.type("y")
+        await talk.shows("'y' came too soon")
+        assert session.answers == {}
+        talk.front._guard = 0.0
+        talk.type("n")
+        await until(lambda: session.said == ["go", "also look at the tests"])
+
+
+async def test_ctrl_c_twice_leaves() -> None:
+    session = FakeSession([(Hold(),)], history=conversation(2))
+    async with talking(session, first="go") as talk:
+        await until(lambda: session.said == ["go"])
+        talk.front.interrupt()
+        talk.front.interrupt()
+        assert await talk.running == "abc123"
+    assert session.interrupted >= 1
+    assert session.closed
+
+
+async def test_a_session_that_goes_on_says_how_it_was_left() -> None:
+    async with talking(FakeSession(history=conversation(2), news=("calc.py has changed",))) as talk:
+        await talk.shows("The session goes on after 2 messages of yours. The last one:")
+        await talk.shows("You: question 1")
+        await talk.shows("Answer 1. It **fails**")
+        await talk.shows("Note: calc.py has changed")
+
+
+async def test_a_session_is_chosen_by_number_after_it_was_found_by_words() -> None:
+    infos = tuple(Info(f"id{number}", f"talk {number}") for number in range(30))
+    async with talking(FakeSession(), infos=infos, choose=True) as talk:
+        await talk.shows("10 more: type words to find them.")
+        talk.type("talk 27")
+        await talk.shows("28: talk 27")
+        talk.type("28")
+        await talk.shows("Ebbtide in")
+        assert talk.sessions.opened == [("id27", None)]
+
+
+async def test_what_goes_wrong_is_said_and_the_session_goes_on() -> None:
+    session = FakeSession([(TurnFailed("auth", "no key; set `KEY`", 4),), answered("Better.")])
+    async with talking(session, UsageError("there is no such model")) as talk:
+        talk.type("go")
+        await talk.shows("Error: no key; set `KEY`")
+        talk.type("/model nobody/none")
+        await talk.shows("Error: there is no such model")
+        talk.type("/modle")
+        await talk.shows("there is no `/modle`; did you mean `/model`?")
+        await talk.rests()
+        talk.type("again")
+        await talk.shows("Better.")
+
+
+async def test_every_command_can_be_left_with_an_empty_line() -> None:
+    async with talking(FakeSession(history=conversation(1)), infos=(Info("x", "y"),)) as talk:
+        await talk.rests()
+        for command in COMMANDS:
+            if command.name != "quit":
+                talk.type(f"/{command.name}")
+                await until(lambda: talk.typist.lines.empty())
+                talk.type("")
+                await talk.rests()
+        assert not talk.running.done()
+
+
+async def test_a_command_that_has_to_wait_says_so() -> None:
+    session = FakeSession([(Hold(),)])
+    async with talking(session, first="go") as talk:
+        await until(lambda: session.said == ["go"])
+        talk.type("/compact")
+        await talk.shows("`/compact` has to wait until the session is free")
+        talk.type("/help")
+        await talk.shows("/quit: leave")
+
+
+def test_lines_that_go_on() -> None:
+    assert [goes_on(line) for line in ("a", "a\\", "a\\\\", "\\")] == [False, True, False, True]
+    assert joined(["a\\", "b\\", "c"]) == "a\nb\nc"

@@ -1,0 +1,241 @@
+"""The terminal in lines on a real pseudo-terminal, with the real session and a scripted model."""
+
+import os
+import re
+import signal
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.running import ebb
+from tests.tui.ptys import Screen, running
+
+TASK = """
+[[reply]]
+text = "I look at the file first, to see what there is to see in it."
+calls = [{ name = "read", arguments = { path = "calc.py" } }]
+[[reply]]
+calls = [{ name = "edit", arguments = { path = "calc.py", old = "a - b", new = "a + b" } }]
+[[reply]]
+text = "Now `add` adds."
+"""
+WAITS = """
+[[reply]]
+calls = [{ name = "bash", arguments = { command = "touch started; sleep 600" } }]
+[[reply]]
+text = "After it."
+"""
+KINDS = ["dumb", "xterm-256color"]
+EDITING = re.compile(rb"\x1b(?:\[[0-9;]*[ABCDGHJKm]|\[\?(?:1|7|12|25|2004)[hl])")
+"""Sequences that move within what is typed, erase it, and say how keys and long lines are to be taken."""
+
+
+def in_lines(tmp_path: Path, replies: str, term: str = "dumb", *flags: str) -> AbstractContextManager[Screen]:
+    return running(tmp_path, replies, 100, 60, ["--plain", *flags], env={"TERM": term})
+
+
+def answer(terminal: Screen, line: str, then: str) -> None:
+    """Answers a question. An answer that came too soon is given again."""
+    terminal.until("Answer:")
+    too_soon = terminal.text.count("came too soon")
+    terminal.child.send(f"{line}\r")
+    while then not in terminal.text:
+        if terminal.text.count("came too soon") > too_soon:
+            too_soon += 1
+            terminal.child.send(f"{line}\r")
+        terminal.read_some()
+
+
+def leave(terminal: Screen) -> str:
+    """Leaves with Ctrl-D. What is on the screen then."""
+    terminal.child.send("\x04")
+    terminal.until_it_ends()
+    assert terminal.child.exitstatus == 0
+    assert b"Traceback" not in terminal.sent
+    return terminal.text
+
+
+@pytest.mark.parametrize("term", KINDS)
+def test_a_file_is_changed_once_the_user_has_said_yes(tmp_path: Path, term: str) -> None:
+    with in_lines(tmp_path, TASK, term) as terminal:
+        terminal.until("\n> ")
+        terminal.child.send("fix it\r")
+        answer(terminal, "y", "Now `add` adds.")
+        shown = leave(terminal)
+    assert (tmp_path / "project" / "calc.py").read_text() == "def add(a, b):\n    return a + b\n"
+    for line in (
+        "I look at the file first, to see what there is to see in it.",
+        "Tool read  calc.py: done, 2 lines.",
+        "Question: may edit change calc.py? 1 line added, 1 removed.",
+        "Tool edit  calc.py: done, 1 line, changed calc.py.",
+        "Go on with this session: ebb -r",
+    ):
+        assert line in shown
+
+
+@pytest.mark.parametrize("term", KINDS)
+def test_what_is_denied_does_not_happen(tmp_path: Path, term: str) -> None:
+    with in_lines(tmp_path, TASK, term) as terminal:
+        terminal.until("\n> ")
+        terminal.child.send("fix it\r")
+        answer(terminal, "n", "Now `add` adds.")
+        assert "Tool edit  calc.py: denied." in leave(terminal)
+    assert (tmp_path / "project" / "calc.py").read_text() == "def add(a, b):\n    return a - b\n"
+
+
+@pytest.mark.parametrize("term", KINDS)
+def test_ctrl_c_ends_a_turn_and_what_waits_is_sent_when_it_is_wanted(tmp_path: Path, term: str) -> None:
+    with in_lines(tmp_path, WAITS, term) as terminal:
+        terminal.until("\n> ")
+        terminal.child.send("go\r")
+        terminal.until("Answer:")
+        answer(terminal, "y", "Allowed.")
+        terminal.child.send("and then?\r")
+        terminal.until("Queued:")
+        while not (tmp_path / "project" / "started").exists():
+            terminal.read_some(0.05)
+        terminal.child.send("\x03")
+        terminal.until("sleep 600: interrupted.")
+        terminal.until("1 message not sent yet." if term == "dumb" else "is in the prompt again.")
+        terminal.child.send("\r")
+        terminal.until("After it.")
+        leave(terminal)
+
+
+@pytest.mark.parametrize("term", KINDS)
+def test_ctrl_c_twice_leaves_with_the_session_kept(tmp_path: Path, term: str) -> None:
+    with in_lines(tmp_path, '[[reply]]\ntext = "Kept in mind."', term) as terminal:
+        terminal.until("\n> ")
+        terminal.child.send("remember me\r")
+        terminal.until("Kept in mind.")
+        terminal.child.send("\x03")
+        terminal.until("Ctrl-C again quits.")
+        terminal.child.send("\x03")
+        terminal.until_it_ends()
+        assert terminal.child.exitstatus == 0
+        id = terminal.text.split("ebb -r ")[1].split()[0]
+    with in_lines(tmp_path, '[[reply]]\ntext = "The second."', term, "-r", id) as terminal:
+        terminal.until("You: remember me")
+        terminal.until("Kept in mind.")
+        terminal.child.send("and now?\r")
+        terminal.until("The second.")
+        leave(terminal)
+
+
+def test_a_terminal_that_only_prints_is_sent_no_escape(tmp_path: Path) -> None:
+    with in_lines(tmp_path, TASK) as terminal:
+        use_everything(terminal)
+        assert b"\x1b" not in terminal.sent
+
+
+def test_another_terminal_is_sent_what_edits_a_line_and_no_more(tmp_path: Path) -> None:
+    with in_lines(tmp_path, TASK, "xterm-256color") as terminal:
+        use_everything(terminal)
+        assert b"\x1b" not in EDITING.sub(b"", terminal.sent)
+        assert b"\x1b[?2004" in terminal.sent
+        assert b"\x1b[?1049h" not in terminal.sent
+
+
+def use_everything(terminal: Screen) -> None:
+    terminal.until("\n> ")
+    terminal.child.send("fix it\r")
+    answer(terminal, "y", "Now `add` adds.")
+    for command, words in (("/help", "/quit: leave"), ("/context", "= usable"), ("/nothing", "there is no `/nothing`")):
+        terminal.child.send(f"{command}\r")
+        terminal.until(words)
+    terminal.child.send("\\\x1b[A \x1b]0;x\x07 \u202e\r\rx\r")
+    terminal.until("no reply left")
+    leave(terminal)
+
+
+@pytest.mark.parametrize("term", ["", "dumb", "unknown"])
+def test_a_terminal_that_says_too_little_of_itself_gets_lines(tmp_path: Path, term: str) -> None:
+    with running(tmp_path, TASK, env={"TERM": term}) as terminal:
+        terminal.until("\n> ")
+        leave(terminal)
+        assert b"\x1b" not in terminal.sent
+
+
+def test_a_terminal_without_a_size_gets_lines(tmp_path: Path) -> None:
+    with running(tmp_path, TASK, sized=False) as terminal:
+        terminal.until("\n> ")
+        leave(terminal)
+        assert b"\x1b" not in terminal.sent
+
+
+def test_a_first_message_a_model_that_is_none_and_a_session_that_is_none(tmp_path: Path) -> None:
+    with in_lines(tmp_path, '[[reply]]\ntext = "Hello."', "dumb", "say hello") as terminal:
+        terminal.until("Hello.")
+        leave(terminal)
+    with in_lines(tmp_path, "", "dumb", "-m", "nobody/nothing") as terminal:
+        terminal.until_it_ends()
+        assert (terminal.child.exitstatus, terminal.text.split()[0]) == (2, "ebb:")
+    with in_lines(tmp_path, "", "dumb", "-r", "0123456789ab") as terminal:
+        terminal.until_it_ends()
+        assert terminal.child.exitstatus == 2
+        assert "ebb: " in terminal.text
+
+
+@pytest.mark.parametrize("term", KINDS)
+def test_a_line_that_ends_with_a_backslash_goes_on(tmp_path: Path, term: str) -> None:
+    with in_lines(tmp_path, '[[reply]]\ntext = "Two lines."', term) as terminal:
+        terminal.until("\n> ")
+        terminal.child.send("first\\\rsecond\r")
+        terminal.until("Two lines.")
+        leave(terminal)
+    history = (tmp_path / "home").rglob("history")
+    assert '"first\\nsecond"' in next(history).read_text()
+
+
+def test_completion_and_history_of_a_terminal_that_can_edit(tmp_path: Path) -> None:
+    with in_lines(tmp_path, '[[reply]]\ntext = "Once."\n[[reply]]\ntext = "Twice."', "xterm") as terminal:
+        terminal.until("\n> ")
+        terminal.child.send("say something\x1b\rmore\r")
+        terminal.until("Once.")
+        terminal.child.send("/contex\t\r")
+        terminal.until("= usable")
+        terminal.child.send("\x12thing\r\r")
+        terminal.until("Twice.")
+        leave(terminal)
+
+
+@pytest.mark.parametrize("term", KINDS)
+@pytest.mark.parametrize("end", ["closed", "hung up", "terminated"])
+def test_the_session_is_kept_however_the_terminal_ends(tmp_path: Path, term: str, end: str) -> None:
+    with in_lines(tmp_path, WAITS, term) as terminal:
+        terminal.until("\n> ")
+        terminal.child.send("remember me\r")
+        answer(terminal, "y", "Allowed.")
+        while not (tmp_path / "project" / "started").exists():
+            terminal.read_some(0.05)
+        if end == "closed":
+            terminal.close()
+        else:
+            os.kill(terminal.child.pid, signal.SIGHUP if end == "hung up" else signal.SIGTERM)
+        terminal.until_it_ends()
+        assert b"Traceback" not in terminal.sent
+    listed = ebb("sessions", "--json", "-C", str(tmp_path / "project"), home=tmp_path / "home")
+    assert "remember me" in listed.out
+
+
+IMPORTED = """
+import sys
+from tui.cli import main
+code = main(sys.argv[1:])
+print("loaded:", [name for name in ("textual", "tui.app", "rich.console", "markdown_it") if name in sys.modules])
+print("editing:", "prompt_toolkit" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("term", "edits"), [("dumb", "False"), ("xterm-256color", "True")])
+def test_lines_need_no_screen(tmp_path: Path, term: str, edits: str) -> None:
+    with running(tmp_path, TASK, 100, 60, ["--plain"], IMPORTED, {"TERM": term}) as terminal:
+        terminal.until("\n> ")
+        terminal.child.send("fix it\r")
+        answer(terminal, "y", "Now `add` adds.")
+        terminal.child.send("/context\r/help\r")
+        terminal.until("/quit: leave")
+        shown = leave(terminal)
+    assert "loaded: []" in shown
+    assert f"editing: {edits}" in shown

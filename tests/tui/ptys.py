@@ -1,0 +1,121 @@
+"""`ebb` on a real pseudo-terminal: what it writes, and what is on the screen then."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pexpect
+import pyte
+
+ROOT = Path(__file__).parents[2]
+START = "import sys; from tui.cli import main; sys.exit(main(sys.argv[1:]))"
+PATIENCE = 40
+"""Seconds after which what should appear has not."""
+
+
+class Screen:
+    """A child on a pseudo-terminal, and what is on its screen."""
+
+    def __init__(self, child: "pexpect.spawn[bytes]", columns: int, lines: int) -> None:
+        self.child = child
+        self.sent = b""
+        """Everything that the child wrote."""
+        self._screen = pyte.Screen(columns, lines)
+        self._stream = pyte.ByteStream(self._screen)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._screen.display)
+
+    def until(self, words: str) -> None:
+        """Reads until the words are on the screen."""
+        while words not in self.text:
+            self._read(words)
+
+    def press_until(self, key: str, words: str) -> None:
+        """Presses a key whenever the screen is at rest: a question ignores keys for a moment."""
+        while words not in self.text:
+            try:
+                self._take(self.child.read_nonblocking(65_536, timeout=0.6))
+            except pexpect.TIMEOUT:
+                self.child.send(key)
+
+    def read_some(self, patience: float = PATIENCE) -> None:
+        """Reads what there is; waits for it no longer than that many seconds."""
+        try:
+            self._take(self.child.read_nonblocking(65_536, timeout=patience))
+        except pexpect.TIMEOUT:
+            assert patience < PATIENCE, f"nothing came:\n{self.text}"
+
+    def close(self) -> None:
+        """What happens when the window is closed."""
+        self.child.ptyproc.fileobj.close()
+        self.child.closed = True
+
+    def until_it_ends(self) -> None:
+        while not self.child.closed and self._read(None):
+            pass
+        self.child.wait()
+
+    def resize(self, columns: int, lines: int) -> None:
+        self.child.setwinsize(lines, columns)
+        self._screen.resize(lines, columns)
+
+    def _read(self, words: str | None) -> bool:
+        try:
+            data = self.child.read_nonblocking(65_536, timeout=PATIENCE)
+        except pexpect.EOF:
+            assert words is None, f"ended without {words!r}:\n{self.text}"
+            return False
+        except pexpect.TIMEOUT:
+            raise AssertionError(f"waited for {words!r}:\n{self.text}") from None
+        self._take(data)
+        return True
+
+    def _take(self, data: bytes) -> None:
+        self.sent += data
+        self._stream.feed(data)
+
+
+@contextmanager
+def running(
+    tmp_path: Path,
+    replies: str,
+    columns: int = 80,
+    lines: int = 24,
+    flags: Sequence[str] = (),
+    start: str = START,
+    env: Mapping[str, str] | None = None,
+    sized: bool = True,
+) -> Iterator[Screen]:
+    """`ebb` in a project with `calc.py`, on a model that gives these replies."""
+    project = tmp_path / "project"
+    project.mkdir(exist_ok=True)
+    (project / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    script = tmp_path / "script.toml"
+    script.write_text(replies)
+    environment = {**os.environ, "EBB_HOME": str(tmp_path / "home"), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
+    environment.update(env or {})
+    command = ["-c", start, "-m", f"scripted/{script}", "-C", str(project), *flags]
+    child = pexpect.spawn(
+        sys.executable, command, env=environment, dimensions=(lines, columns) if sized else (0, 0), cwd=str(project)
+    )
+    try:
+        yield Screen(child, columns, lines)
+    finally:
+        if not child.closed:
+            child.close(force=True)
+
+
+def left_behind(terminal: Screen) -> bytes:
+    """Quits. What is written behind the terminal that was given back."""
+    terminal.child.send("\x03\x03")
+    terminal.until_it_ends()
+    assert terminal.child.exitstatus == 0
+    left = terminal.sent.rsplit(b"\x1b[?1049l", 1)
+    assert len(left) == 2, "the alternate screen was not left"
+    assert terminal.sent.rfind(b"\x1b[?25h") > terminal.sent.rfind(b"\x1b[?25l")
+    assert b"Traceback" not in terminal.sent
+    return left[1]

@@ -1,0 +1,122 @@
+"""Questions as lines to be read aloud, and what a line that was typed answers. It knows questions, not who asks."""
+
+from agent.events import Decision, PermissionAsked, QuestionAsked
+from tui.blocks import Asked
+from tui.diffs.unified import DiffLine, Hunk, Remark, counted, files_of
+from tui.numbers import counted as so_many
+from tui.plain.printing import lines_of_text
+from tui.sanitise import visible, visible_line
+from tui.titles import command_of, path_of
+
+ANSWER = "Answer: "
+
+
+def lines_of_question(question: Asked) -> tuple[str, ...]:
+    """All that there is to know before it is answered, and how it is answered."""
+    match question:
+        case PermissionAsked():
+            return (_headline(question), *_subject(question), *_reason(question), *_answers(question))
+        case QuestionAsked(question=text, options=options):
+            first, *rest = lines_of_text(text) or ("",)
+            numbered = (f"{number}: {visible_line(option)}" for number, option in enumerate(options, 1))
+            how = "Type a number or your own words" if options else "Type your answer"
+            return (f"Question: {first}", *rest, *numbered, f"{how}; an empty line leaves it unanswered.")
+
+
+def answer_of(question: Asked, line: str) -> Decision | str | None:
+    """What a line answers; None when it is no answer: nothing that was typed for something else allows a call."""
+    words = line.strip()
+    match question:
+        case PermissionAsked():
+            return _decision(question, words)
+        case QuestionAsked(options=options):
+            if words.isdecimal() and 0 < int(words) <= len(options):
+                return options[int(words) - 1]
+            return visible(words)
+
+
+def said_of(answer: Decision | str) -> tuple[str, ...]:
+    """What is said when an answer was taken; a denial is told where it takes effect."""
+    match answer:
+        case Decision(verdict="allow", rule=rule):
+            return (f"Allowed, and always in this session: {visible_line(rule)}." if rule else "Allowed.",)
+        case _:
+            return ()
+
+
+def is_short(line: str) -> bool:
+    """Whether a line looks like an answer, not like a message."""
+    return len(line.strip()) <= 2
+
+
+def _decision(question: PermissionAsked, words: str) -> Decision | None:
+    offers, word = question.offers, words.lower()
+    match word:
+        case "":
+            return None
+        case "y" | "yes":
+            return Decision("allow")
+        case "n" | "no":
+            return Decision("deny")
+        case "a" | "always":
+            return Decision("allow", rule=offers[0]) if offers else None
+        case _ if word.isdecimal():
+            return Decision("allow", rule=offers[int(word) - 1]) if 0 < int(word) <= len(offers) else None
+        case _:
+            note = words[1:] if word.startswith(("n ", "d ")) else words
+            return Decision("deny", note=visible(note.strip()))
+
+
+def _headline(question: PermissionAsked) -> str:
+    name, path = visible_line(question.name), visible_line(path_of(question.arguments))
+    if command_of(question.arguments):
+        return f"Question: may {name} run this command?"
+    if question.preview:
+        added, removed = counted(question.preview)
+        return (
+            f"Question: may {name} change {path or 'these files'}? {so_many(added, 'line')} added, {removed} removed."
+        )
+    return f"Question: may {name} touch {path}?" if path else f"Question: may {name} run with these arguments?"
+
+
+def _subject(question: PermissionAsked) -> tuple[str, ...]:
+    """All that the call would do: the whole command line, the diff, or every argument."""
+    command = command_of(question.arguments)
+    if command:
+        return lines_of_text(command)
+    if question.preview:
+        return diff_words(question.preview)
+    return tuple(f"{visible_line(name)}: {visible(str(value))}" for name, value in question.arguments.items())
+
+
+def diff_words(diff: str) -> tuple[str, ...]:
+    """A unified diff with the kind of each line, and where it stands, in words before it."""
+    lines: list[str] = []
+    for file in files_of(visible(diff).expandtabs(4)):
+        if file.name:
+            lines.append(f"File {file.name}" + (f", {file.state}" if file.state != "changed" else ""))
+        for part in file.parts:
+            match part:
+                case Remark(text=text):
+                    lines.append(text)
+                case Hunk(heading=heading, lines=changes):
+                    lines += [f"In {heading}"] if heading else []
+                    lines += [_line_words(line) for line in changes]
+    return tuple(lines)
+
+
+def _line_words(line: DiffLine) -> str:
+    number = line.old if line.kind == "removed" else line.new
+    return f"{line.kind} {number}: {line.text}" if number else f"{line.kind}: {line.text}"
+
+
+def _reason(question: PermissionAsked) -> tuple[str, ...]:
+    return tuple(f"Reason: {line}" for line in lines_of_text(question.reason)[:1]) + lines_of_text(question.reason)[1:]
+
+
+def _answers(question: PermissionAsked) -> tuple[str, ...]:
+    always = tuple(
+        f"{'a' if number == 1 else number}: always in this session: {visible_line(offer)}"
+        for number, offer in enumerate(question.offers, 1)
+    )
+    return ("y: yes, once. n: no. Other words: no, and the model is told them.", *always)

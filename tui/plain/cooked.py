@@ -1,0 +1,118 @@
+"""Lines as the terminal itself lets the user type them: for terminals that can do nothing but print. Not a byte steers
+anything."""
+
+import asyncio
+import codecs
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from tui.plain.reading import goes_on, joined
+
+LONGEST_LINE = 4_095
+"""Bytes after which a terminal drops what is typed on a line."""
+
+
+class CookedReader:
+    """Reads from one descriptor and writes to another."""
+
+    def __init__(self, source: int, target: int, interrupted: Callable[[], None]) -> None:
+        """`interrupted`: called when the user presses Ctrl-C."""
+        self._source = source
+        self._target = target
+        self._loop = asyncio.get_running_loop()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._typed = ""
+        self._parts: list[str] = []
+        """Lines of a message that goes on."""
+        self._lines: deque[str] = deque()
+        self._is_at_end = False
+        self._arrived = asyncio.Event()
+        self._prompt = ""
+        self._is_prompted = False
+        """The prompt stands at the beginning of the line that the cursor is on."""
+        self._interrupted = interrupted
+        self._loop.add_reader(source, self._read_some)
+        self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
+
+    async def read(self) -> str:
+        self._show_prompt()
+        while not self._lines and not self._is_at_end:
+            self._arrived.clear()
+            await self._arrived.wait()
+        if not self._lines:
+            self.ask("")
+            raise EOFError
+        return self._lines.popleft()
+
+    def show(self, lines: Sequence[str]) -> None:
+        if lines:
+            self._write(("\n" if self._is_prompted else "") + "".join(f"{line}\n" for line in lines))
+            self._is_prompted = False
+            self._show_prompt()
+
+    async def rest(self) -> None:
+        """Lines are printed at once."""
+
+    def ask(self, prompt: str) -> None:
+        if prompt != self._prompt:
+            self._prompt = prompt
+            if self._is_prompted:
+                self._write("\n")
+                self._is_prompted = False
+            self._show_prompt()
+
+    def put(self, text: str) -> bool:
+        return False
+
+    @property
+    def written(self) -> str:
+        return joined([*self._parts, ""]).rstrip() if self._parts else ""
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._source)
+        self._loop.remove_signal_handler(signal.SIGINT)
+        self._end()
+
+    def _show_prompt(self) -> None:
+        if self._prompt and not self._is_prompted and not self._lines and not self._is_at_end:
+            self._write(self._prompt)
+            self._is_prompted = True
+
+    def _interrupt(self) -> None:
+        self._typed = ""  # the terminal has dropped what was typed as well
+        self._parts.clear()
+        self._interrupted()
+
+    def _read_some(self) -> None:
+        try:
+            raw = os.read(self._source, 65_536)
+        except OSError:  # the terminal is gone
+            raw = b""
+        if not raw:
+            self._loop.remove_reader(self._source)
+            return self._end()
+        if len(raw) == LONGEST_LINE + 1:
+            self.show(("Note: the terminal takes no more on one line; end a line with \\ to go on with the next.",))
+        *whole, self._typed = (self._typed + self._decoder.decode(raw)).split("\n")
+        for line in whole:
+            self._is_prompted = False  # the terminal has gone on to the next line
+            self._parts.append(line)
+            if not goes_on(line):
+                self._lines.append(joined(self._parts))
+                self._parts.clear()
+        self._arrived.set()
+        return None
+
+    def _end(self) -> None:
+        self._is_at_end = True
+        self._arrived.set()
+
+    def _write(self, text: str) -> None:
+        raw = text.encode("utf-8", "replace")
+        try:
+            while raw:
+                raw = raw[os.write(self._target, raw) :]
+        except OSError:  # the terminal is gone
+            self._end()

@@ -1,0 +1,155 @@
+"""Lines that can be edited while they are typed: history, completion, several lines to a message. It knows
+prompt-toolkit, and nobody else does."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+from prompt_toolkit.application import in_terminal
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import has_focus
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
+
+from tui.plain.reading import PROMPT, Offered, goes_on
+
+
+class EditedReader:
+    """Reads from standard input and writes to standard output, which are a terminal."""
+
+    def __init__(
+        self, past: Sequence[str], offered: Callable[[str], Iterable[Offered]], interrupted: Callable[[], None]
+    ) -> None:
+        """`past`: what was typed before, the oldest first. `offered`: what a text may become. `interrupted`: called
+        when the user presses Ctrl-C."""
+        self._interrupted = interrupted
+        self._prompt = PROMPT
+        self._drafts: dict[str, str] = {}
+        """What was being typed, by the prompt it was typed for."""
+        self._unprinted: list[str] = []
+        self._printing: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self._session: PromptSession[str] = PromptSession(
+            lambda: self._prompt,
+            history=InMemoryHistory(list(past)),
+            completer=_Offering(offered),
+            complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,
+            reserve_space_for_menu=0,
+            enable_suspend=True,
+            key_bindings=self._bindings(),
+            # It is told where the cursor is by nobody: to ask the terminal would be one more thing that is written.
+            output=Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False),
+        )
+
+    async def read(self) -> str:
+        await self.rest()
+        if self._is_closed:
+            raise EOFError
+        try:
+            return await self._session.prompt_async(
+                default=self._drafts.pop(self._key, ""), set_exception_handler=False, handle_sigint=False
+            )
+        except OSError as error:  # the terminal is gone
+            self._is_closed = True
+            raise EOFError from error
+
+    def show(self, lines: Sequence[str]) -> None:
+        self._unprinted += lines
+        if self._unprinted and self._printing is None:
+            self._printing = asyncio.get_running_loop().create_task(self._print())
+
+    async def rest(self) -> None:
+        while self._printing is not None:
+            await self._printing
+
+    def ask(self, prompt: str) -> None:
+        buffer, before = self._session.default_buffer, self._key
+        self._prompt = prompt
+        if self._key != before:
+            self._drafts[before] = buffer.text
+            buffer.document = Document(self._drafts.pop(self._key, ""))
+        self._session.app.invalidate()
+
+    def put(self, text: str) -> bool:
+        buffer = self._session.default_buffer
+        if self._session.app.is_running and not self._key:
+            buffer.document = Document(f"{text}\n\n{buffer.text}" if buffer.text else text)
+        else:
+            self._drafts[""] = text
+        return True
+
+    @property
+    def written(self) -> str:
+        return self._drafts.get("", "") if self._key else self._session.default_buffer.text
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._session.app.is_running and not self._session.app.is_done:
+            self._session.app.exit(exception=EOFError)
+
+    @property
+    def _key(self) -> str:
+        return "" if self._prompt == PROMPT else self._prompt
+
+    async def _print(self) -> None:
+        try:
+            async with in_terminal():
+                lines, self._unprinted = self._unprinted, []
+                sys.stdout.write("".join(f"{line}\n" for line in lines))
+                sys.stdout.flush()
+        except OSError:  # the terminal is gone
+            self._unprinted.clear()
+            self.close()
+        finally:
+            self._printing = None
+        self.show(())
+
+    def _bindings(self) -> KeyBindings:
+        bindings = KeyBindings()
+
+        @bindings.add("enter", filter=has_focus(DEFAULT_BUFFER))
+        def _(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if goes_on(buffer.document.text_before_cursor) and not self._key:
+                buffer.delete_before_cursor()
+                buffer.insert_text("\n")
+            else:
+                buffer.validate_and_handle()
+
+        @bindings.add("escape", "enter", filter=has_focus(DEFAULT_BUFFER))
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @bindings.add("c-c")
+        def _(event: KeyPressEvent) -> None:
+            if self._prompt and self._session.default_buffer.text:
+                self._session.default_buffer.reset()
+            else:
+                self._interrupted()
+
+        return bindings
+
+
+class _Offering(Completer):
+    def __init__(self, offered: Callable[[str], Iterable[Offered]]) -> None:
+        self._offered = offered
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        before = document.text_before_cursor
+        for text, shown in self._offered(before):
+            yield Completion(text, -len(before), display=shown)
+
+
+def _size() -> Size:
+    try:
+        size = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError):  # the terminal is gone
+        return Size(rows=24, columns=80)
+    return Size(rows=size.lines or 24, columns=size.columns or 80)

@@ -1,0 +1,322 @@
+"""The session in lines: what is typed goes in, what happens is printed. It knows no kind of terminal."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+
+from agent.errors import AgentError
+from agent.events import Event
+from agent.settings import Settings
+from tui.blocks import Asked
+from tui.commands import Invocation, Unknown, parse
+from tui.drafts import Drafts
+from tui.history import History
+from tui.numbers import counted
+from tui.plain.asking import ANSWER, answer_of, is_short, lines_of_question, said_of
+from tui.plain.desk import PlainDesk
+from tui.plain.printing import Printing, lines_of
+from tui.plain.reading import PROMPT, Reader
+from tui.plain.sessions import greet, pick_session
+from tui.plain.table import DOING
+from tui.ports import Session, Sessions
+from tui.sanitise import visible
+from tui.talk import Talk
+
+TWICE = 2.0
+"""Seconds within which a second Ctrl-C means it."""
+GUARD = 0.3
+"""Seconds after a question in which no line counts as its answer."""
+_PATIENCE = 5.0
+"""Seconds that leaving waits for an interrupted turn to end."""
+
+
+class _HeardTalk(Talk):
+    """A talk that also tells what happens in it."""
+
+    def __init__(
+        self, sessions: Sessions, changed: Callable[[], None], drafts: Drafts | None, hear: Callable[[Event], None]
+    ) -> None:
+        super().__init__(sessions, changed, drafts)
+        self._hear = hear
+
+    def advance(self, event: Event) -> None:
+        super().advance(event)
+        self._hear(event)
+
+
+class PlainFront:
+    """The terminal in lines. `run` gives the id of the session to go on with, if anything was said in it.
+
+    The arguments are those of `EbbApp`.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        history: History,
+        *,
+        session: Session | None = None,
+        choose: bool = False,
+        model: str | None = None,
+        first_message: str | None = None,
+        guard: float = GUARD,
+        drafts: Drafts | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.talk = _HeardTalk(sessions, self._changed, drafts, self._hear)
+        self.desk = PlainDesk(
+            self.talk, history, self._say, self._ask, self._write, model, self.send, settings, self.leave
+        )
+        self._history = history
+        self._given, self._choose, self._model, self._guard = session, choose, model, guard
+        self._reader: Reader | None = None
+        self._printing = Printing()
+        self._job: asyncio.Task[None] | None = None
+        self._asides: set[asyncio.Task[None]] = set()
+        self._commands = 0
+        """How many commands run beside a job."""
+        self._asked: Asked | None = None
+        """The question of the session that was printed last and is open."""
+        self._asked_at = 0.0
+        self._answered: set[str] = set()
+        """Questions whose answer is on its way."""
+        self._wanted: list[tuple[str, asyncio.Future[str]]] = []
+        """What commands ask: the prompt, and where the answer goes."""
+        self._is_held = False
+        """What waits is not sent before the user wants it."""
+        self._interrupted_at: float | None = None
+        self._failure: BaseException | None = None
+        self._id: str | None = None
+        if first_message:
+            self.talk.queue.add(first_message)
+
+    async def run(self, reader: Reader) -> str | None:
+        self._reader = reader
+        self._start(self._open_first)
+        try:
+            while True:
+                self._take(await reader.read())
+        except EOFError:
+            pass
+        finally:
+            await self._end()
+            await reader.rest()
+        if self._failure is not None:
+            raise self._failure
+        return self._id
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does: it ends what runs; pressed again, it quits."""
+        now = monotonic()
+        is_second = self._interrupted_at is not None and now - self._interrupted_at < TWICE
+        self._interrupted_at = now
+        if is_second:
+            self.leave()
+        elif self._wanted:
+            self._wanted.pop(0)[1].set_result("")
+        elif self.is_working:
+            self._is_held = True
+            self._say(("Interrupting. Ctrl-C again quits.",))
+            self.talk.interrupt()
+        else:
+            self._say(("Ctrl-C again quits.",))
+
+    def leave(self) -> None:
+        """Ends all that runs, and the program."""
+        if self._reader is not None:
+            self._reader.close()
+
+    @property
+    def is_working(self) -> bool:
+        return self._job is not None
+
+    # Jobs: one at a time, and after each what waits in the queue
+
+    def _start(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._is_held = False
+        self._job = asyncio.get_running_loop().create_task(self._run(work))
+        self._prompt()
+
+    async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+            while self.talk.queue and not self._is_held and await self._say_next():
+                pass
+        except AgentError as error:
+            self.talk.fail(error)
+        except Exception as error:  # noqa: BLE001  # a bug ends the program, which tells it
+            self._fail(error)
+        finally:
+            self._job = None
+        self._prompt()
+        self._take_back_queue()
+
+    def _take_back_queue(self) -> None:
+        """Puts what waits back into the prompt, where it can be edited; elsewhere it goes on waiting."""
+        if self.talk.queue and self._reader is not None:
+            if self._reader.put("\n\n".join(item.text for item in self.talk.queue.items)):
+                self.talk.queue.take_back()
+                self._say(("What was not sent yet is in the prompt again.",))
+            else:
+                waiting = counted(len(self.talk.queue), "message")
+                self._say((f"{waiting} not sent yet. An empty line sends what waits.",))
+
+    async def _say_next(self) -> bool:
+        if self.talk.session is None and not await self.talk.open(None, self._model):
+            return False
+        return await self.talk.say(self.talk.queue.pop())
+
+    async def _open_first(self) -> None:
+        if self._given is not None:
+            self.talk.adopt(self._given)
+        else:
+            resume = await pick_session(self.desk) if self._choose else ""
+            await self.talk.open(resume or None, self._model)
+        greet(self.desk)
+        if self.talk.session is not None:
+            self._aside(self.talk.session.prepare())
+
+    async def _nothing(self) -> None:
+        """The job of only sending what is queued."""
+
+    def _aside(self, work: Awaitable[None]) -> None:
+        async def guarded() -> None:
+            try:
+                await work
+            except AgentError as error:
+                self.talk.fail(error)
+            except Exception as error:  # noqa: BLE001  # a bug ends the program, which tells it
+                self._fail(error)
+
+        task = asyncio.get_running_loop().create_task(guarded())
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+
+    async def _beside(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        finally:
+            self._commands -= 1
+            self._prompt()
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = error
+        self.leave()
+
+    async def _end(self) -> None:
+        """Ends the turn and closes the session."""
+        self.talk.put_by(self._reader.written if self._reader is not None else "")
+        if self._job is not None:
+            self.talk.interrupt()
+            await asyncio.wait({self._job}, timeout=_PATIENCE)
+        tasks = {task for task in (self._job, *self._asides) if task is not None}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        session = self.talk.session
+        self._id = session.id if session is not None and session.history.messages else None
+        await self.talk.close()
+
+    # What the user types
+
+    def _take(self, line: str) -> None:
+        if self._wanted:
+            self._wanted.pop(0)[1].set_result(line)
+            self._prompt()
+        elif self._asked is not None:
+            self._answer(self._asked, line)
+        elif line.strip():
+            self._history.add(line)
+            self._do(line)
+        elif self.talk.queue and not self.is_working:
+            self._start(self._nothing)
+        else:
+            self._prompt()
+
+    def _do(self, line: str) -> None:
+        match parse(line):
+            case Unknown() as unknown:
+                self.talk.notice(unknown.message)
+            case Invocation(command=command, argument=argument):
+                if command.when_busy:
+                    self._commands += 1
+                    self._aside(self._beside(DOING[command.name](self.desk, argument)))
+                    self._prompt()
+                elif self.is_working:
+                    self.talk.notice(f"`/{command.name}` has to wait until the session is free. Ctrl-C interrupts it.")
+                else:
+                    self._start(lambda: DOING[command.name](self.desk, argument))
+            case None:
+                self.send(line)
+
+    def send(self, text: str, *, later: bool = False) -> None:
+        """Says it at once, or with the next step of what runs; `later` only when that is over."""
+        self.talk.queue.add(text, later=later)
+        if self.is_working:
+            self._say((f"Queued: {'it is sent when the turn is over' if later else 'the model sees it next'}.",))
+        else:
+            self._start(self._nothing)
+
+    def _answer(self, question: Asked, line: str) -> None:
+        if monotonic() - self._asked_at < self._guard:
+            if is_short(line):
+                self._say((f"{line.strip()!r} came too soon to be an answer. Type it again.",))
+            else:
+                self._do(line)  # typed before the question was there
+            return
+        answer = answer_of(question, line)
+        if answer is None:
+            return self._say(lines_of_question(question)[-1:])
+        self._asked = None
+        self._answered.add(question.id)
+        self._prompt()
+        self._say(said_of(answer))
+        self.talk.answer(question.id, answer)
+
+    # What the user is told
+
+    def _hear(self, event: Event) -> None:
+        self._printing, lines = lines_of(self._printing, event)
+        self._say(lines)
+
+    def _changed(self) -> None:
+        """Asks what is to be asked now."""
+        questions = self.talk.view.asked
+        self._answered &= {question.id for question in questions}
+        due = next((question for question in questions if question.id not in self._answered), None)
+        if due != self._asked:
+            self._asked = due
+            if due is not None:
+                self._asked_at = monotonic()
+                self._say(lines_of_question(due))
+            self._prompt()
+
+    async def _ask(self, prompt: str) -> str:
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._wanted.append((prompt, answer))
+        self._prompt()
+        try:
+            return await answer
+        finally:
+            self._prompt()
+
+    def _write(self, text: str, unsent: bool = False) -> None:
+        if self._reader is not None and not self._reader.put(text):
+            if unsent:
+                self.talk.queue.add(text)
+                self._is_held = True
+            else:
+                self._say((text,))
+
+    def _say(self, lines: Sequence[str]) -> None:
+        if self._reader is not None:
+            self._reader.show([visible(line) for line in lines])
+
+    def _prompt(self) -> None:
+        if self._reader is not None:
+            if self._wanted:
+                self._reader.ask(self._wanted[0][0])
+            elif self._asked is not None:
+                self._reader.ask(ANSWER)
+            else:
+                self._reader.ask("" if self.is_working or self._commands else PROMPT)

@@ -1,0 +1,30 @@
+"""Commands that say something to the model, or help to write it, in lines."""
+
+from tui.plain.desk import PlainDesk, choose
+from tui.sanitise import visible_line
+
+
+async def later(desk: PlainDesk, text: str) -> None:
+    if text:
+        desk.send(text, later=True)
+    else:
+        desk.talk.notice("write a message after `/later`; it is sent when the turn is over")
+
+
+async def find_message(desk: PlainDesk, _: str) -> None:
+    past = desk.history.entries()
+    if not past:
+        return desk.say(("Nothing was written yet.",))
+    index = await choose(desk, "What you wrote before, the newest first.", [visible_line(text) for text in past])
+    if index is not None:
+        desk.write(past[index])
+    return None
+
+
+async def run_shell(desk: PlainDesk, command: str) -> None:
+    if not command:
+        return desk.talk.notice("write a command after `!`, such as `!git status`")
+    if desk.talk.session is not None and desk.talk.session.mode == "plan":
+        desk.talk.notice("plan mode holds for the model; what you run yourself runs")
+    await desk.talk.run(command)
+    return None

@@ -1,0 +1,82 @@
+"""Commands that go on with another session or another model, or end this one, in lines."""
+
+from time import time
+
+from tui.blocks import AnswerText, UserText, View
+from tui.numbers import age, counted
+from tui.plain.desk import PlainDesk, choose
+from tui.plain.printing import words_of
+from tui.sanitise import visible_line
+
+
+async def resume(desk: PlainDesk, id: str) -> None:
+    current = desk.talk.session.id if desk.talk.session is not None else ""
+    id = id or await pick_session(desk)
+    if id and id != current and await desk.talk.open(resume=id):
+        greet(desk)
+
+
+async def pick_session(desk: PlainDesk) -> str:
+    """The id of the session that the user picks; empty when none is."""
+    recent = await desk.talk.sessions.recent()
+    if not recent:
+        desk.say(("There is no session to go on with.",))
+        return ""
+    rows = [
+        visible_line(
+            f"{info.title or '(nothing said yet)'}, {age(time() - info.updated_at)}, "
+            f"{counted(info.messages, 'message')}, {info.model}, {info.id}"
+        )
+        for info in recent
+    ]
+    index = await choose(desk, "Go on with a session.", rows)
+    return recent[index].id if index is not None else ""
+
+
+async def choose_model(desk: PlainDesk, name: str) -> None:
+    session = desk.talk.session
+    current = session.model if session is not None else ""
+    if not name:
+        names = tuple(
+            dict.fromkeys((current, *desk.talk.sessions.models()) if current else desk.talk.sessions.models())
+        )
+        rows = [visible_line(f"{each} (in use)" if each == current else each) for each in names]
+        index = await choose(desk, "Go on with a model; `/model PROVIDER/NAME` takes any other.", rows)
+        name = names[index] if index is not None else ""
+    if not name or name == current:
+        return
+    said = session is not None and session.history.messages
+    if await desk.talk.open(resume=session.id if session is not None and said else None, model=name):
+        desk.talk.notice(f"the model is now {name}")
+
+
+async def clear(desk: PlainDesk, _: str) -> None:
+    if await desk.talk.open(model=desk.talk.session.model if desk.talk.session is not None else desk.model):
+        greet(desk)
+
+
+async def leave(desk: PlainDesk, _: str) -> None:
+    desk.leave()
+
+
+def greet(desk: PlainDesk) -> None:
+    """Says which session is open, and how it ended when it goes on."""
+    session = desk.talk.session
+    if session is not None:
+        where = (
+            f"Ebbtide in {visible_line(str(session.root))}, model {visible_line(session.model)}, mode {session.mode}."
+        )
+        desk.say((where, "`/help` lists what can be typed.", *last_said(desk.talk.view)))
+        if draft := desk.talk.take_draft():
+            desk.write(draft, unsent=True)
+
+
+def last_said(view: View) -> tuple[str, ...]:
+    """The last message and its answer, of a session that goes on."""
+    said = [index for index, block in enumerate(view.blocks) if isinstance(block, UserText)]
+    if not said:
+        return ()
+    last = view.blocks[said[-1] :]
+    answers = [block for block in last if isinstance(block, AnswerText)][-1:]
+    words = tuple(line for block in (last[0], *answers) for line in words_of(block))
+    return (f"The session goes on after {counted(len(said), 'message')} of yours. The last one:", *words)

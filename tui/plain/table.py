@@ -1,0 +1,37 @@
+"""What each command does where there is no screen, as a table: one row for every row of `tui.commands`."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from tui.plain.compacting import compact, undo
+from tui.plain.desk import PlainDesk
+from tui.plain.looking import show_archive, show_context, show_help, show_servers, show_todos
+from tui.plain.room import bring, why
+from tui.plain.saying import find_message, later, run_shell
+from tui.plain.sessions import choose_model, clear, leave, resume
+from tui.plain.settings import choose_theme, show_settings
+from tui.plain.taking import print_answer, print_conversation
+
+DOING: Mapping[str, Callable[[PlainDesk, str], Awaitable[None]]] = {
+    "help": show_help,
+    "compact": compact,
+    "undo": undo,
+    "context": show_context,
+    "archive": show_archive,
+    "why": why,
+    "bring": bring,
+    "mcp": show_servers,
+    "resume": resume,
+    "model": choose_model,
+    "clear": clear,
+    "theme": choose_theme,
+    "settings": show_settings,
+    "todos": show_todos,
+    "commands": show_help,
+    "copy": print_answer,
+    "print": print_conversation,
+    "shell": run_shell,
+    "history": find_message,
+    "later": later,
+    "quit": leave,
+}
+"""Each takes what followed the command's name."""

@@ -1,0 +1,105 @@
+"""Opens the terminal: a session on a screen, or in lines where there is none. It draws nothing itself."""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import UsageError
+from tui.arguments import read_settings, sessions_of, told_settings
+from tui.drafts import Drafts
+from tui.plain.ability import is_unable
+
+if TYPE_CHECKING:  # types only: a front end loads what it needs, when it needs it
+    from agent.config import Config
+    from agent.settings import Settings
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs a session in the terminal; the exit code. Raises `AgentError` when none can be opened."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("there is no terminal to draw in; write `ebb -p PROMPT` to get an answer without one")
+    # Whoever started us may ignore it (`nohup`), and a program without its terminal would read its end for ever.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    root, config = told_settings(options)
+    drafts = Drafts(None if options.ephemeral else config.folders.drafts)
+    show = _lines if options.plain or is_unable(os.environ) else _screen
+    left, code = asyncio.run(show(options, root, config, drafts))
+    if left and not options.ephemeral:
+        print(f"Go on with this session: ebb -r {left}")
+        if drafts.holds(left):
+            print("What you had not sent will be in its prompt.")
+    return code
+
+
+async def _screen(options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts) -> tuple[str | None, int]:
+    from tui.app import EbbApp  # noqa: PLC0415  # deferred: lines need no Textual
+    from tui.opening import Later  # noqa: PLC0415  # deferred: as above
+
+    sessions = Later(lambda: sessions_of(root, config, options, interactive=True))
+
+    app = EbbApp(
+        sessions,
+        history_file=config.folders.data / "history",
+        project=config.project,
+        resume=options.resume if options.pick is None else options.pick or None,
+        may_be_word=bool(options.pick),
+        choose=options.pick == "",
+        first_message=" ".join(options.words),
+        theme=config.tui_theme,
+        drafts=drafts,
+        notify=config.tui_notify,
+        settings=lambda: _settings(options, config, lambda: sessions.made),
+    )
+    try:
+        left = await app.run_async()
+    finally:
+        if sessions.made is not None:
+            await sessions.made.close()
+    if app.refused is not None:
+        raise app.refused
+    return left, app.return_code or 0
+
+
+async def _lines(options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts) -> tuple[str | None, int]:
+    from tui.history import History  # noqa: PLC0415  # deferred: see below
+    from tui.plain.front import PlainFront  # noqa: PLC0415  # deferred: few runs are in lines
+    from tui.plain.start import run_plain  # noqa: PLC0415  # deferred: see above
+
+    sessions = sessions_of(root, config, options, interactive=True)
+    try:
+        # A word after `-r` that is no session's id belongs to the prompt.
+        is_word = bool(options.pick) and not await sessions.knows(options.pick)
+        choose = is_word or options.pick == ""
+        resume = options.resume if options.pick is None else options.pick
+        history = History(config.folders.data / "history", str(config.project or ""))
+        front = PlainFront(
+            sessions,
+            history,
+            # Opened before anything is said: what cannot be opened is one sentence and an exit code.
+            session=None if choose else await sessions.open(resume),
+            choose=choose,
+            first_message=" ".join([options.pick, *options.words] if is_word else options.words),
+            drafts=drafts,
+            settings=_settings(options, config, lambda: sessions),
+        )
+        return await run_plain(front, history, os.environ)
+    finally:
+        await sessions.close()
+
+
+def _settings(options: argparse.Namespace, config: "Config", made: "Callable[[], object]") -> "Settings":
+    """Those of this run. `made`: the sessions that use them from then on, if there are any yet."""
+    from agent.compose import Sessions  # noqa: PLC0415  # deferred: behind the first paint
+    from agent.settings import Settings  # noqa: PLC0415  # deferred: as above
+
+    def use(changed: "Config") -> None:
+        sessions = made()
+        if isinstance(sessions, Sessions):
+            sessions.config = changed
+
+    return Settings(config, lambda: read_settings(options)[1], use, os.environ)
