@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import date
@@ -56,6 +56,10 @@ ID_BYTES = 6
 """Of a session's id, which is twice as many characters."""
 
 
+GLIMPSE = 200
+"""Messages of a long session that are shown at once."""
+
+
 class Sessions:
     """Opens the sessions of one project. Holds the store until it is closed."""
 
@@ -87,11 +91,21 @@ class Sessions:
             self._opened = await self._thread.open()
         return self._thread, self._opened
 
-    async def open(self, resume: str | None = None, model: str | None = None) -> Session:
+    async def open(
+        self,
+        resume: str | None = None,
+        model: str | None = None,
+        glimpse: Callable[[Conversation], None] | None = None,
+    ) -> Session:
         """A new session, or one to go on with: `resume` is the beginning of its id. `model` wins over the configured
-        one, and that over the session's own. Raises `AgentError`."""
+        one, and that over the session's own. `glimpse` is given the end of a long one before all of it is read. Raises
+        `AgentError`."""
         thread, store = await self._store()
         row = await self._find(resume) if resume is not None else None
+        if row is not None and glimpse is not None:
+            end = await Recorder(thread, store, row, is_new=False).newest(GLIMPSE)
+            if end:
+                glimpse(Conversation(end))
         chosen = model or self._chosen_model(row)
         async with AsyncExitStack() as closing:
             connected = await self._connect(chosen)

@@ -56,6 +56,9 @@ INTERRUPTED = (
     "Check before you do it again."
 )
 
+_BEHIND_ALL = 1 << 60
+"""A position that no message has."""
+
 UNREADABLE_SNAPSHOT = "the session's snapshot could not be read, so all of its messages are shown to the model again"
 
 
@@ -187,8 +190,22 @@ class Recorder:
         """The messages from a position on, as they are sent. What is written next comes behind them."""
         rows = await self._thread.run(self._store.messages, self.session, start)
         self._position = rows[-1].position + 1 if rows else start
-        messages = tuple(decode_message(row) for row in rows)
+        messages = await self._thread.run(_decoded, rows)  # of a long session that takes a while
         return await self._thread.run(brought_in, messages, self._store.blobs) if are_apart(messages) else messages
+
+    async def newest(self, count: int) -> tuple[Message, ...]:
+        """The newest messages of a view that has more than `count` of them; none of a shorter one."""
+        try:
+            shown = await self._thread.run(self._store.snapshot, self.session)
+            view = decode_snapshot(shown.body) if shown else (0, Conversation())
+            if view is None:
+                return ()
+            rows = await self._thread.run(self._store.messages_before, self.session, _BEHIND_ALL, count + 1)
+            if len(rows) <= count or rows[0].position < view[0]:
+                return ()
+            return _decoded(rows[1:])
+        except StoreFailed:  # whoever reads all of it is told
+            return ()
 
     async def _may_begin(self, start: int, messages: Sequence[Message]) -> bool:
         """Whether a view may begin at a position: behind a message that is there, and not between calls and outputs."""
@@ -402,6 +419,10 @@ class Recorder:
 def shown_by(view: Conversation) -> tuple[object, ...]:
     """All that decides what a view shows."""
     return view.messages, view.summary, view.masked, view.retold, view.held_back
+
+
+def _decoded(rows: Sequence[MessageRow]) -> tuple[Message, ...]:
+    return tuple([decode_message(row) for row in rows])
 
 
 def title_of(text: str) -> str:

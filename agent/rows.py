@@ -54,9 +54,11 @@ def decode_message(row: MessageRow) -> Message:
     """The message in a row. Raises `StoreFailed` when the row is not one."""
     try:
         body = json.loads(row.body)
-        parts = tuple(_decode_part(part) for part in body["parts"])
-        if not all(isinstance(part, UserPart if row.role == "user" else AssistantPart) for part in parts):
-            raise ValueError(f"it holds parts that {row.role} messages do not have")
+        parts = tuple([_decode_part(part) for part in body["parts"]])
+        kinds = _USER_PARTS if row.role == "user" else _ASSISTANT_PARTS
+        for part in parts:
+            if not isinstance(part, kinds):
+                raise ValueError(f"it holds parts that {row.role} messages do not have")
         if row.role == "user":
             return User(cast(tuple[UserPart, ...], parts))
         return Assistant(cast(tuple[AssistantPart, ...], parts), str(body["model"]), body.get("paused") is True)
@@ -74,6 +76,8 @@ _PARTS: dict[str, type[Text | Image | Note | Reasoning | Opaque | ToolCall | Too
     "output": ToolOutput,
 }
 _KINDS = {kind: name for name, kind in _PARTS.items()}
+_USER_PARTS: tuple[type, ...] = get_args(UserPart)
+_ASSISTANT_PARTS: tuple[type, ...] = get_args(AssistantPart)
 _FIELDS: Mapping[str, type] = {
     **dict.fromkeys(
         ("text", "media_type", "data", "id", "name", "source", "problem", "call_id", "status", "whole"), str
@@ -90,6 +94,7 @@ _TEXTS: Mapping[type, tuple[str, ...]] = {
     ToolOutput: ("call_id", "text"),
 }
 """The fields that every part of a kind has; an empty one is not written down."""
+_EMPTY: Mapping[type, Mapping[str, str]] = {kind: dict.fromkeys(_TEXTS.get(kind, ()), "") for kind in _PARTS.values()}
 
 
 def _encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
@@ -120,10 +125,12 @@ def _decode_stored(fields: Mapping[str, Any]) -> Stored:
 
 
 def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
-    fields = {name: value for name, value in part.items() if name != "type"}
     kind = _PARTS[part["type"]]
-    if any(not isinstance(fields[name], kind_of) for name, kind_of in _FIELDS.items() if name in fields):
-        raise ValueError(f"a part of type {part['type']} holds what it cannot")
+    fields = {**_EMPTY[kind], **part}
+    del fields["type"]
+    for name, value in fields.items():  # sessions have many parts: what is done for each of them is to be quick
+        if name in _FIELDS and not isinstance(value, _FIELDS[name]):
+            raise ValueError(f"a part of type {part['type']} holds what it cannot")
     if kind is ToolOutput:
         fields["images"] = tuple(_decode_image(image) for image in fields.get("images", ()))
         stored = fields.get("stored")
@@ -132,7 +139,7 @@ def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
         fields["files"] = tuple(_decode_stored(file) for file in fields.get("files", ()))
     if kind is Opaque:
         fields["tools"] = tuple(str(name) for name in fields.get("tools", ()))
-    return kind(**{**dict.fromkeys(_TEXTS.get(kind, ()), ""), **fields})
+    return kind(**fields)
 
 
 def encode_snapshot(conversation: Conversation, position: int, mark: Mark | None = None) -> str:

@@ -139,7 +139,15 @@ class SessionInfo(Protocol):
 class Sessions(Protocol):
     """Opens sessions of one project. `open` raises `AgentError` with a sentence for the user."""
 
-    async def open(self, resume: str | None = None, model: str | None = None) -> Session: ...
+    async def open(
+        self,
+        resume: str | None = None,
+        model: str | None = None,
+        glimpse: "Callable[[Conversation], None] | None" = None,
+    ) -> Session:
+        """`glimpse` is given the end of a long session before all of it is read."""
+        ...
+
     async def knows(self, word: str) -> bool:
         """Whether a word is meant as a session's id."""
         ...

@@ -55,9 +55,8 @@ def _ended(block: Block, output: ToolOutput) -> Block:
     if not isinstance(block, Call):
         return block
     lines = output.stored.lines if output.stored is not None else None
-    arguments, is_edited = (output.edited, True) if output.edited is not None else (block.arguments, False)
-    ended = replace(block, status=output.status, text=output.text, lines=lines)
-    return replace(ended, arguments=arguments, is_edited=is_edited)
+    ended = Call(block.call_id, block.name, block.arguments, output.status, text=output.text, lines=lines)
+    return ended if output.edited is None else replace(ended, arguments=output.edited, is_edited=True)
 
 
 def _assistant_blocks(message: Assistant) -> tuple[Block, ...]:

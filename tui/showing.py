@@ -42,6 +42,7 @@ class Showing:
         self._hint = ""
         self._is_over = False
         talk.queue.watch(self.queue)
+        talk.glimpsed = self._restart
 
     @property
     def is_behind(self) -> bool:
@@ -78,7 +79,7 @@ class Showing:
         """Starts the transcript anew, at the end of what the session holds."""
         session = self._talk.session
         self._greet()
-        self._app.query_one(Transcript).restart(self._talk.view.blocks)
+        self._restart()
         self._status()
         draft = self._talk.take_draft()
         if draft:
@@ -87,6 +88,9 @@ class Showing:
         if session is not None:
             # After the paint: an SDK takes long to load, and the user sees the prompt meanwhile.
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
+
+    def _restart(self) -> None:
+        self._app.query_one(Transcript).restart(self._talk.view.blocks)
 
     def recolor(self) -> None:
         """Draws in the colours of another theme what does not do so by itself."""

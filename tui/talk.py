@@ -1,5 +1,6 @@
 """The session that the terminal shows, what it shows of it, and what waits to be said. Talk knows no widget."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -8,7 +9,7 @@ from typing import TypeVar
 from agent.context.why import Trace
 from agent.errors import AgentError
 from agent.events import Decision, Event, Noticed, Steered, TurnFailed
-from agent.messages import Text, User
+from agent.messages import Conversation, Text, User
 from tui.blocks import View
 from tui.drafts import Drafts
 from tui.pastes import Pastes
@@ -42,11 +43,13 @@ class Talk:
         self.occupied = False
         """A turn runs, or a session is being opened, closed or compacted."""
         self._changed = changed
+        self.glimpsed: Callable[[], None] = lambda: None
+        """Called when the view has become the end of a session that is being opened."""
 
     async def begin(self, resume: str | None, model: str | None) -> None:
         """Shows the first session. Raises `AgentError`."""
         with self.occupied_with("opening the session"):
-            self.adopt(await self.sessions.open(resume=resume, model=model))
+            await self.adopt(await self.sessions.open(resume, model, self._glimpse))
 
     async def open(self, resume: str | None = None, model: str | None = None) -> bool:
         """Goes on with another session, or a new one. What went wrong is shown, and the old session stays."""
@@ -55,21 +58,29 @@ class Talk:
             is_same = before is not None and resume is not None and before.startswith(resume)
             if is_same:
                 await self.close()  # a session is open once: it cannot be opened again before it is closed
+            shown = self.view
             try:
-                opened = await self.sessions.open(resume=resume, model=model)
+                opened = await self.sessions.open(resume, model, self._glimpse)
             except AgentError as error:
+                self._show(replace(shown, busy=True, activity=self.view.activity))
                 self.fail(error)
                 if is_same:
                     await self._reopen(before)
                 return False
             await self.close()
-            self.adopt(opened)
+            await self.adopt(opened)
             return True
 
-    def adopt(self, session: Session) -> None:
+    def _glimpse(self, end: Conversation) -> None:
+        """Shows the end of a session that is being opened."""
+        shown = view_of(end)
+        self._show(replace(shown, busy=True, activity=self.view.activity))
+        self.glimpsed()
+
+    async def adopt(self, session: Session) -> None:
         """Shows a session from its history on."""
+        shown = await asyncio.to_thread(view_of, session.history)  # of a long one that takes a while
         self.session = session
-        shown = view_of(session.history)
         self._show(replace(shown, model=session.model, mode=session.mode, cost=session.cost))
         for text in session.news:
             self.notice(text)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agent.compose import Sessions
+from agent.compose import GLIMPSE, Sessions
 from agent.config import load_config
 from agent.events import Event, Noticed, PrefixDrifted, PrefixRenewed, Resumed, ToolStarted, TurnFinished
-from agent.messages import Note, Usage, User
+from agent.messages import Conversation, Note, Usage, User
 from agent.recorder import UNREADABLE_SNAPSHOT
 from agent.session import Session
 
@@ -297,3 +297,18 @@ async def test_a_rewrite_is_kept_with_its_reason_and_its_price(desk: Desk) -> No
     assert first.rewrite.after < first.rewrite.before
     assert [asked.purpose for asked in first.requests] == ["step", "step", "summary"]
     assert (first.requests[-1].usage, len(second.requests)) == (Usage(5, 0, 0, 7), 1)
+
+
+async def test_the_end_of_a_long_session_is_there_before_all_of_it(desk: Desk) -> None:
+    before = await left(desk, *([{"calls": [READ]}] * (GLIMPSE // 2)))
+    ends: list[Conversation] = []
+    resumed = await desk.sessions().open(before.id, glimpse=ends.append)
+    said = before.history.messages
+    assert ([end.messages for end in ends], resumed.history.messages) == ([said[-GLIMPSE:]], said)
+
+
+async def test_of_a_short_session_nothing_is_shown_ahead(desk: Desk) -> None:
+    before = await left(desk)
+    ends: list[Conversation] = []
+    await desk.sessions().open(before.id, glimpse=ends.append)
+    assert ends == []

@@ -194,9 +194,22 @@ class FakeSessions:
     infos: tuple[Info, ...] = ()
     opened: list[tuple[str | None, str | None]] = field(default_factory=list)
     names: tuple[str, ...] = ("anthropic/claude", "openai/gpt", "scripted/demo")
+    end: Conversation | None = None
+    """What is shown of the next session before it is open."""
+    may_open: asyncio.Event | None = None
+    """Keeps that session from being open until the test sets it."""
 
-    async def open(self, resume: str | None = None, model: str | None = None) -> FakeSession:
+    async def open(
+        self,
+        resume: str | None = None,
+        model: str | None = None,
+        glimpse: Callable[[Conversation], None] | None = None,
+    ) -> FakeSession:
         self.opened.append((resume, model))
+        if self.end is not None and glimpse is not None:
+            glimpse(self.end)
+        if self.may_open is not None:
+            await self.may_open.wait()
         session = self.ready.pop(0) if self.ready else FakeSession(id=resume or "new", model=model or "scripted/demo")
         if isinstance(session, AgentError):
             raise session

@@ -1,3 +1,4 @@
+import asyncio
 from pathlib import Path
 from threading import Event as Flag
 
@@ -19,6 +20,7 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
+from agent.messages import Conversation, Text, User
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, Info, conversation, measured
 from tests.tui.piloting import Driven, Terminal, terminal
 from tui.app import EbbApp
@@ -329,6 +331,40 @@ async def test_what_follows_the_flag_is_an_id_or_the_first_word(word: str, said:
             await pilot.press("enter")
         await t.rests()
         assert session.said == said
+
+
+async def test_the_end_of_a_long_session_is_shown_before_all_of_it_is_read() -> None:
+    whole = conversation(300)
+    session = FakeSession([[TextDelta("Hi."), DONE]], history=whole)
+    sessions = FakeSessions([session], end=Conversation(whole.messages[-40:]), may_open=asyncio.Event())
+    app = EbbApp(sessions, resume="abc1", guard=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = Terminal(app, pilot, sessions)
+        await t.shows("Answer 299.")
+        await t.type("hello")
+        await pilot.press("pageup", "pageup")
+        await t.until(lambda: not t.transcript.following)
+        before = t.transcript.visible_text()
+        assert (len(app.talk.view.blocks), session.said) == (40, [])
+        assert sessions.may_open is not None
+        sessions.may_open.set()
+        await t.until(lambda: len(app.talk.view.blocks) >= 600)
+        await t.until(lambda: app.talk.view.blocks[-1] == AnswerText("Hi."))
+        await t.rests()
+        assert session.said == ["hello"]
+        assert t.transcript.visible_text().startswith(before)  # the line of the queue is free again
+
+
+async def test_where_a_session_cannot_be_opened_its_end_goes_away_again() -> None:
+    sessions = FakeSessions([FakeSession(history=conversation(2)), AuthFailed("No key.")], (Info("old1", "parser"),))
+    app = EbbApp(sessions, guard=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = Terminal(app, pilot, sessions)
+        await t.rests()
+        sessions.end = Conversation((User((Text("something else"),)),))
+        await t.type("/resume old1")
+        await t.shows("No key.")
+        assert [type(block) for block in app.talk.view.blocks] == [*([UserText, AnswerText] * 2), Failure]
 
 
 async def test_what_is_typed_before_there_is_a_session_is_done_as_soon_as_there_is_one() -> None:

@@ -52,6 +52,14 @@ async def test_a_long_session_opens_at_its_end_and_draws_only_that() -> None:
         assert len([row for row in transcript._stack.rows if row.measured]) < 60
 
 
+async def test_of_fifty_thousand_blocks_no_more_is_drawn_than_of_a_hundred() -> None:
+    drawn = []
+    for count in (50, 25_000):
+        async with stage(*talk(count)) as (transcript, _):
+            drawn.append(len([row for row in transcript._stack.rows if row.measured]))
+    assert drawn[1] <= drawn[0] + 4  # answers differ in height
+
+
 async def test_the_end_stays_in_sight_while_blocks_come() -> None:
     blocks = talk(20)
     async with stage(*blocks) as (transcript, pilot):

@@ -80,10 +80,13 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     def restart(self, blocks: Sequence[Block]) -> None:
-        """Shows another session, from its end."""
+        """Shows another session, from its end. Where that is shown already, what is on the screen stays."""
+        rows, (index, offset) = self._stack.rows, self._anchor
+        more = len(blocks) - len(rows)
+        is_end = rows and more >= 0 and all(row.block == block for row, block in zip(rows, blocks[more:], strict=True))
         self._stack.clear()
         self._marked = self._search = None
-        self._following = True
+        self._following, self._anchor = self._following or not is_end, (index + more, offset)
         self.show(blocks)
 
     def toggle_last(self) -> None:
