@@ -172,8 +172,16 @@ main(sys.argv[1:])
 """
 """Nothing is loaded any more from the moment on at which that would begin."""
 
-AT_ONCE = ("agent.aliases", "agent.config", "agent.errors", "agent.options", "tools.kept", "tools.recalled")
-"""Besides the widgets: the settings, and their errors."""
+AT_ONCE = (
+    "agent.aliases",
+    "agent.config",
+    "agent.errors",
+    "agent.options",
+    "tools.kept",
+    "tools.pictures",
+    "tools.recalled",
+)
+"""Besides the widgets: the settings, their errors, and how pictures begin."""
 
 
 def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Path) -> None:
