@@ -1,12 +1,16 @@
 """One quiet line: where the model stands in its list. It is there while something of the list is being done."""
 
+from typing import TYPE_CHECKING
+
 from rich.text import Text
 from textual.widget import Widget
 
-from agent.context.todos import TodoItem
 from tui.blocks import Block, View
 from tui.palette import palette_of
 from tui.todos import summary_of, todos_in
+
+if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
+    from agent.context.todos import TodoItem
 
 
 class TodoLine(Widget):
