@@ -168,7 +168,7 @@ class PlainFront:
 
     async def _open_first(self) -> None:
         if self._given is not None:
-            self.talk.adopt(self._given)
+            await self.talk.adopt(self._given)
         else:
             resume = await pick_session(self.desk) if self._choose else ""
             await self.talk.open(resume or None, self._model)
