@@ -20,6 +20,7 @@ from agent.options import (
     PROVIDERS,
     SERVER_KEYS,
     AfterTool,
+    KeysName,
     Mode,
     NotifyName,
     Option,
@@ -113,6 +114,7 @@ class Config:
     mcp_startup_timeout: float | None
     mcp_disabled: tuple[str, ...]
     hooks_after_tool: tuple[AfterTool, ...]
+    tui_keys: KeysName
     tui_theme: ThemeName
     tui_notify: NotifyName
     max_turns: int | None

@@ -10,6 +10,8 @@ from tools.recalled import SCOPES, Scope
 Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
 MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
 ThemeName: TypeAlias = Literal["auto", "dark", "light", "high-contrast", "ansi"]
+KeysName: TypeAlias = Literal["usual", "vim"]
+KEY_NAMES: tuple[KeysName, ...] = ("usual", "vim")
 THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "high-contrast", "ansi")
 NotifyName: TypeAlias = Literal["auto", "bell", "osc", "desktop", "off"]
 NOTIFY: tuple[NotifyName, ...] = ("auto", "bell", "osc", "desktop", "off")
@@ -272,6 +274,7 @@ OPTIONS: tuple[Option, ...] = (
         "seconds that the first request waits for servers; without it 5, and 0 in a terminal",
     ),
     Option("mcp.disabled", (), _texts, "servers that are not started", tightens=_also_names),
+    Option("tui.keys", "usual", one_of(*KEY_NAMES), "the keys of the prompt; `vim`: as in vi"),
     Option("tui.theme", "auto", one_of(*THEMES), "the terminal's colours; `auto`: light or dark, as the terminal is"),
     Option(
         "tui.notify",

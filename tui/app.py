@@ -15,6 +15,7 @@ from textual.containers import Vertical
 from textual.worker import Worker, WorkerError
 
 from agent.errors import AgentError
+from tui.caret import CaretApp
 from tui.commands import Invocation, Unknown, named, parse
 from tui.drafts import Drafts
 from tui.history import History
@@ -34,7 +35,7 @@ from tui.widgets.todos import TodoLine
 from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
-    from agent.options import NotifyName, ThemeName
+    from agent.options import KeysName, NotifyName, ThemeName
     from agent.settings import Settings
     from tui.answering import GroundTold
     from tui.doing.desk import Desk
@@ -48,7 +49,7 @@ _PATIENCE = 5.0
 """Seconds that leaving waits for an interrupted turn to end."""
 
 
-class EbbApp(App[str]):
+class EbbApp(CaretApp, App[str]):
     """The terminal for sessions that `sessions` opens. Returns the id of the session to go on with, if
     anything was said in it.
 
@@ -57,9 +58,9 @@ class EbbApp(App[str]):
     soon as it is open; with `may_be_word`, `resume` is its first word where no session's id begins so. Where the first
     session cannot be opened the app ends, and `refused` tells why. What the user types is kept in `history_file`, as
     said in `project`. The app closes every session it shows; whoever made `sessions` closes that. `guard` is how long,
-    in seconds, a question ignores keys. `theme` is worn from the first paint on. What waits when a session is left is
-    kept in `drafts`. `notify` is how somebody who looks elsewhere is told of news. `settings` gives those of this run,
-    where the user may change them.
+    in seconds, a question ignores keys. `theme` is worn, and `keys` are used, from the first paint on. What waits when
+    a session is left is kept in `drafts`. `notify` is how somebody who looks elsewhere is told of news. `settings`
+    gives those of this run, where the user may change them.
     """
 
     CSS_PATH = "app.tcss"
@@ -82,6 +83,7 @@ class EbbApp(App[str]):
         first_message: str | None = None,
         guard: float = GUARD,
         theme: "ThemeName" = "dark",
+        keys: "KeysName" = "usual",
         drafts: Drafts | None = None,
         notify: "NotifyName" = "off",
         settings: "Callable[[], Settings] | None" = None,
@@ -97,7 +99,7 @@ class EbbApp(App[str]):
         """Why there is no first session."""
         self._first = First(resume, may_be_word, choose, model, first_message or "")
         self._sessions, self._guard, self._drafts, self._settings = sessions, guard, drafts, settings
-        self._pastes = Pastes()
+        self._pastes, self._keys = Pastes(), keys
         self._history = History(history_file, str(project or ""))
         self._working = True
         """A job runs: what is said now waits in the queue. The first one opens the session."""
@@ -147,6 +149,7 @@ class EbbApp(App[str]):
             self.looks.ask(self._driver.write)
         self.outside.attend()
         self.theme_changed_signal.subscribe(self, lambda _: self._recolor())
+        self.query_one(Prompt).use_vim(self._keys == "vim")
         self.query_one(Prompt).focus()
         self.call_after_refresh(self._start, self._open_first)
 

@@ -38,6 +38,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("model", "[name]", "go on with another model"),
     Command("clear", "", "start a new session"),
     Command("shell", "COMMAND", "run a command yourself, for the model to see; `!COMMAND` does the same"),
+    Command("remember", "TEXT", "keep something for later sessions; `# TEXT` does the same"),
+    Command("editor", "", "write the message in your editor", when_busy=True),
+    Command("vim", "", "keys of vi in the prompt, or the usual ones again", when_busy=True),
     Command("history", "", "find a message that you wrote before", when_busy=True),
     Command("later", "TEXT", "send a message when the turn is over, not at its next step", when_busy=True),
     Command("todos", "", "the list that the model works through", when_busy=True),
@@ -127,3 +130,10 @@ def completions(text: str) -> tuple[Command, ...]:
     if not re.fullmatch(r"/[\w-]*", text):
         return ()
     return tuple(command for command in COMMANDS if command.name.startswith(text[1:].lower()))
+
+
+def hint_for(text: str) -> Command | None:
+    """The command whose argument is being written."""
+    name, blank, _ = text.partition(" ")
+    command = _NAMED.get(name[1:].lower()) if blank and name.startswith("/") else None
+    return command if command is not None and command.hint else None

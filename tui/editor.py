@@ -1,10 +1,11 @@
 """A text in the user's own editor, outside of the screen. It knows no session."""
 
+import asyncio
 import os
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -13,6 +14,7 @@ from textual.app import App, SuspendNotSupported
 
 from agent.errors import UsageError
 
+_NO_TERMINAL = "this terminal cannot be given to an editor and taken back"
 _USUAL = ("vim", "vi", "nano")
 
 
@@ -20,16 +22,32 @@ def edited(app: App[Any], text: str, name: str) -> str:
     """What the user makes of the text, in a file whose name ends as `name` does. Raises `UsageError`."""
     command = editor_of(os.environ)
     try:
+        with app.suspend():
+            return changed_by(command, text, name)
+    except SuspendNotSupported as error:
+        raise UsageError(_NO_TERMINAL) from error
+
+
+async def edited_meanwhile(app: App[Any], text: str, name: str) -> str:
+    """The same, while what runs goes on; nothing of it is drawn before the editor has ended. Raises `UsageError`."""
+    command = editor_of(os.environ)
+    try:
+        with app.suspend(), app.batch_update():
+            return await asyncio.to_thread(changed_by, command, text, name)
+    except SuspendNotSupported as error:
+        raise UsageError(_NO_TERMINAL) from error
+
+
+def changed_by(command: Sequence[str], text: str, name: str) -> str:
+    """What an editor that has the terminal makes of the text. Raises `UsageError`."""
+    try:
         with tempfile.TemporaryDirectory(prefix="ebb-") as folder:
             path = Path(folder) / f"text{Path(name).suffix[:20]}"
             path.write_bytes(_bytes(text))
-            with app.suspend():
-                code = subprocess.run([*command, str(path)], check=False).returncode
+            code = subprocess.run([*command, str(path)], check=False).returncode
             if code:
                 raise UsageError(f"`{command[0]}` ended with exit code {code}, so nothing was changed")
             return _as_before(text, path.read_bytes().decode("utf-8", "surrogateescape"))
-    except SuspendNotSupported as error:
-        raise UsageError("this terminal cannot be given to an editor and taken back") from error
     except (OSError, ValueError) as error:
         raise UsageError(f"`{command[0]}` could not be used: {error}; set `VISUAL` or `EDITOR`") from error
 

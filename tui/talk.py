@@ -136,6 +136,12 @@ class Talk:
 
         await self.aside("running your command", lambda session: session.change(run_by_user(command, self.advance)))
 
+    async def remind(self, entry: str) -> None:
+        """Tells the model what is to be remembered."""
+        from agent.remembering import reminded_of  # noqa: PLC0415  # deferred: loaded when it is first needed
+
+        await self.aside("remembering", lambda session: session.change(reminded_of(entry)))
+
     async def compact(self, focus: str) -> None:
         if self.session is None:
             return

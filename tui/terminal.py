@@ -51,6 +51,7 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
         choose=options.pick == "",
         first_message=" ".join(options.words),
         theme=config.tui_theme,
+        keys=config.tui_keys,
         drafts=drafts,
         notify=config.tui_notify,
         settings=lambda: _settings(options, config, lambda: sessions.made),

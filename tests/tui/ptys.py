@@ -29,6 +29,15 @@ class Screen:
     def text(self) -> str:
         return "\n".join(self._screen.display)
 
+    @property
+    def cursor(self) -> tuple[int, int]:
+        """Column and line of the terminal's own cursor."""
+        return self._screen.cursor.x, self._screen.cursor.y
+
+    def read_more(self, wanted: str) -> None:
+        """Reads what comes next. `wanted`: what is waited for, told when nothing comes."""
+        self._read(wanted)
+
     def until(self, words: str) -> None:
         """Reads until the words are on the screen."""
         while words not in self.text:

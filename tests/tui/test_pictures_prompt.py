@@ -5,10 +5,13 @@ from pathlib import Path
 from textual.events import Paste
 from textual.pilot import Pilot
 
+from agent.config import load_config
+from agent.settings import Settings
 from tests.tui.doubles import FakeSession, FakeSessions, conversation
 from tests.tui.picturing import SIZES, Compare
 from tui.app import EbbApp
 from tui.history import History
+from tui.screens.picker import Picker
 from tui.widgets.completions import Completions
 from tui.widgets.past import Past
 from tui.widgets.prompt import Prompt
@@ -79,3 +82,32 @@ def test_a_paste_that_is_folded(snap_compare: Compare, size: tuple[int, int]) ->
         await pilot.pause()
 
     assert snap_compare(EbbApp(FakeSessions([FakeSession()]), guard=0.0), terminal_size=size, run_before=write)
+
+
+@SIZES
+def test_keys_of_vi(snap_compare: Compare, size: tuple[int, int]) -> None:
+    async def write(pilot: Pilot[str]) -> None:
+        while not pilot.app.query("#prompt:focus"):
+            await pilot.pause()
+        await pilot.press(*"/compact the parser", "escape", "0", "2", "d")
+        await pilot.pause()
+
+    app = EbbApp(FakeSessions([FakeSession()]), guard=0.0, keys="vim")
+    assert snap_compare(app, terminal_size=size, run_before=write)
+
+
+@SIZES
+def test_where_to_remember(snap_compare: Compare, size: tuple[int, int]) -> None:
+    config = load_config(Path("/home/me/project"), {"EBB_HOME": "/home/me/ebb"}, {})
+
+    async def write(pilot: Pilot[str]) -> None:
+        while not pilot.app.query("#prompt:focus"):
+            await pilot.pause()
+        await pilot.press(*"# tests run with tox", "enter")
+        while not isinstance(pilot.app.screen, Picker):
+            await pilot.pause()
+        await pilot.pause()
+
+    settings = Settings(config, lambda: config, lambda _: None, {})
+    app = EbbApp(FakeSessions([FakeSession()]), guard=0.0, settings=lambda: settings)
+    assert snap_compare(app, terminal_size=size, run_before=write)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.commands import COMMANDS, Invocation, Unknown, completions, parse
+from tui.commands import COMMANDS, Invocation, Unknown, completions, hint_for, named, parse
 from tui.doing.table import DOING
 from tui.history import History
 from tui.keys import KEYS
@@ -30,6 +30,12 @@ def test_completions_follow_what_is_typed() -> None:
     assert [command.name for command in completions("/c")] == ["compact", "context", "clear", "commands", "copy"]
     assert len(completions("/")) == len(COMMANDS)
     assert completions("/compact now") == completions("text") == completions("") == ()
+
+
+def test_a_command_says_what_may_follow_it() -> None:
+    assert (hint_for("/compact the"), hint_for("/compact"), hint_for("/help "), hint_for("text ")) == (
+        named("compact"), None, None, None,
+    )  # fmt: skip
 
 
 def test_every_command_does_something_on_the_screen() -> None:

@@ -39,6 +39,8 @@ async def show_settings(desk: Desk, words: str) -> None:
         told = settings.put(key, text) if text.strip() else settings.take(key)
         if key == "tui.theme":
             desk.looks.wear(settings.config.tui_theme)
+        if key == "tui.keys":
+            desk.prompt.use_vim(settings.config.tui_keys == "vim")
         return told
 
     desk.app.push_screen(SettingsScreen(settings.rows, change, words))

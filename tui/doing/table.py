@@ -10,7 +10,7 @@ from tui.doing.saying import later
 from tui.doing.sessions import choose_model, clear, leave, resume
 from tui.doing.settings import choose_theme, show_settings
 from tui.doing.taking import copy_answer, print_conversation
-from tui.doing.writing import find_message, run_shell
+from tui.doing.writing import edit_message, find_message, remember, run_shell, switch_vim
 
 DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
     "help": show_help,
@@ -25,6 +25,9 @@ DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
     "model": choose_model,
     "clear": clear,
     "shell": run_shell,
+    "remember": remember,
+    "editor": edit_message,
+    "vim": switch_vim,
     "history": find_message,
     "later": later,
     "todos": show_todos,

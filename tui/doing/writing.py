@@ -1,5 +1,6 @@
 """Commands that help to write a message."""
 
+from agent.errors import AgentError
 from tui.doing.desk import Desk
 
 
@@ -23,3 +24,44 @@ async def find_message(desk: Desk, _: str) -> None:
     desk.prompt.focus()
     if taken:
         desk.prompt.put(taken)
+
+
+async def edit_message(desk: Desk, _: str) -> None:
+    from tui.editor import edited_meanwhile  # noqa: PLC0415  # deferred: loaded when it is first needed
+
+    try:
+        text = await edited_meanwhile(desk.app, desk.prompt.text, "message.md")
+    except AgentError as error:
+        desk.talk.notice(str(error))
+    else:
+        desk.prompt.put(text.rstrip("\n"))
+
+
+async def remember(desk: Desk, text: str) -> None:
+    from agent import remembering  # noqa: PLC0415  # deferred: loaded when it is first needed
+    from tui.screens.picker import Choice, Picker  # noqa: PLC0415  # as above
+
+    if not text or desk.settings is None:
+        return desk.talk.notice("write what to remember after `#`, such as `# tests run with tox`")
+    places = {str(place.path): place for place in remembering.places(desk.settings.config)}
+    choices = [Choice(path, place.about, after=path) for path, place in places.items()]
+    chosen = await desk.app.push_screen_wait(Picker("Remember it for", choices, "no place is called so"))
+    if not chosen:
+        desk.prompt.put(f"# {text}")
+        return None
+    try:
+        entry = remembering.remember(text, places[chosen].path)
+    except AgentError as error:
+        return desk.talk.fail(error)
+    await desk.talk.remind(entry)
+    return desk.talk.notice(f"remembered in `{chosen}`: sessions that begin from now on know it, and this one was told")
+
+
+async def switch_vim(desk: Desk, _: str) -> None:
+    keys = "usual" if desk.prompt.uses_vim else "vim"
+    desk.prompt.use_vim(keys == "vim")
+    if desk.settings is not None:
+        try:
+            desk.showing.for_a_moment(desk.settings.put("tui.keys", keys))
+        except AgentError as error:
+            desk.talk.fail(error)

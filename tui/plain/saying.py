@@ -1,5 +1,6 @@
 """Commands that say something to the model, or help to write it, in lines."""
 
+from agent.errors import AgentError
 from tui.plain.desk import PlainDesk, choose
 from tui.sanitise import visible_line
 
@@ -28,3 +29,26 @@ async def run_shell(desk: PlainDesk, command: str) -> None:
         desk.talk.notice("plan mode holds for the model; what you run yourself runs")
     await desk.talk.run(command)
     return None
+
+
+async def remember(desk: PlainDesk, text: str) -> None:
+    from agent import remembering  # noqa: PLC0415  # deferred: loaded when it is first needed
+
+    if not text or desk.settings is None:
+        return desk.talk.notice("write what to remember after `#`, such as `# tests run with tox`")
+    places = remembering.places(desk.settings.config)
+    index = await choose(
+        desk, "Remember it for", [f"{place.about}: {visible_line(str(place.path))}" for place in places]
+    )
+    if index is None:
+        return None
+    try:
+        entry = remembering.remember(text, places[index].path)
+    except AgentError as error:
+        return desk.talk.fail(error)
+    await desk.talk.remind(entry)
+    return desk.talk.notice(f"remembered in `{places[index].path}`; this session was told, later ones begin with it")
+
+
+async def only_on_a_screen(desk: PlainDesk, _: str) -> None:
+    desk.talk.notice("this is for the prompt of the screen; here a line goes on after `\\` at its end")

@@ -49,7 +49,9 @@ class Past(Vertical):
             yield Static(id="past-count")
 
     def on_mount(self) -> None:
-        self.query_one(Input).focus()
+        box = self.query_one(Input)
+        box.cursor_blink = False
+        box.focus()
         self._tell()
 
     @on(Input.Changed)

@@ -3,15 +3,16 @@
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from textual import events
 from textual.binding import Binding
+from textual.markup import escape
 from textual.message import Message
 from textual.widgets import TextArea
 
 from tui.candidates import Candidate
-from tui.commands import PromptMode, mode_of
+from tui.commands import PromptMode, hint_for, mode_of
 from tui.completing import mentioned, with_files
 from tui.files import ProjectFiles
 from tui.history import History
@@ -20,6 +21,9 @@ from tui.sanitise import visible
 from tui.spots import index_of
 from tui.widgets.completions import Completions
 from tui.widgets.units import Units
+
+if TYPE_CHECKING:  # a type only: few use it
+    from tui.widgets.vimkeys import VimKeys
 
 NEWLINE_KEYS = ("shift+enter", "ctrl+j", "alt+enter")
 
@@ -47,7 +51,7 @@ class Prompt(TextArea):
     """A few lines of text. Enter sends, a newline has keys of its own, Up and Down leave into the history."""
 
     DEFAULT_CSS = """
-    Prompt { border-title-color: $text-muted; border-title-align: left; }
+    Prompt { border-title-color: $text-muted; border-title-align: left; border-subtitle-color: $text-muted; }
     """
 
     class Submitted(Message):
@@ -99,6 +103,7 @@ class Prompt(TextArea):
         self._offers = offers
         self._pastes = pastes
         self._units = Units(self, pastes)
+        self._vim: VimKeys | None = None
         self._looking: asyncio.Task[None] | None = None
         """The search for files that is under way."""
         self._offered_for = ""
@@ -142,7 +147,8 @@ class Prompt(TextArea):
         mode = mode_of(self.text)
         self.set_class(mode == "shell", "shell")
         self.set_class(mode == "memory", "memory")
-        self.border_title = _MODES[mode]
+        hint = hint_for(self.text)
+        self.border_title = escape(f"{hint.usage}  {hint.help}") if hint is not None else _MODES[mode]
 
     async def _on_paste(self, event: events.Paste) -> None:
         """Pasted text arrives as it will be sent: nothing in it hides from the user."""
@@ -176,9 +182,32 @@ class Prompt(TextArea):
                 self.post_message(self.Hinted(str(problem)))
 
     async def _on_key(self, event: events.Key) -> None:
-        if self._handles(event.key) or await self._edits(event.key):
+        if self._vim_takes(event) or self._handles(event.key) or await self._edits(event.key):
             event.stop()
             event.prevent_default()
+
+    @property
+    def uses_vim(self) -> bool:
+        return self._vim is not None
+
+    def use_vim(self, on: bool) -> None:
+        """Lets keys mean what they mean in vi, or what they usually do."""
+        self._vim = None
+        if on:
+            from tui.widgets.vimkeys import VimKeys  # noqa: PLC0415  # deferred: few use it
+
+            self._vim = VimKeys(self, self._older, self._newer)
+        self._show_vim()
+
+    def _show_vim(self) -> None:
+        self.border_subtitle = escape(self._vim.shown) if self._vim is not None else ""
+
+    def _vim_takes(self, event: events.Key) -> bool:
+        if self._vim is None or (self._completions.chosen is not None and self._vim.vim.mode == "insert"):
+            return False
+        took = self._vim.takes(event)
+        self._show_vim()
+        return took
 
     async def _edits(self, key: str) -> bool:
         """Edits at once. Left to the bindings, a key waits until it has bubbled up, and a character that was typed

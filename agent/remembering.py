@@ -1,0 +1,73 @@
+"""What the user wants remembered, written to one of the files that later sessions begin with. The system text of the
+one that runs stays as it is: its model is told in a note."""
+
+import fcntl
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.config import Config
+from agent.env import Env
+from agent.errors import UsageError
+from agent.instructions import PROJECT_FILES, memory_folder
+from agent.messages import Conversation, Note, User
+
+LONGEST = 2_000
+"""Characters of one entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something can be remembered."""
+
+    about: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Reminded:
+    conversation: Conversation
+
+
+def places(config: Config) -> tuple[Place, ...]:
+    """For everybody who works on the project, for this user in the project, and for this user everywhere."""
+    project = config.project
+    shared = next((project / name for name in PROJECT_FILES if (project / name).is_file()), project / PROJECT_FILES[0])
+    return (
+        Place("this project, for everybody who works on it", shared),
+        Place("this project, for you alone", memory_folder(config.folders.data, project) / "notes.md"),
+        Place("all your projects", config.folders.config / "memory.md"),
+    )
+
+
+def remember(text: str, path: Path) -> str:
+    """Adds an entry to a file, and gives it back as it was written. What others write there meanwhile stays whole.
+    Raises `UsageError`."""
+    entry = f"- {' '.join(text.split())}"
+    if len(entry) > LONGEST:
+        raise UsageError(f"this is too long to remember ({len(entry):,} characters): write it into `{path}` yourself")
+    line = f"{entry}\n".encode("utf-8", "replace")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with open(handle, "r+b", buffering=0) as file:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            size = os.fstat(handle).st_size
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                line = b"\n" + line
+            file.write(line)
+    except OSError as error:
+        raise UsageError(f"cannot write to `{path}`: {error.strerror or error}") from error
+    return entry
+
+
+def reminded_of(entry: str) -> Callable[[Conversation, Env], Awaitable[Reminded]]:
+    """Tells the model of the running session what the user wants remembered."""
+
+    async def work(conversation: Conversation, env: Env) -> Reminded:
+        said = User((Note(f"[The user wants you to remember from now on:\n{entry}]"),))
+        await env.recorder.said(said)
+        return Reminded(conversation.plus(said))
+
+    return work

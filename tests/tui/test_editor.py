@@ -1,0 +1,104 @@
+"""The user's own editor, and what is remembered."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.compose import Sessions
+from agent.config import load_config
+from agent.errors import UsageError
+from agent.messages import Note, User
+from agent.remembering import places, remember
+from agent.settings import Settings
+from tests.tui.piloting import Driven, terminal
+from tests.tui.ptys import running
+from tui.app import EbbApp
+from tui.editor import changed_by
+from tui.screens.picker import Picker
+
+
+def program(folder: Path, body: str) -> Path:
+    file = folder / "my editor"
+    file.write_text(f"#!/bin/sh\n{body}\n")
+    file.chmod(0o755)
+    return file
+
+
+def test_a_text_comes_back_as_it_was_edited(tmp_path: Path) -> None:
+    file = program(tmp_path, 'test "$1" = --wait && printf "more\\n日本\\n" >> "$2"')
+    assert changed_by([str(file), "--wait"], "begun ", "a.md") == "begun more\n日本"
+
+
+def test_an_editor_that_fails_leaves_the_text_as_it_was(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="exit code 3"):
+        changed_by([str(program(tmp_path, "exit 3"))], "text", "a.md")
+    with pytest.raises(UsageError, match="could not be used"):
+        changed_by([str(tmp_path / "gone")], "text", "a.md")
+
+
+async def test_without_a_terminal_for_it_the_text_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "true")
+    monkeypatch.delenv("VISUAL", raising=False)
+    async with terminal(size=(80, 24)) as t:
+        t.prompt.put("draft")
+        await t.pilot.press("ctrl+g")
+        await t.shows("cannot be given to an editor")
+        assert t.prompt.text == "draft"
+
+
+def test_ctrl_g_gives_the_terminal_to_the_editor_and_takes_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = program(tmp_path, 'printf edited; read key; printf "rest of it" >> "$1"')
+    monkeypatch.setenv("VISUAL", f"'{file}'")
+    with running(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
+        screen.until("/help shows keys")
+        screen.child.send("the \x07")
+        screen.until("edited")
+        screen.child.send("\r")
+        screen.until("the rest of it")
+        screen.child.send("\r")
+        screen.until("Seen.")
+
+
+def test_entries_are_added_as_whole_lines(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "AGENT.md"
+    file.parent.mkdir()
+    file.write_text("# Rules\nno line end")
+    assert remember("tests run\n with  tox", file) == "- tests run with tox"
+    remember("second", file)
+    assert file.read_text() == "# Rules\nno line end\n- tests run with tox\n- second\n"
+    with pytest.raises(UsageError, match="too long to remember"):
+        remember("x" * 3_000, file)
+    with pytest.raises(UsageError, match="cannot write to"):
+        remember("x", file / "below")
+
+
+async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"reply": [{"text": "Yes."}]}))
+    environment = {"EBB_HOME": str(tmp_path / "home")}
+    config = load_config(project, environment, {"agent.model": f"scripted/{script}"})
+    sessions = Sessions(config, project, environment, interactive=True)
+    app = EbbApp(sessions, guard=0.0, settings=lambda: Settings(config, lambda: config, lambda _: None, {}))
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = Driven(app, pilot)
+        await t.rests()
+        assert app.talk.session is not None
+        for place in places(config):
+            await t.type("# tests run with tox")
+            await t.asks(Picker)
+            await pilot.press(*([] if place == places(config)[0] else ["down"] * places(config).index(place)), "enter")
+            await t.rests()
+            assert place.path.read_text() == "- tests run with tox\n"
+        told = app.talk.session.history.messages[0]
+        assert told == User((Note("[The user wants you to remember from now on:\n- tests run with tox]"),))
+        await t.type("# never mind")
+        await t.asks(Picker)
+        await pilot.press("escape")
+        await t.rests()
+        assert t.prompt.text == "# never mind"
+    await sessions.close()

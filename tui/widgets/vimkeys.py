@@ -1,0 +1,64 @@
+"""Keys of vi in a text area. What a key does is decided in `tui.vim`."""
+
+from collections.abc import Callable
+from itertools import takewhile
+
+from textual import events
+from textual.widgets import TextArea
+
+from tui.spots import index_of, location_of
+from tui.vim import Vim, press
+
+
+class VimKeys:
+    """The state of vi for one text area. `up` and `down` go beyond its first and last line."""
+
+    def __init__(self, area: TextArea, up: Callable[[], object], down: Callable[[], object]) -> None:
+        self.vim = Vim()
+        self._area = area
+        self._up = up
+        self._down = down
+
+    @property
+    def shown(self) -> str:
+        return self.vim.shown
+
+    def takes(self, event: events.Key) -> bool:
+        """Does what a key means; tells whether it meant anything here."""
+        key = event.character if event.is_printable and event.character else event.key
+        if self.vim.mode == "normal" and key == "backspace":
+            key = "h"
+        text = self._area.text
+        step = press(self.vim, key, text, index_of(text, self._area.cursor_location))
+        self.vim = step.vim
+        match step.ask:
+            case "pass":
+                return False
+            case "undo":
+                self._area.undo()
+            case "redo":
+                self._area.redo()
+            case "up":
+                self._up()
+            case "down":
+                self._down()
+            case "":
+                self._become(text, step.text)
+                self._area.move_cursor(location_of(step.text, step.cursor))
+        return True
+
+    def _become(self, before: str, after: str) -> None:
+        """Changes what is different, so that one undoing brings it back."""
+        if before == after:
+            return
+        start = _same(before, after)
+        same = _same(before[start:][::-1], after[start:][::-1])
+        places = location_of(before, start), location_of(before, len(before) - same)
+        self._area.history.checkpoint()
+        self._area.replace(after[start : len(after) - same], *places, maintain_selection_offset=False)
+        self._area.history.checkpoint()
+
+
+def _same(one: str, other: str) -> int:
+    """Characters with which both begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
