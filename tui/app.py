@@ -9,29 +9,24 @@ from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
-from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.app import App
+from textual.binding import BindingType
 from textual.worker import Worker, WorkerError
 
 from agent.errors import AgentError
+from tui.bindings import bindings
 from tui.caret import CaretApp
 from tui.commands import Invocation, Unknown, named, parse
 from tui.drafts import Drafts
 from tui.history import History
-from tui.keys import KEYS
 from tui.looks import Looks, driver_class
 from tui.offering import Offers
 from tui.opening import First, loaded, open_first, settled
 from tui.outside import Outside
 from tui.pastes import Pastes
 from tui.screens.guarded import GUARD, GuardedScreen
-from tui.widgets.completions import Completions
+from tui.screens.main import MainScreen
 from tui.widgets.prompt import Prompt
-from tui.widgets.queue import QueueLines
-from tui.widgets.reader import Reader
-from tui.widgets.status import StatusLine
-from tui.widgets.todos import TodoLine
 from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
@@ -66,9 +61,7 @@ class EbbApp(CaretApp, App[str]):
     CSS_PATH = "app.tcss"
     TITLE = "Ebbtide"
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(key.keys, key.action, key.help, show=False, priority=key.wins) for key in KEYS if key.keys
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("app")
 
     def __init__(
         self,
@@ -122,8 +115,8 @@ class EbbApp(CaretApp, App[str]):
 
         talk = Talk(loaded(self._sessions), lambda: showing.view_soon(), self._drafts, self._pastes)
         asking = Asking(self, talk.answer, self._guard)
-        todos = self.query_one(TodoLine)
-        showing = Showing(self, talk, [lambda view: asking.show(view.asked), self.outside.show, todos.show])
+        drawn = (lambda view: asking.show(view.asked), self.outside.show, lambda view: self.main.todos.show(view))
+        showing = Showing(self, talk, drawn)
         settings = self._settings() if self._settings is not None else None
         return Desk(self, talk, showing, self._first.model, self.send, self.invoke, self.looks, settings, self._leave)
 
@@ -131,26 +124,27 @@ class EbbApp(CaretApp, App[str]):
     def talk(self) -> "Talk":
         return self.desk.talk
 
-    def compose(self) -> ComposeResult:
-        offered = Completions(id="completions")
-        with Vertical(id="desk"):
-            yield Reader(id="reader")
-            yield TodoLine(id="todos")
-            yield QueueLines(id="queue")
-            yield offered
-            offers = Offers(lambda: self.talk.session if self._is_open else None)
-            yield Prompt(
-                self._history, offered, offers, self._pastes, placeholder="Ask, or / for commands", id="prompt"
-            )
-            yield StatusLine(id="status")
+    def get_default_screen(self) -> MainScreen:
+        return MainScreen(
+            self._history,
+            Offers(lambda: self.talk.session if self._is_open else None),
+            self._pastes,
+            lambda: self.talk.queue,
+            vim=self._keys == "vim",
+        )
+
+    @property
+    def main(self) -> MainScreen:
+        """The screen at the bottom."""
+        screen = self.screen_stack[0]
+        assert isinstance(screen, MainScreen)
+        return screen
 
     def on_mount(self) -> None:
         if self._driver is not None:
             self.looks.ask(self._driver.write)
         self.outside.attend()
         self.theme_changed_signal.subscribe(self, lambda _: self._recolor())
-        self.query_one(Prompt).use_vim(self._keys == "vim")
-        self.query_one(Prompt).focus()
         self.call_after_refresh(self._start, self._open_first)
 
     def _recolor(self) -> None:
@@ -251,7 +245,7 @@ class EbbApp(CaretApp, App[str]):
     def send(self, text: str, *, later: bool = False) -> None:
         """Says it at once, or with the next step of what runs; `later` only when that is over."""
         self.talk.queue.add(text, later=later)
-        self.query_one(Transcript).go_end()
+        self.main.transcript.go_end()
         if not self._working:
             self._start(self._nothing)
 
@@ -263,8 +257,8 @@ class EbbApp(CaretApp, App[str]):
             self.run_worker(self._do(invocation), group="aside")
         elif self._working:
             self.talk.notice(f"`/{invocation.command.name}` has to wait until the session is free. Esc interrupts it.")
-            if invocation.argument and not self.query_one(Prompt).text:
-                self.query_one(Prompt).put(invocation.written)
+            if invocation.argument and not self.main.prompt.text:
+                self.main.prompt.put(invocation.written)
         else:
             self._start(lambda: self._do(invocation))
 
@@ -278,53 +272,12 @@ class EbbApp(CaretApp, App[str]):
         self.invoke(Invocation(named(name), ""))
 
     def _take_back_queue(self) -> None:
-        """Puts what is queued back into the prompt, before what is being written there."""
         if self.talk.queue:
-            prompt = self.query_one(Prompt)
-            prompt.put("\n\n".join([self.talk.queue.take_back(), prompt.text]).rstrip())
-
-    @on(Prompt.Recalled)
-    def _walk_queue(self) -> None:
-        self.query_one(QueueLines).focus()
-
-    @on(QueueLines.Edited)
-    def _edit_queued(self, message: QueueLines.Edited) -> None:
-        prompt = self.query_one(Prompt)
-        prompt.put("\n\n".join([self.talk.queue.remove(message.index), prompt.text]).rstrip())
-        prompt.focus()
-
-    @on(QueueLines.Removed)
-    def _remove_queued(self, message: QueueLines.Removed) -> None:
-        self.talk.queue.remove(message.index)
-
-    @on(QueueLines.Left)
-    def _left_queue(self, message: QueueLines.Left) -> None:
-        prompt = self.query_one(Prompt)
-        prompt.focus()
-        prompt.insert(message.typed)
+            self.main.put_first(self.talk.queue.take_back())
 
     @on(Prompt.Hinted)
     def _hinted(self, message: Prompt.Hinted) -> None:
         self.desk.showing.for_a_moment(message.text)
-
-    @on(Prompt.Scrolled)
-    def _scrolled(self, message: Prompt.Scrolled) -> None:
-        match message.key:
-            case "home":
-                self.action_scroll_to_start()
-            case "end":
-                self.action_scroll_to_end()
-            case _:
-                self.action_page(-1 if message.key == "pageup" else 1)
-
-    @on(Transcript.Left)
-    def _left_transcript(self, message: Transcript.Left) -> None:
-        prompt = self.query_one(Prompt)
-        prompt.focus()
-        if message.typed:
-            prompt.insert(message.typed)
-        else:
-            self.action_escape()
 
     def action_escape(self) -> None:
         if self._working:
@@ -334,28 +287,6 @@ class EbbApp(CaretApp, App[str]):
     def action_suspend(self) -> None:
         if not self.outside.suspend():
             self.desk.showing.for_a_moment("no shell to come back from")
-
-    def action_page(self, direction: int) -> None:
-        self.query_one(Transcript).page(direction)
-
-    def action_jump(self, direction: int) -> None:
-        self.query_one(Transcript).jump(direction)
-
-    def action_find(self) -> None:
-        for reader in self.screen.query(Reader):  # none where a question or a list covers it
-            reader.open_search()
-
-    def action_scroll_to_start(self) -> None:
-        self.query_one(Transcript).go_home()
-
-    def action_scroll_to_end(self) -> None:
-        self.query_one(Transcript).go_end()
-
-    def action_toggle_last(self) -> None:
-        self.query_one(Transcript).toggle_last()
-
-    def action_focus_transcript(self) -> None:
-        self.query_one(Transcript).focus()
 
     @on(Transcript.Copied)
     def _copied(self, message: Transcript.Copied) -> None:
@@ -374,7 +305,7 @@ class EbbApp(CaretApp, App[str]):
         self.outside.copy(text, self.desk.showing.for_a_moment)
 
     async def action_copy_or_quit(self) -> None:
-        selected = self.screen.get_selected_text() or self.query_one(Prompt).selected_text
+        selected = self.screen.get_selected_text() or self.main.prompt.selected_text
         if selected:
             self.copy_to_clipboard(selected)
             return self.screen.clear_selection()
@@ -387,7 +318,7 @@ class EbbApp(CaretApp, App[str]):
 
     async def _leave(self) -> None:
         """Ends the turn, closes the session and leaves."""
-        self.talk.put_by(self.query_one(Prompt).text)
+        self.talk.put_by(self.main.prompt.text)
         if self._working and self._job is not None:
             self.talk.interrupt()
             try:

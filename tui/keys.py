@@ -9,6 +9,7 @@ class Key:
     """As Textual names them, separated by commas; empty when the prompt itself handles the key."""
     shown: str
     action: str
+    """Of the app, or with `main.` before it of the main screen."""
     help: str
     wins: bool = False
     """It means this also where the prompt has a use for it."""
@@ -25,17 +26,16 @@ KEYS: tuple[Key, ...] = (
     Key("", "!", "", "run a command for the model to see"),
     Key("", "#", "", "`# TEXT` is remembered for later sessions"),
     Key("escape", "Esc", "escape", "interrupt; what waits comes back"),
-    Key("pageup", "PgUp", "page(-1)", "scroll up"),
-    Key("pagedown", "PgDn", "page(1)", "scroll down"),
-    Key("ctrl+home", "Home, Ctrl+Home", "scroll_to_start", "to the start (Home in an empty prompt)"),
-    Key("ctrl+end", "End, Ctrl+End", "scroll_to_end", "to the end (End in an empty prompt)"),
-    Key("ctrl+up,alt+up", "Ctrl+Up, Alt+Up", "jump(-1)", "to your message before"),
-    Key("ctrl+down,alt+down", "Ctrl+Down, Alt+Down", "jump(1)", "to your next message"),
-    Key("ctrl+f", "Ctrl+F", "find", "find words; Enter older, Shift+Enter newer, Tab then n and N, Esc back", True),
-    Key("ctrl+o", "Ctrl+O", "toggle_last", "open or close the last tool call; at a paste: unfold it"),
+    Key("pageup", "PgUp", "main.page(-1)", "scroll up"),
+    Key("pagedown", "PgDn", "main.page(1)", "scroll down"),
+    Key("ctrl+home", "Home, Ctrl+Home", "main.scroll_to_start", "to the start (Home in an empty prompt)"),
+    Key("ctrl+end", "End, Ctrl+End", "main.scroll_to_end", "to the end (End in an empty prompt)"),
+    Key("ctrl+up,alt+up", "Ctrl+Up, Alt+Up", "main.jump(-1)", "to your message before"),
+    Key("ctrl+down,alt+down", "Ctrl+Down, Alt+Down", "main.jump(1)", "to your next message"),
+    Key("ctrl+f", "Ctrl+F", "main.find", "find words; Enter older, Shift+Enter newer, Tab, n, N; Esc back", True),
+    Key("ctrl+o", "Ctrl+O", "main.toggle_last", "open or close the last tool call; at a paste: unfold it"),
     Key("", "Ctrl+V", "", "a picture from the clipboard"),
-    Key("ctrl+t", "Ctrl+T", "focus_transcript", "walk it with Up, Down; Enter opens, `y` copies, `Y` the last answer"),
-    Key("ctrl+t", "Ctrl+T", "focus_transcript", "walk the tool calls with Up, Down, Enter; Esc goes back"),
+    Key("ctrl+t", "Ctrl+T", "main.focus_transcript", "walk it with Up, Down: Enter, `y` copies, `Y` the last answer"),
     Key("f3", "F3", "command('todos')", "the list that the model works through"),
     Key("ctrl+p", "Ctrl+P", "command('commands')", "everything that can be done, in one list", True),
     Key("f1", "F1", "command('help')", "this help"),

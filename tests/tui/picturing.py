@@ -6,6 +6,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tui.app import EbbApp
+from tui.widgets.prompt import Prompt
 
 Compare = Callable[..., bool]
 """What pytest-textual-snapshot gives to a test."""
@@ -17,7 +18,7 @@ def ready(app: EbbApp, condition: Callable[[], bool]) -> Callable[[Pilot[str]], 
     """Waits until the condition holds and what followed from it is drawn."""
 
     async def wait(pilot: Pilot[str]) -> None:
-        while not condition():
+        while not (app.query(Prompt) and condition()):
             await pilot.pause()
         await pilot.pause()
 

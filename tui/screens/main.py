@@ -1,0 +1,134 @@
+"""The main screen: the transcript, what waits, the prompt and the status line, and how one gets from one to another. It
+knows nothing of sessions."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import Screen
+
+from tui.bindings import bindings
+from tui.history import History
+from tui.offering import Offers
+from tui.pastes import Pastes
+from tui.queued import Queue
+from tui.widgets.completions import Completions
+from tui.widgets.prompt import Prompt
+from tui.widgets.queue import QueueLines
+from tui.widgets.reader import Reader
+from tui.widgets.status import StatusLine
+from tui.widgets.todos import TodoLine
+from tui.widgets.transcript import Transcript
+
+
+class MainScreen(Screen[None]):
+    """Where one reads and writes. What is sent leaves it as `Prompt.Submitted`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("main")
+
+    def __init__(
+        self, history: History, offers: Offers, pastes: Pastes, queue: Callable[[], Queue], *, vim: bool
+    ) -> None:
+        """`offers`: what a text in the prompt may become. `pastes`: what is folded in it. `queue`: the messages that
+        wait, asked for once there are some. `vim`: whether the prompt begins with the keys of vi."""
+        super().__init__()
+        self._history = history
+        self._offers, self._pastes = offers, pastes
+        self._queue = queue
+        self._vim = vim
+
+    def compose(self) -> ComposeResult:
+        offered = Completions(id="completions")
+        with Vertical(id="desk"):
+            yield Reader(id="reader")
+            yield TodoLine(id="todos")
+            yield QueueLines(id="queue")
+            yield offered
+            yield Prompt(
+                self._history, offered, self._offers, self._pastes, placeholder="Ask, or / for commands", id="prompt"
+            )
+            yield StatusLine(id="status")
+
+    def on_mount(self) -> None:
+        self.prompt.use_vim(self._vim)
+        self.prompt.focus()
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.query_one(Prompt)
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.query_one(Transcript)
+
+    @property
+    def todos(self) -> TodoLine:
+        return self.query_one(TodoLine)
+
+    # What waits
+
+    def put_first(self, text: str) -> None:
+        """Puts a text back into the prompt, before what is being written there."""
+        self.prompt.put("\n\n".join([text, self.prompt.text]).rstrip())
+
+    @on(Prompt.Recalled)
+    def _walk_queue(self) -> None:
+        self.query_one(QueueLines).focus()
+
+    @on(QueueLines.Edited)
+    def _edit_queued(self, message: QueueLines.Edited) -> None:
+        self.put_first(self._queue().remove(message.index))
+        self.prompt.focus()
+
+    @on(QueueLines.Removed)
+    def _remove_queued(self, message: QueueLines.Removed) -> None:
+        self._queue().remove(message.index)
+
+    @on(QueueLines.Left)
+    def _left_queue(self, message: QueueLines.Left) -> None:
+        self.prompt.focus()
+        self.prompt.insert(message.typed)
+
+    # Reading
+
+    @on(Prompt.Scrolled)
+    def _scrolled(self, message: Prompt.Scrolled) -> None:
+        match message.key:
+            case "home":
+                self.action_scroll_to_start()
+            case "end":
+                self.action_scroll_to_end()
+            case _:
+                self.action_page(-1 if message.key == "pageup" else 1)
+
+    @on(Transcript.Left)
+    async def _left_transcript(self, message: Transcript.Left) -> None:
+        self.prompt.focus()
+        if message.typed:
+            self.prompt.insert(message.typed)
+        else:
+            await self.run_action("app.escape")
+
+    def action_page(self, direction: int) -> None:
+        self.transcript.page(direction)
+
+    def action_jump(self, direction: int) -> None:
+        self.transcript.jump(direction)
+
+    def action_find(self) -> None:
+        self.query_one(Reader).open_search()
+
+    def action_scroll_to_start(self) -> None:
+        self.transcript.go_home()
+
+    def action_scroll_to_end(self) -> None:
+        self.transcript.go_end()
+
+    def action_toggle_last(self) -> None:
+        self.transcript.toggle_last()
+
+    def action_focus_transcript(self) -> None:
+        self.transcript.focus()
