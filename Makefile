@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: default check nightly conformance demo run lock format snapshots models bench clean
+.PHONY: default check gates nightly conformance demo run lock format snapshots models bench clean
 
 default: .venv/ready
 
@@ -35,6 +35,10 @@ check: .venv/ready .venv/aimock/ready .venv/everything/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
+
+# Whether the terminal is quick enough, in ratios that hold on any machine: about a minute.
+gates: .venv/ready
+	$(BIN)/python -m bench.tui.gates
 
 # The properties with 10,000 examples each: an hour or two.
 nightly: .venv/ready

@@ -27,7 +27,7 @@ from agent.options import (
     ThemeName,
     rules,
 )
-from tools.recalled import Scope
+from tools.scope import Scope
 
 Wire: TypeAlias = Literal["auto", "sdk", "http"]
 

@@ -21,7 +21,7 @@ from store.blobs import Blobs
 from store.errors import StoreError
 from store.sessions import SessionStore
 from tools.base import ReadLimits
-from tools.recalled import Scope
+from tools.scope import Scope
 from tools.tool_output_cache import unlisted_tools
 
 DAY = 86_400.0

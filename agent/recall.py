@@ -20,7 +20,8 @@ from store.archive import ArchiveStore
 from store.sessions import SessionStore
 from tools.base import ToolError
 from tools.kept import Found
-from tools.recalled import SCOPES, Asked, Fetch, LookUp, Memory, Remembered, Scope
+from tools.recalled import Asked, Fetch, LookUp, Memory, Remembered
+from tools.scope import SCOPES, Scope
 
 if TYPE_CHECKING:  # types only: most runs look nothing up
     from agent.context.why import Trace

@@ -7,7 +7,8 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from tools.jobs import Jobs
 from tools.kept import Found
-from tools.recalled import Asked, Fetch, LookUp, Memory, Scope
+from tools.recalled import Asked, Fetch, LookUp, Memory
+from tools.scope import Scope
 from tools.seen import SeenFiles
 
 Effect: TypeAlias = Literal["none", "read", "write", "run", "serve"]

@@ -21,8 +21,9 @@ from tools.read_result import (
     unhurried,
     with_pictures_named,
 )
-from tools.recalled import KINDS, SCOPES, Asked, Kind, Memory, Remembered, Scope
+from tools.recalled import KINDS, Asked, Kind, Memory, Remembered
 from tools.schema import object_of
+from tools.scope import SCOPES, Scope
 from tools.truncate import plain
 
 MAX_TOKENS = 2000

@@ -5,10 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from tools.kept import Found
-
-Scope: TypeAlias = Literal["session", "project", "all"]
-SCOPES: tuple[Scope, ...] = ("session", "project", "all")
-"""Each holds the one before it."""
+from tools.scope import Scope
 
 Kind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 KINDS: tuple[Kind, ...] = ("user", "assistant", "output", "summary")

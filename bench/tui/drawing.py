@@ -83,8 +83,8 @@ def main() -> int:
     return 0
 
 
-async def drawn(count: int) -> Times:
-    """What a session of so many messages takes to open, and what each of some blocks that are added does."""
+async def drawn(count: int, more: int = ADDED) -> Times:
+    """What a session of so many messages takes to open, and what each of `more` blocks that are added does."""
     view = view_of(Conversation(tuple(message for _, message in zip(range(count), history(), strict=False))))
     Paper.drawn = asyncio.Event()
     stage, opened, added = Stage(driver_class=Paper), [0.0], [0.0]
@@ -95,7 +95,7 @@ async def drawn(count: int) -> Times:
         transcript = stage.query_one(Transcript)
         opened[0] = await painted(partial(transcript.restart, view.past))
         added.clear()
-        for number in range(ADDED):
+        for number in range(more):
             view = View(view.past, (*view.turn, AnswerText(ANSWER.format(count=number))))
             added.append(await painted(partial(transcript.show, view.past, view.turn)))
         stage.exit()

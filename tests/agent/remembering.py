@@ -9,7 +9,7 @@ from agent.recall import Recall
 from agent.recorder import Recorder, StoreThread
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
-from tools.recalled import Scope
+from tools.scope import Scope
 
 HERE, THERE, ELSEWHERE = "aaaa11112222", "bbbb11112222", "cccc11112222"
 PROJECTS = {HERE: "/code/one", THERE: "/code/one", ELSEWHERE: "/code/two"}

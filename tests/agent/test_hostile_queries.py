@@ -14,7 +14,8 @@ from tests.store.test_search import HOSTILE
 from tools import sift
 from tools.base import Arguments, Tool, ToolError, Workspace
 from tools.recall import Recall
-from tools.recalled import KINDS, SCOPES, Asked, Memory, Remembered
+from tools.recalled import KINDS, Asked, Memory, Remembered
+from tools.scope import SCOPES
 from tools.tool_output_cache import ToolOutputCacheGrep
 from tui.searching import found_lines
 

@@ -18,7 +18,8 @@ from store.search import Hit
 from store.vectors import Sketch
 from tests.agent.meaning import model_in
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
-from tools.recalled import Asked, Memory, Scope
+from tools.recalled import Asked, Memory
+from tools.scope import Scope
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from agent.indexing import BATCH, MOST_INDEXED
 from agent.keeping import forget
 from agent.recall import REBUILT, SOME
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
-from tools.recalled import Asked, Memory, Scope
+from tools.recalled import Asked, Memory
+from tools.scope import Scope
 
 
 @pytest.fixture

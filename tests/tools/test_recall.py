@@ -15,8 +15,9 @@ from tools.base import Picture, ToolError, Workspace
 from tools.kept import Content, Found, InMemory
 from tools.read_result import MOST
 from tools.recall import Recall, moment
-from tools.recalled import Asked, Memory, Remembered, Scope
+from tools.recalled import Asked, Memory, Remembered
 from tools.schema import mismatches
+from tools.scope import Scope
 
 AT = datetime(2026, 11, 22, 4, 30).timestamp()
 ONE = Remembered("r1", "output", "", AT, "Viewed a.py – 2 lines", "x = 1\ny = 2", "read", "a.py")

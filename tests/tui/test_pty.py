@@ -177,9 +177,8 @@ AT_ONCE = (
     "agent.config",
     "agent.errors",
     "agent.options",
-    "tools.kept",
     "tools.pictures",
-    "tools.recalled",
+    "tools.scope",
 )
 """Besides the widgets: the settings, their errors, and how pictures begin."""
 

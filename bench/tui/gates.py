@@ -1,0 +1,245 @@
+"""Whether the terminal is as quick as it has to be: limits that hold on any machine, and are held in CI.
+
+python -m bench.tui.gates
+
+What is measured is compared with a small Textual app, or with a loop of fixed work, in the same run. Noise makes
+everything slower, never quicker: the best of a few tries counts, and the limits leave room. How quick the terminal is
+in fact, the other modules here tell.
+"""
+
+import asyncio
+import random
+import statistics
+import string
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from bench.measure import compile_sources, environment
+from bench.tui.drawing import drawn
+from bench.tui.opening import EMPTY, PROMPT, seconds
+from bench.tui.sessions import LAST, ebb, home, store_session
+from bench.tui.streaming import Model
+from bench.tui.terminal import Load, Terminal
+
+TRIES = 3
+"""How often a gate that does not hold is measured again."""
+PAINTS = 4
+KEYS = 40
+SIZES = ((100, 40), (80, 24), (200, 60), (120, 40))
+IDLE = 2.0
+"""Seconds at rest."""
+TOKENS = 600
+PACE = 200.0
+SHORT, LONG, VERY_LONG = 20, 2_000, 50_000
+
+EDITOR = """\
+from textual.app import App, ComposeResult
+from textual.widgets import TextArea
+
+
+class Editor(App[None]):
+    def compose(self) -> ComposeResult:
+        editor = TextArea()
+        editor.cursor_blink = False
+        yield editor
+
+
+Editor().run()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a program took while it was used, in seconds."""
+
+    key: float
+    """Half of the keys were on the screen by then."""
+    resize: float
+    wakes: float
+    """A second, at rest."""
+    load: Load
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    name: str
+    limit: float
+    measure: Callable[["Place"], tuple[float, str]]
+    """How many times what it is compared with, and what that is."""
+
+
+class Place:
+    """A home with sessions of all lengths, and the programs that are compared."""
+
+    def __init__(self, folder: Path) -> None:
+        self._home, self._project = folder / "home", folder / "project"
+        self._project.mkdir()
+        self._env = home(self._home)
+        self._bare = environment(self._home, {})
+        for name, program in (("empty.py", EMPTY), ("editor.py", EDITOR)):
+            (self._project / name).write_text(program)
+        for id, count in (("aaaa", SHORT), ("bbbb", LONG), ("cccc", VERY_LONG)):
+            store_session(self._home, self._project, id, count)
+
+    def first_paint(self) -> tuple[float, str]:
+        empty = [sys.executable, "empty.py"]
+        pairs = [
+            (
+                seconds(empty, self._bare, self._project, "ready"),
+                seconds(ebb(), self._env, self._project, PROMPT),
+            )
+            for _ in range(PAINTS)
+        ]
+        theirs, ours = (min(times) for times in zip(*pairs, strict=True))
+        return ours / theirs, f"{ours * 1000:.0f} ms, an empty Textual app {theirs * 1000:.0f} ms"
+
+    def very_long(self) -> tuple[float, str]:
+        with Terminal(ebb("-r", "aaaa"), self._env, self._project) as terminal:
+            terminal.shows(LAST)
+            terminal.rest()
+            terminal.press("/clear\r")
+            terminal.until(lambda text: LAST not in text)
+            terminal.rest()
+            terminal.press("/resume cccc")
+            terminal.rest()
+            began = terminal.press("\r")
+            took = terminal.shows(LAST) - began
+        return took / loop(), f"{took * 1000:.0f} ms, a fixed loop {loop() * 1000:.0f} ms"
+
+    def key(self) -> tuple[float, str]:
+        ours, theirs = self.used.key, self.editor.key
+        return ours / theirs, f"{ours * 1000:.1f} ms, a bare editor {theirs * 1000:.1f} ms"
+
+    def resize(self) -> tuple[float, str]:
+        ours, theirs = self.used.resize, self.editor.resize
+        return ours / theirs, f"{ours * 1000:.0f} ms, a bare editor {theirs * 1000:.0f} ms"
+
+    def rest(self) -> tuple[float, str]:
+        ours, theirs = self.used.wakes, self.editor.wakes
+        return ours / max(1.0, theirs), f"{ours:.0f} wake-ups a second, a bare editor {theirs:.0f}"
+
+    def memory(self) -> tuple[float, str]:
+        ours, theirs = self.used.load.peak_mb, self.editor.load.peak_mb
+        return ours / theirs, f"{ours:.0f} MB, a bare editor {theirs:.0f} MB"
+
+    def append(self) -> tuple[float, str]:
+        ours, theirs = (statistics.median(asyncio.run(drawn(count, KEYS)).added) for count in (LONG, SHORT))
+        return ours / theirs, f"{ours:.1f} ms, in a session of {SHORT} messages {theirs:.1f} ms"
+
+    def streaming(self) -> tuple[float, str]:
+        model = Model(TOKENS, PACE)
+        env = home(self._home, model.url)
+        try:
+            with Terminal(ebb("-r", "bbbb"), env, self._project, cores={0}) as terminal:
+                terminal.shows(LAST)
+                terminal.rest(1.0)
+                before = terminal.load()
+                terminal.press("tell me everything\r")
+                terminal.shows(f"mark-{TOKENS // 100 - 1} ")
+                took = terminal.load().cpu - before.cpu
+        finally:
+            model.shutdown()
+            home(self._home)
+        return took / loop(), f"{took:.2f} s of one core for {TOKENS} tokens, a fixed loop {loop() * 1000:.0f} ms"
+
+    @cached_property
+    def used(self) -> Used:
+        with Terminal(ebb("-r", "bbbb"), self._env, self._project) as terminal:
+            terminal.shows(LAST)
+            terminal.rest(1.0)
+            return used(terminal)
+
+    @cached_property
+    def editor(self) -> Used:
+        with Terminal([sys.executable, "editor.py"], self._bare, self._project) as terminal:
+            terminal.rest(1.0)
+            return used(terminal)
+
+    def forget(self) -> None:
+        """What was measured is measured again when it is asked for."""
+        for name in ("used", "editor"):
+            vars(self).pop(name, None)
+
+
+GATES: Sequence[Gate] = (
+    Gate("first paint", 1.8, Place.first_paint),
+    Gate(f"{LONG:,} messages: key to paint", 3.0, Place.key),
+    Gate(f"{LONG:,} messages: new size to the right screen", 6.0, Place.resize),
+    Gate(f"{LONG:,} messages: at rest", 2.0, Place.rest),
+    Gate(f"{LONG:,} messages: peak memory", 2.8, Place.memory),
+    Gate(f"{LONG:,} messages: append to paint", 2.5, Place.append),
+    Gate(f"{LONG:,} messages: an answer that streams", 400.0, Place.streaming),
+    Gate(f"{VERY_LONG:,} messages: opened at their end", 40.0, Place.very_long),
+)
+
+
+def main() -> int:
+    began = time.monotonic()
+    compile_sources()
+    with tempfile.TemporaryDirectory() as name:
+        place = Place(Path(name))
+        missed = [line for gate in GATES if (line := missed_by(gate, place))]
+    print(f"{len(GATES) - len(missed)} of {len(GATES)} limits hold; {time.monotonic() - began:.0f} s")
+    for line in missed:
+        print(f"MISSED  {line}")
+    return 1 if missed else 0
+
+
+def missed_by(gate: Gate, place: Place) -> str:
+    """What is said of a gate that does not hold; nothing of one that does."""
+    best, line = float("inf"), ""
+    for _ in range(TRIES):
+        ratio, told = gate.measure(place)
+        if ratio < best:
+            best, line = ratio, f"{gate.name:46} {ratio:7.2f} x   limit {gate.limit:g} x   {told}"
+        if best <= gate.limit:
+            break
+        place.forget()
+    print(line, flush=True)
+    return "" if best <= gate.limit else line
+
+
+def used(terminal: Terminal) -> Used:
+    """Types into a program, changes its size, and leaves it alone for a while."""
+    keys = typed(terminal)
+    sizes = [terminal.resize(*size)[0] for size in SIZES]
+    terminal.rest(1.0)
+    before, began = terminal.load(), time.monotonic()
+    terminal.rest(IDLE)
+    after, took = terminal.load(), time.monotonic() - began
+    return Used(statistics.median(keys), statistics.median(sizes), (after.wakes - before.wakes) / took, after)
+
+
+def typed(terminal: Terminal) -> list[float]:
+    """Seconds from each key to its letter on the screen."""
+    times, dice, written = [], random.Random(7), ">>"
+    terminal.press(written)
+    terminal.rest(0.3)
+    for _ in range(KEYS):
+        written += dice.choice(string.ascii_lowercase)
+        began = time.monotonic()
+        terminal.press(written[-1])
+        times.append(terminal.shows(written) - began)
+        terminal.rest(0.02)
+    return times
+
+
+def loop() -> float:
+    """Seconds that fixed work takes on this machine now: the best of a few."""
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        total = 0
+        for number in range(200_000):
+            total += number & 7
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
