@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Literal
 
 from agent.context.select import ToolSpec
 from agent.deferral import specs_of
 from agent.permissions import server_of
 from tools.base import Arguments, Effect, Result, Tool, ToolError, Workspace
+from tools.mcp.brought import Brought
 
 GONE = "its server has gone, or does not offer it any more"
 
@@ -82,7 +82,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(Brought):
     """Stands for a tool that no server offers now."""
 
     tool: Tool
@@ -103,13 +103,6 @@ class Gone:
     @property
     def effect(self) -> Effect:
         return "none"
-
-    @property
-    def kind(self) -> Literal["skill", "mcp"]:
-        return "mcp"
-
-    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         raise ToolError(f"`{self.name}` cannot be called: {self.why}")

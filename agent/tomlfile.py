@@ -52,20 +52,25 @@ def _edited(text: str, edit: Edit) -> str:
 
 
 def put_value(path: Path, key: str, value: object) -> None:
-    """Sets one key of one table, such as `agent.model`. Raises `ConfigError`."""
-    table, _, name = key.partition(".")
+    """Sets one key, such as `agent.model`; the tables that it stands in are made. Raises `ConfigError`."""
+    *tables, name = key.split(".")
 
     def edit(document: dict[str, Any]) -> None:
         import tomlkit  # noqa: PLC0415  # deferred: as above
 
-        if table not in document:
-            document[table] = tomlkit.table()
-        document[table][name] = value
+        inner: Any = document
+        for table in tables:
+            if table not in inner:
+                inner[table] = tomlkit.table(is_super_table=table != tables[-1])
+            inner = inner[table]
+        inner[name] = value
 
     def expected(content: dict[str, Any]) -> None:
-        content.setdefault(table, {})[name] = value
+        for table in tables:
+            content = content.setdefault(table, {})
+        content[name] = value
 
-    rewrite(path, edit, expected, f"set `{name}` in `[{table}]` there by hand")
+    rewrite(path, edit, expected, f"set `{name}` in `[{'.'.join(tables)}]` there by hand")
 
 
 def take_value(path: Path, key: str) -> None:

@@ -115,7 +115,7 @@ class EbbApp(CaretApp, App[str]):
 
         talk = Talk(loaded(self._sessions), lambda: showing.view_soon(), self._drafts, self._pastes)
         asking = Asking(self, talk.answer, self._guard)
-        drawn = (lambda view: asking.show(view.asked), self.outside.show, lambda view: self.main.todos.show(view))
+        drawn = (asking.show, self.outside.show, lambda view: self.main.todos.show(view))
         showing = Showing(self, talk, drawn)
         settings = self._settings() if self._settings is not None else None
         return Desk(self, talk, showing, self._first.model, self.send, self.invoke, self.looks, settings, self._leave)

@@ -6,7 +6,7 @@ from typing import Any
 from textual.app import App
 
 from agent.events import Decision, PermissionAsked
-from tui.blocks import Asked
+from tui.blocks import Asked, Notice, View
 from tui.screens.permission import PermissionScreen
 from tui.screens.question import QuestionScreen
 
@@ -20,10 +20,15 @@ class Asking:
         self._guard = guard
         self._shown: PermissionScreen | QuestionScreen | None = None
         self._open: tuple[Asked, ...] = ()
+        self._told: tuple[str, ...] = ()
         self._answered: set[str] = set()
         """Questions whose answer is on its way: they are open until the session says otherwise."""
 
-    def show(self, asked: Sequence[Asked]) -> None:
+    def show(self, view: View) -> None:
+        self._told = told_just_before(view)
+        self._show(view.asked)
+
+    def _show(self, asked: Sequence[Asked]) -> None:
         self._open = tuple(asked)
         self._answered &= {question.id for question in asked}
         due = next((question for question in asked if question.id not in self._answered), None)
@@ -40,13 +45,23 @@ class Asking:
             if answer is not None:
                 self._answered.add(question.id)
                 self._answer(question.id, answer)
-            self.show(self._open)
+            self._show(self._open)
 
         if isinstance(question, PermissionAsked):
             permission = PermissionScreen(question, self._guard)
             self._shown = permission
             self._app.push_screen(permission, answered)
         else:
-            words = QuestionScreen(question, self._guard)
+            words = QuestionScreen(question, self._guard, self._told)
             self._shown = words
             self._app.push_screen(words, answered)
+
+
+def told_just_before(view: View) -> tuple[str, ...]:
+    """The notices at the end of what is shown: a question covers them."""
+    told: list[str] = []
+    for block in reversed(view.turn):
+        if not isinstance(block, Notice):
+            break
+        told.append(block.text)
+    return tuple(reversed(told))

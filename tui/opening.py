@@ -60,8 +60,11 @@ async def settled(desk: "Desk", first: First) -> First:
 async def open_first(desk: "Desk", first: First) -> First:
     """Shows the first session. Gives what to begin with later where the one that the user chose could not be opened,
     which is shown; raises `AgentError` where nothing was to be chosen."""
+    from tui.doing.first_run import first_model  # noqa: PLC0415  # deferred: see above
     from tui.doing.sessions import pick_session  # noqa: PLC0415  # deferred: see above
 
+    if first.resume is None and first.model is None and not first.choose:
+        first = replace(first, model=await first_model(desk))
     if first.choose:
         first = replace(first, resume=await pick_session(desk) or None)
         await desk.talk.open(first.resume, first.model)

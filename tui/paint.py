@@ -9,6 +9,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tui import receipts
+from tui.advice import advice_for
 from tui.blocks import MARGIN, AnswerText, Block, Call, CallStatus, Failure, Notice, Retry, Summary, Thought, UserText
 from tui.diffs.calls import diff_of, file_of
 from tui.diffs.drawn import Drawn
@@ -52,8 +53,9 @@ def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> li
             return _note("↻", note, palette.warn, palette.dim, width, console)
         case Notice(text=text):
             return _note("·", text, palette.dim, palette.dim, width, console)
-        case Failure(message=message):
-            return _note("✗", message, palette.bad, palette.text, width, console)
+        case Failure(code=code, message=message):
+            failed, advice = _note("✗", message, palette.bad, palette.text, width, console), advice_for(code, message)
+            return failed + (_note(" ", advice, palette.dim, palette.dim, width, console) if advice else [])
         case Compaction():
             return _receipt(block, opened, width, console)
         case Compacting() | Undone():

@@ -46,7 +46,7 @@ def _row(one: Shelved, now: float) -> Row:
     return Row(
         one.ref,
         title,
-        tokens(one.lines),
+        f"{tokens(one.lines)} {'line' if one.lines == 1 else 'lines'}",
         size(one.size),
         age(now - one.created).removesuffix(" ago"),
         one.state,
@@ -63,7 +63,7 @@ def matching(rows: Sequence[Row], words: str) -> tuple[Row, ...]:
 def line_of(row: Row, width: int, ref_width: int) -> tuple[Span, ...]:
     """The row as wide as the screen is: what was done takes what the columns leave."""
     before = f"{row.ref:<{ref_width}}  "
-    after = f"  {row.lines:>6} {row.size:>8}  {row.age:>6}  "
+    after = f"  {row.lines:>11} {row.size:>8}  {row.age:>6}  "
     room = max(8, width - len(before) - len(after) - len("summarised"))
     title = row.title if cell_len(row.title) <= room else f"{set_cell_size(row.title, room - 1)}…"
     return (

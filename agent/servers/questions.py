@@ -13,10 +13,8 @@ START_OPTIONS = (LATER, APPROVE, NEVER)
 TOOL_OPTIONS = (LATER, APPROVE)
 """What a key that is pressed by mistake answers comes first."""
 
-MOST_NAMED = 40
-"""Tools that a question names."""
-_DESCRIPTION = 160
-"""Characters of a tool's description in a question."""
+MOST_NOTES = 40
+"""Remarks that a question shows."""
 
 
 def start_question(declared: Declared, *, has_changed: bool) -> str:
@@ -42,14 +40,13 @@ def terms(declared: Declared) -> tuple[str, ...]:
 
 
 def tools_question(server: str, tools: Sequence[McpTool], notes: Sequence[str], *, has_changed: bool) -> str:
-    """May the model use these tools of a server? `notes`: what is remarkable about what it offers."""
+    """May the model use these tools of a server? All is shown that would be approved. `notes`: what is remarkable about
+    what the server offers."""
     count = f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
     is_new = f"has {count} that you have not approved so" if has_changed else f"offers {count}"
-    lines = [f"- {tool.original}{_parameters(tool)}: {_first_words(tool.description)}" for tool in tools[:MOST_NAMED]]
-    if len(tools) > MOST_NAMED:
-        lines.append(f"- and {len(tools) - MOST_NAMED} more; `ebb mcp test {server}` lists all of them")
-    remarks = ["", "Look at this first:", *(f"- {note}" for note in notes[:MOST_NAMED])] if notes else []
-    return "\n".join([f"The server `{server}` {is_new}:", "", *lines, *remarks, "", "May the model use them?"])
+    remarks = ["Look at this first:", *(f"- {note}" for note in notes[:MOST_NOTES]), ""] if notes else []
+    lines = [line for tool in tools for line in (*_told(tool), "")]
+    return "\n".join([f"The server `{server}` {is_new}:", "", *remarks, *lines, "May the model use them?"])
 
 
 def digests_of(tools: Sequence[McpTool]) -> dict[str, str]:
@@ -72,6 +69,15 @@ def _parameters(tool: McpTool) -> str:
     return f"({', '.join(map(str, properties))})" if isinstance(properties, Mapping) and properties else ""
 
 
-def _first_words(description: str) -> str:
-    line = " ".join(description.split())
-    return line if len(line) <= _DESCRIPTION else f"{line[: _DESCRIPTION - 1]}…"
+def _told(tool: McpTool) -> list[str]:
+    """All that the model would read of a tool: that is what is approved."""
+    lines = [f"- {tool.original}{_parameters(tool)}", *_indented(tool.description)]
+    properties = tool.schema.get("properties")
+    for name, about in properties.items() if isinstance(properties, Mapping) else ():
+        if isinstance(about, Mapping) and isinstance(about.get("description"), str):
+            lines += _indented(f"{name}: {about['description']}")
+    return lines
+
+
+def _indented(text: str) -> list[str]:
+    return [f"    {line}" for line in text.strip().splitlines()]

@@ -141,7 +141,7 @@ def test_rows_fit_their_width_whatever_they_say() -> None:
     wide = ran(12, "grep -r 漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 .", "summarised")
     rows = rows_of((wide, *KEPT), 90.0)
     assert rows[3] == Row(
-        "r1", "bash  echo \u241b[31mred", "1", "1.0 kB", "1 min", "removed", "r1 bash  echo \u241b[31mred removed"
+        "r1", "bash  echo \u241b[31mred", "1 line", "1.0 kB", "1 min", "removed", "r1 bash  echo \u241b[31mred removed"
     )
     for width in (70, 100):
         for row in rows:
@@ -149,8 +149,8 @@ def test_rows_fit_their_width_whatever_they_say() -> None:
             assert sum(cell_len(words) for words, _ in spans) == width
     assert line_of(rows[1], 70, 3) == (
         ("r3   ", "accent"),
-        (f"{'bash  pytest -q':<28}", "text"),
-        ("       3   3.0 kB   1 min  ", "dim"),
+        (f"{'bash  pytest -q':<23}", "text"),
+        ("      3 lines   3.0 kB   1 min  ", "dim"),
         ("preview   ", "dim"),
     )
     assert matching(rows, "BASH log") == (rows[2],)

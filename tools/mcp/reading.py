@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from tools.arguments import text
-from tools.base import Arguments, Effect, Result, Workspace
+from tools.base import Arguments, Result, Workspace
+from tools.mcp.brought import Brought
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import Resource, ServerState
 from tools.mcp.texts import line_of
@@ -27,7 +28,7 @@ class Library(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadResource:
+class ReadResource(Brought):
     """Two are equal when the model would see no difference."""
 
     name: str
@@ -42,17 +43,6 @@ class ReadResource:
     @property
     def schema(self) -> Mapping[str, object]:
         return object_of({"uri": {"type": "string"}}, required=())
-
-    @property
-    def effect(self) -> Effect:
-        return "serve"
-
-    @property
-    def kind(self) -> Literal["skill", "mcp"]:
-        return "mcp"
-
-    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         uri = text(arguments, "uri", "")

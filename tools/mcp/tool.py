@@ -3,9 +3,10 @@ runs the call."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
-from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from tools.base import Arguments, Result, ToolError, Workspace
+from tools.mcp.brought import Brought
 
 
 class SessionOver(ToolError):
@@ -30,7 +31,7 @@ class Hints:
 
 
 @dataclass(frozen=True, slots=True)
-class McpTool:
+class McpTool(Brought):
     """A tool that a server offers. Two are equal when the model would see no difference."""
 
     name: str
@@ -42,17 +43,6 @@ class McpTool:
     schema: Mapping[str, object]
     caller: Caller = field(compare=False, repr=False)
     hints: Hints = Hints()
-
-    @property
-    def effect(self) -> Effect:
-        return "serve"
-
-    @property
-    def kind(self) -> Literal["skill", "mcp"]:
-        return "mcp"
-
-    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         return await self.caller.call(self.original, arguments, workspace.progress)

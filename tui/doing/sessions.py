@@ -27,7 +27,7 @@ async def choose_model(desk: Desk, name: str) -> None:
     current = session.model if session is not None else ""
     said = session is not None and session.history.messages
     if not name or (said and name != current):  # what another model costs is told before it is taken
-        name = await _pick_model(desk, current, name)
+        name = await pick_model(desk, current, name)
     if not name or name == current:
         return
     if await desk.talk.open(resume=session.id if session is not None and said else None, model=name):
@@ -35,7 +35,8 @@ async def choose_model(desk: Desk, name: str) -> None:
         desk.talk.notice(f"the model is now {name}")
 
 
-async def _pick_model(desk: Desk, current: str, words: str) -> str:
+async def pick_model(desk: Desk, current: str, words: str) -> str:
+    """The model that the user picks, which may be one that is not in the list; empty when none is."""
     from agent.offers import Offer, offer_of, offers  # noqa: PLC0415  # deferred: loaded when it is first shown
     from tui.screens.models import ModelsScreen  # noqa: PLC0415  # deferred: as above
 

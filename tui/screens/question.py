@@ -1,5 +1,7 @@
 """The model asks something. The screen knows the question and gives back words."""
 
+from collections.abc import Sequence
+
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -17,21 +19,29 @@ class QuestionScreen(GuardedScreen[str | None]):
     """Gives the answer: an option or the user's own words; empty when the user does not want to answer."""
 
     AUTO_FOCUS = "#words"
+    DEFAULT_CSS = "QuestionScreen #told-before { height: auto; max-height: 6; }"
 
-    def __init__(self, question: QuestionAsked, guard: float = GUARD) -> None:
+    def __init__(self, question: QuestionAsked, guard: float = GUARD, told: Sequence[str] = ()) -> None:
+        """`told`: what the user was told just before, which this covers."""
         super().__init__(guard)
         self.question = question
+        self._told_before = tuple(told)
 
     def compose(self) -> ComposeResult:
         palette = palette_of(self.app.theme_variables)
         with Vertical(id="dialog"):
+            if self._told_before:
+                told = "\n".join(f"· {visible_line(text)}" for text in self._told_before)
+                yield Static(Text(told, palette.dim), id="told-before")
             with VerticalScroll(id="subject", can_focus=False):
                 yield Static(Text(visible(self.question.question), palette.strong))
             if self.question.options:
                 options = (Option(Text(visible_line(option))) for option in self.question.options)
                 yield OptionList(*options, id="options", compact=True, markup=False)
             yield Input(placeholder="your own words", id="words")
-            yield Static(Text("Up, Down, Enter choose   Esc leaves it unanswered", palette.dim), id="reason")
+            yield Static(
+                Text("Up, Down, Enter choose   PgUp, PgDn read   Esc leaves it unanswered", palette.dim), id="reason"
+            )
 
     def on_key(self, event: events.Key) -> None:
         options = self.query(OptionList)
@@ -41,6 +51,10 @@ class QuestionScreen(GuardedScreen[str | None]):
             case "up" | "down" if options and not self.query_one(Input).value:
                 listed = options.first()
                 listed.action_cursor_up() if event.key == "up" else listed.action_cursor_down()
+            case "pageup" | "pagedown":
+                subject = self.query_one("#subject", VerticalScroll)
+                page = max(1, subject.size.height - 1)
+                subject.scroll_relative(y=-page if event.key == "pageup" else page, animate=False)
             case _:
                 return
         event.stop()

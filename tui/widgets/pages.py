@@ -85,4 +85,6 @@ def place_of(ref: str, page: Page) -> str:
     last = page.first + len(page.lines) - 1
     if not page.lines:
         return f"{ref}  empty"
+    if last == page.first:
+        return f"{ref}  line {last:,} of {page.total:,}"
     return f"{ref}  lines {page.first:,}-{last:,} of {page.total:,}"

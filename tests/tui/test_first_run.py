@@ -1,0 +1,185 @@
+"""The first run: what was found is offered, what is chosen is written, and a key never is."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from agent.errors import UsageError
+from agent.first_run import KeyFound, is_first, keys_found
+from agent.providers import local
+from agent.providers.local import installed
+from tests.tui.doubles import FakeSession, FakeSessions
+from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.piloting import Driven
+from tests.tui.set_up import Setup
+from tui.app import EbbApp
+from tui.firststeps import first_steps
+from tui.screens.first_run import FirstRunScreen
+from tui.screens.models import ModelsScreen
+
+SECRET = "sk-not-to-be-seen"
+
+
+@pytest.fixture(autouse=True)
+def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.doing.first_run.installed", lambda: None)
+
+
+@asynccontextmanager
+async def starting(
+    folder: Path,
+    environment: dict[str, str] | None = None,
+    written: str = "",
+    *first: FakeSession | UsageError,
+) -> AsyncIterator[tuple[Driven, FakeSessions, Setup]]:
+    setup, opener = Setup(folder, written, environment), FakeSessions(list(first))
+    app = EbbApp(opener, guard=0.0, settings=lambda: setup.settings)
+    async with app.run_test(size=(80, 24)) as pilot:
+        yield Driven(app, pilot), opener, setup
+
+
+def told(screen: Driven) -> str:
+    return str(screen.app.screen.query_one("#told", Static).render())
+
+
+async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.doing.first_run.installed", lambda: ("qwen3:8b",))
+    async with starting(tmp_path) as (screen, opener, setup):
+        await screen.asks(FirstRunScreen)
+        await screen.pilot.press("enter")
+        await screen.rests()
+        assert opener.opened == [(None, "ollama/qwen3:8b")]
+        assert setup.written == '[agent]\nmodel = "ollama/qwen3:8b"\n'
+
+
+async def test_a_key_of_another_name_is_used_and_not_written(tmp_path: Path) -> None:
+    async with starting(tmp_path, {"WORK_ANTHROPIC_KEY": SECRET}) as (screen, opener, setup):
+        await screen.asks(FirstRunScreen)
+        await screen.pilot.press("enter")
+        await screen.rests()
+        assert opener.opened[0][1] == "anthropic/claude-sonnet-5-5"
+        assert 'api_key_env = "WORK_ANTHROPIC_KEY"' in setup.written
+        assert SECRET not in setup.written
+        assert setup.load().provider("anthropic").api_key_env == "WORK_ANTHROPIC_KEY"
+
+
+async def test_any_model_may_be_chosen_and_what_it_needs_is_told(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (screen, opener, setup):
+        await screen.asks(FirstRunScreen)
+        await screen.pilot.press(*"anthropic")
+        await screen.until(lambda: "export ANTHROPIC_API_KEY=" in told(screen))
+        await screen.pilot.press("enter")
+        assert isinstance(screen.app.screen, FirstRunScreen)
+        screen.app.screen.query_one("#filter", Input).value = ""
+        await screen.pilot.press("enter")
+        await screen.asks(ModelsScreen)
+        await screen.pilot.press(*"ollama/mine", "enter")
+        await screen.rests()
+        assert opener.opened == [(None, "ollama/mine")]
+        assert setup.written == '[agent]\nmodel = "ollama/mine"\n'
+
+
+async def test_who_leaves_is_told_what_is_missing(tmp_path: Path) -> None:
+    async with starting(tmp_path, {}, "", UsageError("no model is set; name one")) as (screen, _, setup):
+        await screen.asks(FirstRunScreen)
+        await screen.pilot.press("escape")
+        await screen.until(lambda: getattr(screen.app, "refused", None) is not None)
+        assert setup.written == ""
+
+
+@pytest.mark.parametrize(
+    ("environment", "written"),
+    [({"OPENAI_API_KEY": SECRET}, ""), ({"EBB_MODEL": "ollama/a"}, ""), ({}, "# mine\n")],
+    ids=["a key", "a model", "a file"],
+)
+async def test_who_has_set_anything_is_not_asked(tmp_path: Path, environment: dict[str, str], written: str) -> None:
+    async with starting(tmp_path, environment, written) as (screen, opener, _):
+        await screen.rests()
+        assert opener.opened == [(None, None)]
+
+
+def test_variables_that_could_hold_a_key_are_found() -> None:
+    environment: Mapping[str, str] = {
+        "MY_OPENAI_KEY": SECRET,
+        "CLAUDE_TOKEN": SECRET,
+        "EMPTY_OPENAI_KEY": "",
+        "MONKEY": "x",
+        "PATH": "/bin",
+    }
+    assert keys_found(environment) == (KeyFound("CLAUDE_TOKEN", "anthropic"), KeyFound("MY_OPENAI_KEY", "openai"))
+    assert SECRET not in repr(first_steps(keys_found(environment), ()))
+
+
+def test_the_first_run_is_one_without_any_choice(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    assert is_first(setup.load(), {})
+    assert not is_first(setup.load(), {"ANTHROPIC_API_KEY": SECRET})
+
+
+class Tags(BaseHTTPRequestHandler):
+    body = b""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+@pytest.mark.parametrize(
+    ("body", "models"),
+    [
+        (json.dumps({"models": [{"name": "qwen3:8b"}, {"name": "a\x1b[2J"}, {"name": 7}, 3]}).encode(), ("qwen3:8b",)),
+        (b'{"models": 7}', ()),
+        (b"[]", None),
+        (b"<html>", None),
+    ],
+)
+async def test_a_server_on_this_machine_says_what_it_has(body: bytes, models: tuple[str, ...] | None) -> None:
+    server = HTTPServer(("127.0.0.1", 0), type("Handler", (Tags,), {"body": body}))
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        assert await asyncio.to_thread(installed, f"http://127.0.0.1:{server.server_port}") == models
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert installed(f"http://127.0.0.1:{server.server_port}") is None
+    assert local.PATIENCE <= 1
+
+
+@SIZES
+def test_the_first_screen(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession()]))
+    screen = FirstRunScreen((KeyFound("WORK_OPENAI_KEY", "openai"),), ("qwen3:8b",), "~/.config/ebbtide/config.toml")
+
+    async def look(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        app.push_screen(screen)
+        await ready(app, lambda: app.screen is screen and screen.is_mounted)(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=look)
+
+
+@SIZES
+def test_the_first_screen_of_somebody_who_has_nothing(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession()]))
+    screen = FirstRunScreen((), None, "~/.config/ebbtide/config.toml")
+
+    async def look(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        app.push_screen(screen)
+        await ready(app, lambda: app.screen is screen and screen.is_mounted)(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=look)

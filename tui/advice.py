@@ -1,0 +1,35 @@
+"""What a user can do about an error, by its code. Pure."""
+
+from collections.abc import Mapping
+
+ADVICE: Mapping[str, str] = {
+    "error": "",
+    "usage": "",
+    "config": "`/settings` shows every setting and where it comes from; `ebb doctor` checks all of them",
+    "store": "`ebb doctor` says what is wrong with the store",
+    "reference": "`/archive` lists what is kept",
+    "empty_answer": "send the message again, or take another model with `/model`",
+    "context": "`/compact` makes room, `/context` shows what takes it, `/model` takes a model with a larger window",
+    "schema": "",
+    "server": "`/mcp` shows the server's state and its log; r starts it again",
+    "login": "`/mcp` logs in: press l on the server",
+    "provider": "send the message again; `/model` takes another model meanwhile",
+    "auth": "check the key in the environment and start again, or take another model with `/model`",
+    "rate_limit": "wait for a while and send the message again, or take another model with `/model`",
+    "quota": "add credit at the provider, or take another model with `/model`",
+    "overloaded": "send the message again in a moment, or take another model with `/model`",
+    "overflow": "`/compact` makes room; `agent.context_window` sets the window that the model really has",
+    "timeout": "send the message again; `providers.NAME.timeout` gives the provider more time",
+    "network": "check the connection and send the message again",
+    "stream_cut": "send the message again",
+    "bad_request": "the server says what it refuses; `/model` takes another model",
+    "unknown_model": "`/model` shows the models that are known",
+}
+"""Every code has its row; it is empty where the message itself says what to do, or nothing can be done here."""
+
+
+def advice_for(code: str, message: str) -> str:
+    """What to do about it; empty where the message says so already."""
+    advice = ADVICE.get(code, "")
+    named = [word for word in advice.split("`")[1::2]]
+    return "" if any(f"`{word}`" in message for word in named) else advice

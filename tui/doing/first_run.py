@@ -1,0 +1,52 @@
+"""The first run: asked which model it is to be, the user chooses one, which is written down; never a key."""
+
+import asyncio
+
+from agent.errors import AgentError
+from agent.first_run import is_first, keys_found
+from agent.providers.local import installed
+from agent.providers.setup import FIRST_CHOICE
+from agent.tomlfile import put_value
+from tui.demo import run_demo
+from tui.doing.desk import Desk
+from tui.doing.sessions import pick_model
+from tui.firststeps import CHOOSE, DEMO, USE, WITH_KEY
+from tui.sanitise import visible_line
+from tui.screens.first_run import FirstRunScreen
+
+
+async def first_model(desk: Desk) -> str | None:
+    """The model that somebody chose who had none; None where one is known, or none was chosen."""
+    settings = desk.settings
+    if settings is None or not is_first(settings.config, settings.environment):
+        return None
+    local = await asyncio.to_thread(installed)
+    keys = keys_found(settings.environment)
+    while True:
+        chosen = await desk.app.push_screen_wait(FirstRunScreen(keys, local, visible_line(str(settings.file))))
+        model = ""
+        if chosen == DEMO:
+            await _show_demo(desk)
+        elif chosen == CHOOSE:
+            model = await pick_model(desk, "", "")
+        elif chosen.startswith(USE):
+            model = chosen.removeprefix(USE)
+        elif chosen.startswith(WITH_KEY):
+            provider, _, variable = chosen.removeprefix(WITH_KEY).partition(":")
+            put_value(settings.file, f"providers.{provider}.api_key_env", variable)
+            model = next(model for _, model in FIRST_CHOICE if model.startswith(f"{provider}/"))
+        else:
+            return None
+        if model:
+            try:
+                settings.put("agent.model", model)
+            except AgentError as error:
+                desk.talk.fail(error)
+            return model
+
+
+async def _show_demo(desk: Desk) -> None:
+    """Plays the demo where the terminal was before, and comes back."""
+    with desk.app.suspend():
+        await asyncio.to_thread(run_demo, None)
+        await asyncio.to_thread(input, "\nEnter goes back. ")

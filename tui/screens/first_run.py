@@ -1,0 +1,28 @@
+"""The first screen of somebody who has set nothing yet: what there is, what is needed, and a way on."""
+
+from collections.abc import Sequence
+
+from agent.first_run import KeyFound
+from tui.entries import Entry
+from tui.firststeps import TELL, first_steps
+from tui.screens.finder import Finder
+
+
+class FirstRunScreen(Finder[str]):
+    """Gives the value of what was chosen, see `tui.firststeps`; empty when nothing was."""
+
+    KEYS = "Up, Down   Enter goes on   Esc leaves"
+
+    def __init__(self, keys: Sequence[KeyFound], local: Sequence[str] | None, file: str) -> None:
+        """`file`: where the choice is written."""
+        said = f"  a model is to be chosen once; it is written to {file}"
+        super().__init__(
+            (("Welcome to Ebbtide", "strong"), (said, "dim")), first_steps(keys, local), "Nothing like it."
+        )
+
+    def taken(self, entry: Entry | None) -> None:
+        if entry is not None and not entry.value.startswith(TELL):
+            self.dismiss(entry.value)
+
+    def left(self) -> None:
+        self.dismiss("")
