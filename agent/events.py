@@ -112,6 +112,13 @@ class ReplyFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsFound:
+    """The provider has searched the tools that are held back, and shows the model these from now on."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ToolStarted:
     call_id: str
     name: str
@@ -422,6 +429,7 @@ Event: TypeAlias = (
     | CallDelta
     | RetryScheduled
     | ReplyFinished
+    | ToolsFound
     | ToolStarted
     | ToolProgress
     | ToolFinished

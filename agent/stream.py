@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from agent.context.budget import ContextBudget
 from agent.errors import EmptyAnswer, ProviderError
-from agent.events import CallDelta, Event, Noticed, ReasoningDelta, ReplyFinished, RetryScheduled, TextDelta
+from agent.events import CallDelta, Event, Noticed, ReasoningDelta, ReplyFinished, RetryScheduled, TextDelta, ToolsFound
 from agent.interrupt import Interrupt
 from agent.messages import Assistant, Text, Usage
 from agent.providers.base import CallChunk, Provider, ReasoningChunk, Reply, Request, TextChunk
 from agent.providers.retry import ATTEMPTS, delay_before
+from agent.providers.searches import tools_found
 
 Emit = Callable[[Event], None]
 
@@ -108,6 +109,8 @@ async def _with_retries(provider: Provider, request: Request, interrupt: Interru
             said = (Text("".join(heard)),) if "".join(heard).strip() else ()
             return Reply(Assistant(said, provider.facts.id), Usage(), "interrupted")
         cost = provider.facts.prices.cost(reply.usage) if provider.facts.prices else None
+        for names in tools_found(reply.message):
+            emit(ToolsFound(names))
         emit(ReplyFinished(provider.facts.id, reply.stop_reason, reply.usage, cost))
         return reply
 

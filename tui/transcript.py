@@ -34,6 +34,7 @@ from agent.events import (
     TextDelta,
     ToolFinished,
     ToolProgress,
+    ToolsFound,
     ToolStarted,
     TurnEnd,
     TurnFailed,
@@ -45,6 +46,9 @@ from agent.events import (
 from tui.acts import change_of
 from tui.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry, Thought, UserText, View
 from tui.receipts import Compacting, failure_of, receipt_of, undone_of
+
+_MOST_NAMED = 6
+"""Tools that a search names."""
 
 TAIL = 4_000
 """Characters of a running call's output that are kept for people to watch."""
@@ -116,6 +120,8 @@ def advance(view: View, event: Event) -> View:
             return _settle_texts(replace(view, model=model)).plus(Notice(f"the model is now {model}: {why}"))
         case FinalTurn():
             return _settle_texts(view).plus(Notice("the window is full: the model is asked for its report"))
+        case ToolsFound(names=names):
+            return _settle_texts(view).plus(Notice(_search_told(names)))
         case Noticed(text=text):
             return _settle_texts(view).plus(Notice(text))
         case Resumed():
@@ -124,6 +130,13 @@ def advance(view: View, event: Event) -> View:
             return _turn_finished(view, end, text)
         case TurnFailed(code=code, message=message):
             return _at_rest(view).plus(Failure(code, message))
+
+
+def _search_told(names: tuple[str, ...]) -> str:
+    """`searched the tools: found a, b`; names that are too many are counted."""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    found = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED])
+    return f"searched the tools: {f'found {found}{more}' if names else 'nothing found'}"
 
 
 def _turn_started(view: View, model: str, text: str) -> View:

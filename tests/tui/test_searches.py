@@ -1,0 +1,34 @@
+"""Searches of a provider in the tools that are held back are told, whichever provider it is."""
+
+from agent.events import ToolsFound
+from agent.messages import Assistant, Opaque, Text
+from agent.providers.searches import tools_found
+from tui.blocks import Notice, View
+from tui.transcript import advance
+
+NAMESPACE = {"type": "namespace", "name": "forge", "tools": [{"type": "function", "name": "b"}, {"name": 7}]}
+
+
+def test_what_each_search_has_found_is_known() -> None:
+    reply = Assistant(
+        (
+            Opaque({"type": "server_tool_use", "name": "tool_search_tool_bm25"}),
+            Opaque({"type": "tool_search_tool_result", "content": {}}, ("mcp__forge__echo",)),
+            Text("I call it."),
+            Opaque({"type": "tool_search_call"}),
+            Opaque({"type": "tool_search_output", "tools": [{"type": "function", "name": "a"}, NAMESPACE, "?"]}),
+            Opaque({"type": "tool_search_output", "tools": None}),
+        ),
+        "a/b",
+    )
+    assert tuple(tools_found(reply)) == (("mcp__forge__echo",), ("a", "b"), ())
+
+
+def test_a_search_is_one_line() -> None:
+    many = tuple(f"t{n}" for n in range(9))
+    view = advance(advance(advance(View(), ToolsFound(("a",))), ToolsFound(())), ToolsFound(many))
+    assert view.turn == (
+        Notice("searched the tools: found `a`"),
+        Notice("searched the tools: nothing found"),
+        Notice("searched the tools: found `t0`, `t1`, `t2`, `t3`, `t4`, `t5` and 3 more"),
+    )
