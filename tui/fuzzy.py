@@ -11,7 +11,8 @@ def ranked(words: str, texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(index for index, distance in sorted(scored, key=lambda pair: pair[1]) if distance < _FAR)
 
 
-_FAR = 1_000_000
+_LONGEST = 900
+_STARTS, _STANDS, _APART, _FAR = 1_000, 2_000, 3_000, 1_000_000
 
 
 def _distance(wanted: Sequence[str], text: str) -> int:
@@ -19,17 +20,18 @@ def _distance(wanted: Sequence[str], text: str) -> int:
 
 
 def _of_word(word: str, text: str) -> int:
-    """0 where the text begins with the word; less for words that stand together, and where a word of it begins."""
+    """0 where the text begins with the word. Where a word of it begins so counts for more than where it only stands,
+    and that for more than letters apart; what comes early in the text is nearer."""
     at = text.find(word)
     if at == 0:
         return 0
     if at > 0:
-        starts = [i for i in range(len(text)) if text.startswith(word, i) and not text[i - 1].isalnum()]
-        return 1 if starts else 2
+        start = next((i for i in range(at, len(text)) if text.startswith(word, i) and not text[i - 1].isalnum()), None)
+        return _STARTS + min(start, _LONGEST) if start is not None else _STANDS + min(at, _LONGEST)
     gaps, at = 0, -1
     for letter in word:
         following = text.find(letter, at + 1)
         if following < 0:
             return _FAR
         gaps, at = gaps + (following - at - 1 if at >= 0 else 0), following
-    return 3 + gaps if gaps <= 2 * len(word) else _FAR
+    return _APART + gaps if gaps <= 2 * len(word) else _FAR

@@ -18,6 +18,7 @@ def test_the_nearest_is_the_first() -> None:
     assert found("opus") == ["anthropic/claude-opus-5"]
     assert found("claude") == ["anthropic/claude-opus-5", "anthropic/claude-sonnet-5"]
     assert found("o") == ["openai/gpt-6", "ollama/qwen3", "anthropic/claude-opus-5", "anthropic/claude-sonnet-5"]
+    assert ranked("mod", ("whether the model sees it", "/model", "remodel", "models")) == (3, 1, 0, 2)
     assert found("gpt 6") == found("6 gpt") == ["openai/gpt-6"]
 
 
