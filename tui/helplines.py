@@ -11,7 +11,7 @@ _NAMES = 27
 
 AREAS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Writing", ("Enter", "Ctrl+J", "Up, Down", "/", "@", "!", "#", "Ctrl+R", "Ctrl+G", "Tab", "Ctrl+V", "F4",
-                 "history", "later", "shell", "remember", "vim", "edit")),
+                 "history", "later", "shell", "remember", "vim", "edit", "editor")),
     ("While it works", ("Esc", "F3", "todos", "queue", "jobs", "plan", "mode")),
     ("Reading", ("PgUp", "PgDn", "Home", "End", "Ctrl+Up", "Ctrl+Down", "Ctrl+F", "Ctrl+O", "Ctrl+T", "Ctrl+D", "F2",
                  "find", "diff", "print", "copy", "export")),
