@@ -17,7 +17,7 @@ from pathlib import Path
 from agent.errors import AgentError, UsageError
 from tui.arguments import first_word, make_parser, open_sessions, with_resume
 
-SUBCOMMANDS = ("sessions", "context", "config", "mcp", "doctor", "demo")
+SUBCOMMANDS = ("sessions", "context", "config", "mcp", "doctor", "demo", "serve")
 RESERVED = ("acp",)
 """Words that later versions take as subcommands, so that no script comes to rely on them as prompts."""
 
@@ -136,6 +136,10 @@ def _read_schema(name: str) -> dict[str, object]:
 
 
 def _subcommand(name: str, before: Sequence[str], after: Sequence[str]) -> int:
+    if name == "serve":
+        from tui.serving import command  # noqa: PLC0415  # deferred: only this command needs it
+
+        return command.run([*before, *after])
     from tui import subcommands  # noqa: PLC0415  # deferred: only these commands need it
 
     return subcommands.run(name, [*before, *after])

@@ -37,7 +37,7 @@ class Looks:
 
     def ask(self, write: Callable[[str], object]) -> None:
         """Asks the terminal what it draws on, in case that is of use. Nobody waits for the answer."""
-        if not self.colorless and sys.platform != "win32":
+        if not self.colorless and sys.platform != "win32" and constants.DRIVER is None:
             from tui.answering import QUESTION  # noqa: PLC0415  # deferred: as the driver
 
             write(QUESTION)

@@ -21,15 +21,16 @@ if TYPE_CHECKING:  # types only: a front end loads what it needs, when it needs 
 
 def run(options: argparse.Namespace) -> int:
     """Runs a session in the terminal; the exit code. Raises `AgentError` when none can be opened."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    is_served = os.environ.get("TEXTUAL_DRIVER", "").startswith("tui.serving.")
+    if not is_served and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("there is no terminal to draw in; write `ebb -p PROMPT` to get an answer without one")
     # Whoever started us may ignore it (`nohup`), and a program without its terminal would read its end for ever.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     root, config = told_settings(options)
     drafts = Drafts(None if options.ephemeral else config.folders.drafts)
-    show = _lines if options.plain or is_unable(os.environ) else _screen
+    show = _lines if not is_served and (options.plain or is_unable(os.environ)) else _screen
     left, code = asyncio.run(show(options, root, config, drafts))
-    if left and not options.ephemeral:
+    if left and not options.ephemeral and not is_served:
         print(f"Go on with this session: ebb -r {left}")
         if drafts.holds(left):
             print("What you had not sent will be in its prompt.")
