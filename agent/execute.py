@@ -1,7 +1,7 @@
 """Calls and their outputs. It knows policy and tools; it knows no model and no store."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -14,7 +14,7 @@ from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall, ToolOutput
 from agent.outputs import Kept, OutputRoom
 from agent.permissions import Asked
-from tools.base import Result, Tool, ToolError, Workspace
+from tools.base import Made, Result, Tool, ToolError, Workspace
 from tools.paths import display
 
 
@@ -42,6 +42,10 @@ class Keeper(Protocol):
         ...
 
 
+async def forget_files(made: Sequence[Made]) -> None:
+    """Where nobody will ask what was in them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hands:
     """What calls are run with."""
@@ -52,6 +56,8 @@ class Hands:
     interrupt: Interrupt
     emit: Callable[[Event], None]
     keeper: Keeper
+    note_files: Callable[[Sequence[Made]], Awaitable[None]] = forget_files
+    """Keeps what was in the files that a call changed."""
 
 
 async def run_calls(calls: Sequence[ToolCall], hands: Hands, room: OutputRoom, place: Place) -> tuple[ToolOutput, ...]:
@@ -154,6 +160,8 @@ async def _finish(
 ) -> ToolOutput:
     """`edited`: the call as the user changed it, which the model is told."""
     changed = tuple(display(path, hands.workspace.root) for path in result.changed) if result else ()
+    if result and result.made:
+        await hands.note_files(result.made)
     output = await hands.keeper.shown(edited or call, place, status, result or Result(text), ran)
     if edited is not None:
         output = replace(output, text=f"{told_of_edit(call, edited)}\n{output.text}", edited=dict(edited.arguments))

@@ -12,6 +12,7 @@ from agent.archive import Archive
 from agent.config import Config, Folders
 from agent.context.offload import Offloading
 from agent.errors import StoreFailed
+from agent.filelog import FileLog
 from agent.parts import Parts
 from agent.recall import Recall, fetching, looking_up
 from agent.recorder import StoreThread
@@ -77,6 +78,7 @@ def with_archive(parts: Parts, thread: StoreThread, store: SessionStore, project
         recall=recall,
         notices=(*parts.notices, missing) if missing else parts.notices,
         shelf=Shelf(thread, store, archive, parts.recorder.session),
+        files=FileLog(thread, store, parts.recorder, parts.workspace.root),
         offloading=Offloading(
             config.result_offload_threshold, config.preview_bytes, config.max_message_bytes, config.tool_output_mode
         ),

@@ -13,6 +13,7 @@ from agent.context.settings import Compacting
 from agent.debug import Debug
 from agent.deferral import Deferral
 from agent.env import Limits, Servers
+from agent.filelog import FileLog
 from agent.gate import nothing_earlier
 from agent.messages import ToolCall
 from agent.meter import Meter
@@ -76,6 +77,8 @@ class Parts:
     """Seconds on the clock by which caches grow cold."""
     earlier: Callable[[], Awaitable[Sequence[ToolCall]]] = nothing_earlier
     """The newest calls of the project's sessions, to try rules on."""
+    files: FileLog | None = None
+    """What was in the files that the session changed."""
     rules: ProjectRules | None = None
     """What the user allows in the project; None where nobody is there to allow something."""
     notices: tuple[str, ...] = ()

@@ -23,6 +23,7 @@ from agent.events import (
     PrefixRenewed,
     ReplyFinished,
     RewriteUndone,
+    TurnStarted,
     ViewChanged,
 )
 from agent.messages import Assistant, Conversation, Message, Summary, ToolOutput, Usage, User
@@ -114,6 +115,9 @@ class Recorder:
         self._mark: Callable[[], Mark | None] = lambda: None
         self.mark: Mark | None = None
         """The last request, as the snapshot that was read remembers it."""
+        self.turn: tuple[int, float] | None = None
+        """How many messages the session had when the last turn began, and when that was in Unix seconds; None before
+        the first since the program was started."""
         self._problems: list[str] = []
 
     @property
@@ -282,6 +286,8 @@ class Recorder:
     def note(self, event: Event) -> None:
         """Keeps what a request took and what a rewrite changed, to be written with whatever is written next."""
         match event:
+            case TurnStarted():
+                self.turn = (self._position, time.time())
             case ReplyFinished(model=model, purpose=purpose, usage=u, cost=cost):
                 self._usage.append(
                     UsageRow(model, purpose, u.input, u.cache_read, u.cache_write, u.output, cost, time.time())

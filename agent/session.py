@@ -29,7 +29,8 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.execute import Hands
+from agent.execute import Hands, forget_files
+from agent.filelog import FileLog
 from agent.gate import Gate
 from agent.ingest import Ingest, hooks_of
 from agent.interrupt import Interrupt
@@ -109,6 +110,7 @@ class Session:
         workspace = replace(parts.workspace, held_back=self._held_back)
         workspace = replace(workspace, ask=self._asking.words) if parts.interactive else workspace
         ask = self._asking.permission if parts.interactive else None
+        note_files = parts.files.note if parts.files is not None else forget_files
         gate = Gate(parts.policy, ask, parts.earlier, parts.rules)
         own = {tool.name: tool for tool in (*parts.tools, *parts.unlisted)}
         tools = ChainMap(own, parts.served.callable)
@@ -119,7 +121,7 @@ class Session:
             targets=parts.targets,
             instructions=parts.instructions,
             own_tools=specs_of(parts.tools),
-            hands=Hands(tools, workspace, gate, self._interrupt, self._emit, keeper),
+            hands=Hands(tools, workspace, gate, self._interrupt, self._emit, keeper, note_files),
             recorder=parts.recorder,
             interrupt=self._interrupt,
             emit=self._emit,
@@ -307,6 +309,11 @@ class Session:
             self._conversation = changed.conversation
             await self._parts.recorder.end_turn(self.model, self.mode)
         return changed
+
+    @property
+    def files(self) -> FileLog:
+        """Which files the session has changed. Raises `AgentError` where nothing is kept."""
+        return kept(self._parts.files)
 
     @property
     def shelf(self) -> Shelf:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from store.befores import befores
 from store.blobs import Blobs
 from store.outputs import OutputRow, SummaryRow
 from store.sessions import MessageRow, SessionStore
@@ -132,6 +133,7 @@ class ArchiveStore:
         freed = Collected()
         with self._store.transaction() as db:
             needed = {row[0] for row in db.execute("select distinct digest from outputs where digest is not null")}
+            needed |= befores(db)
             for digest in blobs.sizes().keys() - needed:
                 freed += Collected(1, blobs.remove(digest))
         blobs.forget_unsettled(time.time() - ORPHAN_SECONDS)

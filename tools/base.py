@@ -50,6 +50,17 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """A change of a file that was made."""
+
+    path: Path
+    before: bytes | None
+    """None when there was no file."""
+    after: bytes | None
+    """None when there is none any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """What a call gave back."""
 
@@ -64,6 +75,8 @@ class Result:
     """What came beside the text and the pictures. Documents that can be read are shown like text."""
     changed: tuple[Path, ...] = ()
     """Files that the call created, changed or deleted."""
+    made: tuple[Made, ...] = ()
+    """What was in them before and is now, where the tool knows."""
     failed: bool = False
     """The call ran to its end and reports a failure, such as a command's exit code."""
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.base import ToolError, Workspace
+from tools.base import Made, ToolError, Workspace
 from tools.diff import capped, header, remarked, unified
 from tools.files import content_of, delete, mode_of, write_bytes
 from tools.paths import display
@@ -45,6 +45,11 @@ def make(changes: Sequence[Change], seen: SeenFiles) -> None:
             seen.forget(change.path)
         else:
             seen.note(change.path, change.after)
+
+
+def made_of(changes: Sequence[Change]) -> tuple[Made, ...]:
+    """The changes, for whoever keeps what they replaced."""
+    return tuple(Made(change.path, change.before, change.after) for change in changes)
 
 
 def insist_on_read(path: Path, content: bytes, workspace: Workspace) -> None:

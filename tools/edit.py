@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tools.arguments import flag, text
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
-from tools.change import Change, insist_on_read, make, preview_of
+from tools.change import Change, insist_on_read, made_of, make, preview_of
 from tools.described import description_beside
 from tools.files import content_of, undivided
 from tools.matching import Closeness, Matches, NearMiss, apply, find_match, line_of, nearest
@@ -57,7 +57,8 @@ class Edit:
 def _edit(arguments: Arguments, workspace: Workspace) -> Result:
     plan = _plan(arguments, workspace)
     make([plan.change], workspace.seen)
-    return Result(_told(plan, display(plan.change.path, workspace.root)), changed=(plan.change.path,))
+    told = _told(plan, display(plan.change.path, workspace.root))
+    return Result(told, changed=(plan.change.path,), made=made_of([plan.change]))
 
 
 def _plan(arguments: Arguments, workspace: Workspace) -> Plan:

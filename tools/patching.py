@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tools.arguments import text
 from tools.base import Arguments, Result, ToolError, Workspace
-from tools.change import Change, make
+from tools.change import Change, made_of, make
 from tools.files import content_of, mode_of
 from tools.patch import Add, Delete, FilePatch, Hunk, PatchError, Update, changes_of, parse
 from tools.paths import display, resolve
@@ -35,7 +35,8 @@ def applied(arguments: Arguments, workspace: Workspace) -> Result:
     steps = _plan(arguments, workspace)
     changes = [change for step in steps for change in step.changes]
     make(changes, workspace.seen)
-    return Result("\n".join(step.said for step in steps), changed=tuple(change.path for change in changes))
+    said = "\n".join(step.said for step in steps)
+    return Result(said, changed=tuple(change.path for change in changes), made=made_of(changes))
 
 
 def _parsed(arguments: Arguments) -> tuple[FilePatch, ...]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from tools.arguments import text
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
-from tools.change import Change, insist_on_read, make, preview_of
+from tools.change import Change, insist_on_read, made_of, make, preview_of
 from tools.described import description_beside
 from tools.files import content_of, undivided
 from tools.paths import display, resolve
@@ -45,7 +45,7 @@ def _write(arguments: Arguments, workspace: Workspace) -> Result:
     content = text(arguments, "content")
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     verb = "created" if change.before is None else "overwrote"
-    return Result(f"{verb} `{name}`: {lines} lines{plan.note}", changed=(change.path,))
+    return Result(f"{verb} `{name}`: {lines} lines{plan.note}", changed=(change.path,), made=made_of([change]))
 
 
 def _plan(arguments: Arguments, workspace: Workspace) -> Plan:

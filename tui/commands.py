@@ -49,6 +49,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("settings", "[words]", "every setting, to look at and to change", when_busy=True),
     Command("copy", "", "copy the last answer", when_busy=True),
     Command("print", "", "print the conversation into the terminal's scrollback", when_busy=True),
+    Command("diff", "[session]", "what the last turn, or the session, changed in files", when_busy=True),
+    Command("files", "", "the files that the session changed", when_busy=True),
     Command("quit", "", "leave", when_busy=True),
 )
 

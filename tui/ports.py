@@ -9,6 +9,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
     from agent.context.why import Trace
     from agent.env import Env
     from agent.events import Decision, Event
+    from agent.filechange import Changes, Scope
     from agent.messages import Conversation, Image, Note, User
     from agent.overview import Overview
     from agent.shelf import Page, Shelved
@@ -45,6 +46,14 @@ class Shelf(Protocol):
         ...
 
 
+class Files(Protocol):
+    """Which files a session has changed."""
+
+    async def changes(self, scope: "Scope") -> "Changes":
+        """Each from what it held first to what it holds now. Raises `AgentError`."""
+        ...
+
+
 class Session(Protocol):
     """A conversation that goes on: text in, events out."""
 
@@ -66,6 +75,11 @@ class Session(Protocol):
     def root(self) -> Path: ...
     @property
     def history(self) -> "Conversation": ...
+    @property
+    def files(self) -> Files:
+        """Raises `AgentError` where nothing is kept."""
+        ...
+
     @property
     def shelf(self) -> Shelf:
         """Raises `AgentError` where nothing is kept."""

@@ -26,6 +26,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
+from agent.filechange import Changes, FileChange, Scope
 from agent.messages import Assistant, Conversation, Image, Note, Text, Usage, User
 from agent.overview import Epoch, Number, Overview, ServerShare
 from agent.rewriting import unheard
@@ -72,6 +73,17 @@ class FakeShelf:
 
 
 @dataclass
+class FakeFiles:
+    """Files that were changed."""
+
+    changed: tuple[FileChange, ...] = ()
+    told: tuple[str, ...] = ()
+
+    async def changes(self, scope: Scope) -> Changes:
+        return Changes(scope, self.changed if scope == "session" else self.changed[:4], self.told)
+
+
+@dataclass
 class FakeSession:
     """A turn is a list of events. A question among them waits for its answer, `Hold` waits until it is let go, `Hears`
     is where a step begins that hears what was said meanwhile."""
@@ -85,6 +97,7 @@ class FakeSession:
     history: Conversation = field(default_factory=Conversation)
     cost: float | None = 0.0
     shelf: FakeShelf = field(default_factory=FakeShelf)
+    files: FakeFiles = field(default_factory=FakeFiles)
     news: tuple[str, ...] = ()
     servers: Board | None = None
     said: list[str] = field(default_factory=list)

@@ -1,12 +1,24 @@
 """Pictures of diffs, and of the questions that show them."""
 
 import pytest
+from textual.pilot import Pilot
 
-from agent.events import PermissionAsked, Tried
-from tests.tui.doubles import FakeSession, FakeSessions, measured
+from agent.events import (
+    CallEdited,
+    Decision,
+    Event,
+    PermissionAnswered,
+    PermissionAsked,
+    ToolFinished,
+    Tried,
+    TurnFinished,
+)
+from agent.filechange import FileChange
+from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Compare, ready
 from tools.change import diff_lines
 from tui.app import EbbApp
+from tui.screens.changes import ChangesScreen
 from tui.screens.permission import PermissionScreen
 
 BEFORE = '''"""Prices."""
@@ -116,3 +128,59 @@ def test_a_diff_in_other_themes(snap_compare: Compare, theme: str) -> None:
     app.theme = next(name for name in app.available_themes if name.endswith(theme))
     asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
     assert snap_compare(app, terminal_size=(80, 40), run_before=asked)
+
+
+CHANGED = (
+    FileChange("src/prices.py", BEFORE.encode(), AFTER.encode()),
+    FileChange("src/names.py", None, b"NAMES = {}\n"),
+    FileChange("docs/a-rather-long-name-of-a-document-that-goes.md", b"# Old\n", None),
+    FileChange("data/prices.bin", unknown="what it held before was not kept"),
+    FileChange("build/out.txt", b"1\n", b"2\n", by_tool=False),
+)
+TOLD = ("git compares with the last commit, which may be older than this session",)
+
+
+@SIZES
+def test_the_files_that_were_changed(snap_compare: Compare, size: tuple[int, int]) -> None:
+    session = FakeSession(files=FakeFiles(CHANGED, TOLD))
+    app = EbbApp(FakeSessions([session]), guard=0.0)
+
+    async def look(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        await pilot.press(*"/files", "enter")
+        await ready(app, lambda: isinstance(app.screen, ChangesScreen))(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=look)
+
+
+def test_no_file_was_changed(snap_compare: Compare) -> None:
+    app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(told=("git is not there",)))]), guard=0.0)
+
+    async def look(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        await pilot.press("ctrl+d")
+        await ready(app, lambda: isinstance(app.screen, ChangesScreen))(pilot)
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=look)
+
+
+@SIZES
+def test_a_diff_in_the_transcript(snap_compare: Compare, size: tuple[int, int]) -> None:
+    edit = {"path": "prices.py", "old": "", "new": ""}
+    turn: list[Event] = [
+        measured(),
+        PermissionAsked("q", "1", "edit", edit, "", PREVIEW),
+        PermissionAnswered("q", "allow"),
+        CallEdited("1", "edit", edit),
+        ToolFinished("1", "edit", "done", "edited", ("prices.py",)),
+        TurnFinished("answered", ""),
+    ]
+    session = FakeSession([turn], answers={"q": Decision("allow")})
+    app = EbbApp(FakeSessions([session]), first_message="the totals are wrong", guard=0.0)
+
+    async def look(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        await pilot.press("ctrl+o", "ctrl+home")
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=size, run_before=look)

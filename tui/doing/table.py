@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from tui.doing.changes import show_session, show_turn
 from tui.doing.desk import Desk
 from tui.doing.looking import show_archive, show_context, show_help, show_servers, show_todos
 from tui.doing.palette import show_palette
@@ -36,6 +37,8 @@ DOING: Mapping[str, Callable[[Desk, str], Awaitable[None]]] = {
     "settings": show_settings,
     "copy": copy_answer,
     "print": print_conversation,
+    "diff": show_turn,
+    "files": show_session,
     "quit": leave,
 }
 """Each takes what followed the command's name."""

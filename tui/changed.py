@@ -1,0 +1,68 @@
+"""Files that were changed, as rows of a list. Plain values: it knows no screen and no disk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+
+from agent.filechange import Changes, FileChange, Scope
+from tools.change import diff_lines
+from tui.diffs.unified import counted
+from tui.inks import Ink, Line
+from tui.numbers import counted as so_many
+from tui.sanitise import visible_line
+
+OTHER = "not by a tool of this session"
+SCOPES: dict[Scope, str] = {"turn": "in the last turn", "session": "in this session"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    diff: str
+    """Empty when nothing can be compared, or nothing differs."""
+    added: int
+    removed: int
+    told: str
+    """What there is to know besides; empty in most cases."""
+    by_tool: bool = True
+    is_known: bool = True
+
+
+def rows_of(changes: Changes) -> tuple[Row, ...]:
+    """A row for each file, those that tools changed first."""
+    return tuple(_row(file) for file in sorted(changes.files, key=lambda file: not file.by_tool))
+
+
+def _row(file: FileChange) -> Row:
+    told = "; ".join(part for part in (file.unknown, file.note, "" if file.by_tool else OTHER) if part)
+    if file.unknown:
+        return Row(file.name, "", 0, 0, told, file.by_tool, is_known=False)
+    diff = "\n".join(diff_lines(file.name, file.before, file.now)) if file.before != file.now else ""
+    added, removed = counted(diff)
+    return Row(file.name, diff, added, removed, told, file.by_tool)
+
+
+def line_of(row: Row, width: int) -> Line:
+    """The file in a line: its name gives way, so that the numbers are always read."""
+    count = "?" if not row.is_known else f"+{row.added} −{row.removed}"
+    mark = "  " if row.by_tool else "~ "
+    room = max(1, width - cell_len(count) - len(mark) - 2)
+    name = visible_line(row.name)
+    if cell_len(name) > room:
+        # The end of a path tells files apart.
+        while name and cell_len(name) > max(0, room - 1):
+            name = name[1:]
+        name = f"…{name}"
+    ink: Ink = "text" if row.by_tool else "dim"
+    return ((mark, "warn"), (set_cell_size(name, room), ink), (f"  {count}", "dim"))
+
+
+def headline_of(scope: Scope, rows: Sequence[Row], told: Sequence[str]) -> tuple[Line, ...]:
+    """What the list is of, and what is not known."""
+    added, removed = sum(row.added for row in rows), sum(row.removed for row in rows)
+    files = f"{so_many(len(rows), 'file')} changed {SCOPES[scope]}" if rows else f"no file was changed {SCOPES[scope]}"
+    numbers = f"  +{added} −{removed}" if rows else ""
+    head: Line = (("Files  ", "strong"), (files, "text"), (numbers, "dim"))
+    marks: tuple[Line, ...] = ((("~ ", "warn"), (OTHER, "dim")),) if any(not row.by_tool for row in rows) else ()
+    return (head, *marks, *((((visible_line(each), "dim"),)) for each in told))

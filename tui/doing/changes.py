@@ -1,0 +1,26 @@
+"""Commands that show what was changed in files."""
+
+from agent.errors import AgentError
+from tui.doing.desk import Desk
+
+
+async def show_turn(desk: Desk, argument: str = "") -> None:
+    """What the last turn changed; with `session` behind the command, what the whole session did."""
+    await _show(desk, whole=argument.strip().lower() == "session")
+
+
+async def show_session(desk: Desk, _: str = "") -> None:
+    await _show(desk, whole=True)
+
+
+async def _show(desk: Desk, *, whole: bool) -> None:
+    from tui.screens.changes import ChangesScreen, changes_screen  # noqa: PLC0415  # deferred: loaded when first shown
+
+    if desk.talk.session is None or isinstance(desk.app.screen, ChangesScreen):
+        return
+    try:
+        screen = await changes_screen(desk.talk.session.files, "session" if whole else "turn")
+    except AgentError as error:
+        desk.talk.fail(error)
+    else:
+        desk.app.push_screen(screen)
