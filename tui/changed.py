@@ -58,6 +58,13 @@ def line_of(row: Row, width: int) -> Line:
     return ((mark, "warn"), (set_cell_size(name, room), ink), (f"  {count}", "dim"))
 
 
+def said_of(row: Row) -> str:
+    """The file in a sentence, for where there are no columns."""
+    name = visible_line(row.name)
+    numbers = f": {so_many(row.added, 'line')} added, {row.removed} removed" if row.is_known else ""
+    return f"{name}{numbers}" + (f" ({visible_line(row.told)})" if row.told else "")
+
+
 def headline_of(scope: Scope, rows: Sequence[Row], told: Sequence[str]) -> tuple[Line, ...]:
     """What the list is of, and what is not known."""
     added, removed = sum(row.added for row in rows), sum(row.removed for row in rows)

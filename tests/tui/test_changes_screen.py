@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from agent.filechange import Changes, FileChange
 from tests.tui.doubles import FakeFiles, FakeSession
 from tests.tui.piloting import Terminal, terminal
-from tui.changed import OTHER, Row, headline_of, line_of, rows_of
+from tui.changed import OTHER, Row, headline_of, line_of, rows_of, said_of
 from tui.screens.changes import ChangesScreen
 from tui.widgets.diffview import DiffView
 from tui.widgets.listing import Listing
@@ -39,6 +39,15 @@ def test_files_that_tools_changed_come_first_and_each_has_its_numbers() -> None:
         "~ by_shell               +0 −1",
     ]
     assert [row.told for row in rows[2:]] == ["what it held before was not kept", OTHER]
+
+
+def test_without_columns_a_file_is_a_sentence() -> None:
+    rows = rows_of(Changes("session", CHANGED))
+    assert [said_of(row) for row in (rows[0], rows[2], rows[4])] == [
+        "made.py: 1 line added, 0 removed",
+        "huge (what it held before was not kept)",
+        "by_shell: 0 lines added, 1 removed (not by a tool of this session)",
+    ]
 
 
 @pytest.mark.parametrize("width", [1, 5, 10, 20, 40])

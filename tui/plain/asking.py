@@ -4,6 +4,7 @@ from agent.events import Decision, PermissionAsked, QuestionAsked
 from tui.blocks import Asked
 from tui.diffs.unified import DiffLine, Hunk, Remark, counted, files_of
 from tui.numbers import counted as so_many
+from tui.permitting import dry_run_of
 from tui.plain.printing import lines_of_text
 from tui.sanitise import visible, visible_line
 from tui.titles import command_of, path_of
@@ -115,8 +116,9 @@ def _reason(question: PermissionAsked) -> tuple[str, ...]:
 
 
 def _answers(question: PermissionAsked) -> tuple[str, ...]:
+    done = {one.rule: f"; it {dry_run_of(one)}" for one in question.tried if one.of}
     always = tuple(
-        f"{'a' if number == 1 else number}: always in this session: {visible_line(offer)}"
+        f"{'a' if number == 1 else number}: always in this session: {visible_line(offer)}{done.get(offer, '')}"
         for number, offer in enumerate(question.offers, 1)
     )
     return ("y: yes, once. n: no. Other words: no, and the model is told them.", *always)

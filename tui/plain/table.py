@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from tui.plain.changing import show_session, show_turn
 from tui.plain.compacting import compact, undo
 from tui.plain.desk import PlainDesk
 from tui.plain.looking import show_archive, show_context, show_help, show_servers, show_todos
@@ -35,6 +36,8 @@ DOING: Mapping[str, Callable[[PlainDesk, str], Awaitable[None]]] = {
     "vim": only_on_a_screen,
     "history": find_message,
     "later": later,
+    "diff": show_turn,
+    "files": show_session,
     "quit": leave,
 }
 """Each takes what followed the command's name."""
