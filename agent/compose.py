@@ -6,8 +6,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -25,7 +25,7 @@ from agent.env import Limits
 from agent.errors import StoreFailed
 from agent.finding import SessionInfo, find_session, info_of, project_of
 from agent.instructions import git_branch, load_instructions
-from agent.keeping import forget, open_store, recall_of, tidy, with_archive
+from agent.keeping import open_store, recall_of, tidy, with_archive
 from agent.messages import Conversation, Message
 from agent.meter import Meter, counted_for, decode_estimator
 from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
@@ -40,7 +40,6 @@ from agent.rows import decode_message
 from agent.served import Served
 from agent.session import Session
 from agent.targets import Connected, Targets
-from store.archive import ArchiveStore
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.sessions import SessionRow, SessionStore
@@ -49,6 +48,7 @@ from tools.catalog import builtin_tools
 from tools.final_report import FinalReport
 
 if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
+    from agent.library import Library
     from agent.overview import Overview
     from agent.servers.running import RunningServers
 
@@ -116,6 +116,8 @@ class Sessions:
             row = row or self._new_row(chosen)
             if not self._ephemeral:
                 closing.callback(self._lock(row.id).release)
+            if row.draft:
+                closing.push_async_callback((await self.library()).drop_unused, row.id)
             outputs = self._outputs(row.id)
             if self._ephemeral:
                 closing.callback(shutil.rmtree, outputs, ignore_errors=True)
@@ -327,19 +329,25 @@ class Sessions:
         session, project = (row.id, row.project) if row else ("", self._project)
         return recall_of(thread, store, session, project, everywhere, self.config.recall_embedding_model)
 
-    async def delete(self, prefix: str) -> SessionInfo:
-        """Deletes a session with its outputs. Raises `AgentError`; a session that is open elsewhere stays."""
+    async def library(self) -> "Library":
+        """The stored sessions, to look through and to change. Raises `AgentError`."""
+        from agent.library import Library  # noqa: PLC0415  # deferred: few runs look through sessions
+
         thread, store = await self._store()
-        row = await self._find(prefix)
-        lock = self._lock(row.id)
+        return Library(thread, store, self._project, self._held, self._renamed)
+
+    @contextmanager
+    def _held(self, session: str) -> Iterator[None]:
+        lock = self._lock(session)
         try:
-            await forget(thread, store, row.id)
-            await thread.run(ArchiveStore(store).collect)
-            shutil.rmtree(self._outputs(row.id), ignore_errors=True)
-            (self.config.folders.drafts / f"{row.id}.json").unlink(missing_ok=True)
+            yield
+            shutil.rmtree(self._outputs(session), ignore_errors=True)
         finally:
             lock.release()
-        return info_of(row)
+
+    def _renamed(self, session: str, title: str) -> None:
+        if session in self._open_parts:
+            self._open_parts[session].recorder.renamed(title)
 
     def models(self) -> tuple[str, ...]:
         """Names to offer."""

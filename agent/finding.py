@@ -18,10 +18,18 @@ class SessionInfo:
     """Unix seconds."""
     messages: int
     project: str
+    cost: float | None = 0.0
+    """US dollars; None when a price is not known."""
+    parent: str = ""
+    """The id of the session that it was forked from."""
+    place: int = 0
+    """Tells sessions apart that were changed at the same moment."""
 
 
-def info_of(row: SessionRow) -> SessionInfo:
-    return SessionInfo(row.id, row.title, row.model, row.updated, row.messages, row.project)
+def info_of(row: SessionRow, cost: float | None = 0.0, place: int = 0) -> SessionInfo:
+    return SessionInfo(
+        row.id, row.title, row.model, row.updated, row.messages, row.project, cost, row.parent or "", place
+    )
 
 
 def project_of(config: Config) -> str:

@@ -139,6 +139,10 @@ class Recorder:
     def title(self) -> str:
         return self._row.title
 
+    def renamed(self, title: str) -> None:
+        """The session has another title from now on."""
+        self._row = replace(self._row, title=title)
+
     @property
     def situation(self) -> Situation:
         """As it was last read or written."""
@@ -340,9 +344,7 @@ class Recorder:
     async def goes_on_with(self, model: str) -> None:
         """The session is one with another model when this returns, whenever the program ends."""
         self._row = replace(self._row, model=model)
-        await self._thread.run(
-            self._store.update, self.session, title=self._row.title, model=model, mode=self._row.mode
-        )
+        await self._thread.run(self._store.update, self.session, model=model, mode=self._row.mode)
 
     async def tool_uses(self) -> Mapping[str, float]:
         """When each tool was used last in the project, in Unix seconds."""
@@ -365,7 +367,7 @@ class Recorder:
         await self._write([])
         if (model, mode) != (self._row.model, self._row.mode):
             self._row = replace(self._row, model=model, mode=mode)
-            await self._thread.run(self._store.update, self.session, title=self._row.title, model=model, mode=mode)
+            await self._thread.run(self._store.update, self.session, model=model, mode=mode)
         await self._thread.run(self._store.end_turn, self.session)
 
     async def _new_summary(self, conversation: Conversation) -> tuple[SummaryRow, ...]:

@@ -26,10 +26,10 @@ class Catalogue:
         self._store = store
 
     def page(
-        self, project: str | None, limit: int, after: ListedRow | None = None, words: tuple[str, ...] = ()
+        self, project: str | None, limit: int, after: tuple[float, int] | None = None, words: tuple[str, ...] = ()
     ) -> tuple[ListedRow, ...]:
-        """The sessions of a project, or of all, that come after one in the list, the newest first. `words`: parts of
-        the title, of which all must be there, capitals or not."""
+        """The sessions of a project, or of all, the newest first. `after`: only those behind one in the list, by when
+        it was changed and its place. `words`: parts of the title, of which all must be there, capitals or not."""
         clause, values = IS_LISTED, list[object]()
         if project is not None:
             clause += " and s.project = ?"
@@ -39,7 +39,7 @@ class Catalogue:
             values.append(f"%{word.translate(_WILD)}%")
         if after is not None:
             clause += " and (s.updated, s.rowid) < (?, ?)"
-            values += [after.session.updated, after.place]
+            values += after
         return self._read(clause, values, limit)
 
     def these(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:

@@ -213,12 +213,16 @@ class SessionStore:
                 if self.blobs is not None:
                     self.blobs.settle(digest, session)
 
-    def update(self, session: str, *, title: str, model: str, mode: str) -> None:
+    def update(self, session: str, *, model: str, mode: str) -> None:
         with self.transaction():
             self._db.execute(
-                "update sessions set title = ?, model = ?, mode = ?, updated = ? where id = ?",
-                (title, model, mode, time.time(), session),
+                "update sessions set model = ?, mode = ?, updated = ? where id = ?",
+                (model, mode, time.time(), session),
             )
+
+    def rename(self, session: str, title: str) -> None:
+        with self.transaction():
+            self._db.execute("update sessions set title = ? where id = ?", (title, session))
 
     def end_turn(self, session: str) -> None:
         """Makes everything written so far survive a loss of power."""

@@ -428,6 +428,13 @@ def test_a_word_after_resume_that_is_no_session_ends_the_run_before_anything_is_
 
 def test_a_deleted_session_is_gone(user: User) -> None:
     session = user.ask({"text": "one"}).result["session"]
+    forked = user.run("sessions", "fork", session[:8])
+    fork = forked.out.split()[1]
+    assert (forked.code, f"`ebb -r {fork}` goes on with it" in forked.out) == (0, True)
+    assert user.run("sessions", "rename", fork, "another way").out == f"renamed {fork}  another way\n"
+    assert "another way" in user.run("sessions").out
+    assert user.run("sessions", "rename", fork).code == 2
+    assert user.run("sessions", "delete", fork).code == 0
     assert user.run("sessions", "delete", session[:8]).code == 0
     assert user.run("sessions", "show", session).code == 2
     assert "no sessions in this project" in user.run("sessions").out

@@ -5,7 +5,6 @@ import os
 from collections.abc import Awaitable, Callable
 from functools import cached_property
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -26,6 +25,7 @@ from tui.outside import Outside
 from tui.pastes import Pastes
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.screens.main import MainScreen
+from tui.twice import Twice
 from tui.widgets.prompt import Prompt
 from tui.widgets.transcript import Transcript
 
@@ -102,7 +102,7 @@ class EbbApp(CaretApp, App[str]):
         """What was said before all was loaded."""
         self._due: list[Invocation] = []
         """Commands that were given before there was a session."""
-        self._quit_asked_at: float | None = None
+        self._quitting, self._rewinding = Twice(TWICE), Twice(TWICE)
         self._job: Worker[None] | None = None
 
     @cached_property
@@ -283,6 +283,11 @@ class EbbApp(CaretApp, App[str]):
         if self._working:
             self._take_back_queue()
             self.talk.interrupt()
+        elif self.talk.view.blocks and not self.query_one(Prompt).text:
+            if self._rewinding.again():
+                self.action_command("rewind")
+            else:
+                self.desk.showing.for_a_moment("Esc again goes back to an earlier message")
 
     def action_suspend(self) -> None:
         if not self.outside.suspend():
@@ -309,11 +314,9 @@ class EbbApp(CaretApp, App[str]):
         if selected:
             self.copy_to_clipboard(selected)
             return self.screen.clear_selection()
-        now = monotonic()
-        if self._quit_asked_at is not None and now - self._quit_asked_at < TWICE:
+        if self._quitting.again():
             self.run_worker(self._leave(), group="aside")
             return None
-        self._quit_asked_at = now
         return self.desk.showing.for_a_moment("Ctrl-C again quits")
 
     async def _leave(self) -> None:

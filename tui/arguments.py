@@ -39,8 +39,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ebb",
         description="A terminal coding agent whose context window never overflows and never forgets.",
-        epilog="Subcommands: ebb sessions list|show|search|export|import|delete, ebb context [ID], ebb config, "
-        "ebb mcp list|add|remove|test|login|logs, "
+        epilog="Subcommands: ebb sessions list|show|search|fork|rename|export|import|delete, ebb context [ID], "
+        "ebb config, ebb mcp list|add|remove|test|login|logs, "
         "ebb doctor, ebb demo, ebb serve. `--` makes a first word a prompt. "
         "Exit codes: 0 answered, 1 failed, 2 usage, 3 provider, 4 key, 5 denied, 6 limit reached, 7 context, 8 schema, "
         "75 rate limit, 130 interrupted.",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from agent.finding import SessionInfo
 from agent.options import OPTIONS
 from tui.commands import Command
 from tui.entries import Entry, heading
@@ -9,7 +10,6 @@ from tui.helplines import key_value
 from tui.inks import Line
 from tui.keys import Key
 from tui.numbers import age
-from tui.ports import SessionInfo
 from tui.sanitise import visible_line
 from tui.themes import OFFERED
 

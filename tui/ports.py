@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.board import Board
+    from agent.branching import Tree
     from agent.context.why import Trace
     from agent.env import Env
     from agent.events import Decision, Event
     from agent.filechange import Changes, Scope
-    from agent.messages import Conversation, Image, Note, User
+    from agent.finding import SessionInfo
+    from agent.messages import Conversation, Image, Message, Note, User
     from agent.overview import Overview
     from agent.shelf import Page, Shelved
 
@@ -132,22 +134,44 @@ class Session(Protocol):
     async def close(self) -> None: ...
 
 
-class SessionInfo(Protocol):
-    """One row of the list to resume from."""
+class Found(Protocol):
+    """A session in which something was said."""
 
     @property
-    def id(self) -> str: ...
+    def info(self) -> "SessionInfo": ...
     @property
-    def title(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def updated_at(self) -> float:
-        """Unix seconds."""
+    def excerpt(self) -> str: ...
+
+
+class Library(Protocol):
+    """The stored sessions. Methods raise `AgentError`."""
+
+    async def page(
+        self, *, everywhere: bool = False, words: str = "", after: "SessionInfo | None" = None
+    ) -> "Sequence[SessionInfo]":
+        """Those of this project, or of all, behind one in the list, the newest first. `words`: parts of the title."""
         ...
 
-    @property
-    def messages(self) -> int: ...
+    async def search(
+        self, words: str, *, everywhere: bool = False, told: Callable[[int, int], None] = ...
+    ) -> "Sequence[Found]":
+        """Those in which this was said, the best first. `told` takes how many messages of how many were read."""
+        ...
+
+    async def last_said(self, id: str, count: int, /) -> "Sequence[Message]": ...
+    async def rename(self, id: str, title: str, /) -> object: ...
+    async def fork(self, id: str, at: int | None = None, /, *, draft: bool = False) -> "SessionInfo":
+        """A new session with the first messages of another, or with all. A `draft` goes when nobody uses it."""
+        ...
+
+    async def tree(self, id: str, /) -> "Tree":
+        """The user's messages of a session and of all that were forked from each other with it."""
+        ...
+
+    async def delete(self, id: str, /) -> "SessionInfo": ...
+    async def holds(self, id: str, /) -> bool:
+        """Whether there is such a session."""
+        ...
 
 
 class Sessions(Protocol):
@@ -166,7 +190,11 @@ class Sessions(Protocol):
         """Whether a word is meant as a session's id."""
         ...
 
-    async def recent(self) -> Sequence[SessionInfo]: ...
+    async def recent(self) -> "Sequence[SessionInfo]":
+        """The newest of this project."""
+        ...
+
+    async def library(self) -> Library: ...
     async def overview(self, prefix: str) -> "Overview":
         """What the context of a session holds and has cost."""
         ...

@@ -82,7 +82,7 @@ def undo_lines(event: RewriteUndone) -> tuple[Line, ...]:
         (("The model sees again what the last rewrite took out of its view, and all that was said since.", "text"),),
         ((f"{event.before_tokens:,} → {event.after_tokens:,} of {event.window:,} tokens", "text"),),
         ((_capital(price_of_undo(event.written, event.cost)), "warn"),),
-        (("Until more came, nothing is rewritten again unasked, except when the window is full.", "dim"),),
+        (("Nothing is rewritten unasked before more has come, except when the window is full.", "dim"),),
     )
 
 

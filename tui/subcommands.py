@@ -14,6 +14,7 @@ from agent.config import Config, field_of
 from agent.context.budget import Window
 from agent.finding import SessionInfo
 from agent.headless import print_json
+from agent.library import Library
 from agent.messages import Assistant, Message, User
 from agent.options import OPTIONS
 from agent.overview import Overview
@@ -36,17 +37,23 @@ def _sessions(arguments: Sequence[str]) -> int:
     if first is not None and arguments[first] in _OF_SESSIONS:
         return _OF_SESSIONS[arguments[first]]([*arguments[:first], *arguments[first + 1 :]])
     parser = argparse.ArgumentParser(prog="ebb sessions", description="The stored sessions.", allow_abbrev=False)
-    parser.add_argument("action", nargs="?", choices=("list", "show", "delete", *_OF_SESSIONS), default="list")
-    parser.add_argument("id", nargs="?", help="the beginning of a session's id, for show and delete")
-    parser.add_argument("ref", nargs="?", help="for show: `r12`, `msg-…` or `sum-1`, to see the whole of that")
+    parser.add_argument(
+        "action", nargs="?", choices=("list", "show", "fork", "rename", "delete", *_OF_SESSIONS), default="list"
+    )
+    parser.add_argument("id", nargs="?", help="the beginning of a session's id, for all but list")
+    parser.add_argument(
+        "ref", nargs="?", help="for show: `r12`, `msg-…` or `sum-1`, to see all of it; for rename: the title"
+    )
     parser.add_argument("--all", action="store_true", help="the sessions of all projects")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     add_common(parser)
     options = parser.parse_args(arguments)
     if options.action != "list" and not options.id:
         parser.error(f"which session? write `ebb sessions {options.action} ID`")
-    if options.ref:
+    if options.ref and options.action == "show":
         return searching.show(options)
+    if options.action == "rename" and not options.ref:
+        parser.error("which title? write `ebb sessions rename ID TITLE`")
 
     async def work() -> None:
         sessions = open_sessions(options, interactive=False)
@@ -56,14 +63,27 @@ def _sessions(arguments: Sequence[str]) -> int:
                     _list(await sessions.recent(everywhere=options.all), as_json=options.json)
                 case "show":
                     _show(await sessions.log(options.id), as_json=options.json)
-                case _:
-                    info = await sessions.delete(options.id)
-                    print(f"deleted {info.id}  {visible(info.title)}")
+                case action:
+                    print(visible(await _changed(await sessions.library(), action, options.id, options.ref or "")))
         finally:
             await sessions.close()
 
     asyncio.run(work())
     return 0
+
+
+async def _changed(library: Library, action: str, id: str, title: str) -> str:
+    """Forks, renames or deletes a session; what was done."""
+    match action:
+        case "fork":
+            fork = await library.fork(id)
+            return f"forked {fork.id}  {fork.title}; `ebb -r {fork.id}` goes on with it"
+        case "rename":
+            info = await library.rename(id, title)
+            return f"renamed {info.id}  {info.title}"
+        case _:
+            info = await library.delete(id)
+            return f"deleted {info.id}  {info.title}"
 
 
 def _list(found: Sequence[SessionInfo], *, as_json: bool) -> None:

@@ -59,6 +59,8 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
     )
     try:
         left = await app.run_async()
+        if left and sessions.made is not None and not await (await sessions.made.library()).holds(left):
+            left = None  # it was a fork in which nothing was said
     finally:
         if sessions.made is not None:
             await sessions.made.close()

@@ -137,7 +137,8 @@ def test_the_list_comes_a_page_at_a_time_and_each_session_once(store: SessionSto
     listed(store, 7)
     catalogue, pages = Catalogue(store), list[tuple[ListedRow, ...]]()
     while not pages or pages[-1]:
-        pages.append(catalogue.page(None, 3, pages[-1][-1] if pages else None))
+        after = (pages[-1][-1].session.updated, pages[-1][-1].place) if pages else None
+        pages.append(catalogue.page(None, 3, after))
     found = [row for page in pages for row in page]
     assert [len(page) for page in pages] == [3, 3, 1, 0]
     assert [row.session.id for row in found] == [f"{number:012x}" for number in range(6, -1, -1)]

@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from agent.board import Board
+from agent.branching import Tree
 from agent.context.why import Place, Trace
 from agent.env import Env
-from agent.errors import AgentError, ReferenceFailed
+from agent.errors import AgentError, ReferenceFailed, UsageError
 from agent.events import (
     BroughtBack,
     CompactionStarted,
@@ -27,7 +28,10 @@ from agent.events import (
     TurnStarted,
 )
 from agent.filechange import Changes, FileChange, Scope
-from agent.messages import Assistant, Conversation, Image, Note, Text, Usage, User
+from agent.finding import SessionInfo
+from agent.indexing import nobody
+from agent.library import Found
+from agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
 from agent.overview import Epoch, Number, Overview, ServerShare
 from agent.rewriting import unheard
 from agent.shelf import Page, Shelved
@@ -41,13 +45,63 @@ class Compacted:
     is_interrupted: bool = False
 
 
-@dataclass(frozen=True)
-class Info:
-    id: str
-    title: str
-    model: str = "scripted/demo"
-    updated_at: float = 0.0
-    messages: int = 4
+def session_info(id: str, title: str, **more: Any) -> SessionInfo:
+    usual: dict[str, Any] = {"model": "scripted/demo", "updated_at": 0.0, "messages": 4, "project": "/home/me/project"}
+    return SessionInfo(id, title, **{**usual, **more})
+
+
+@dataclass
+class FakeLibrary:
+    """Sessions in a list, with what was said in them."""
+
+    infos: tuple[SessionInfo, ...] = ()
+    said: Mapping[str, tuple[Message, ...]] = field(default_factory=dict)
+    branches: Tree = Tree(())  # noqa: RUF009  # a frozen value
+    done: list[tuple[object, ...]] = field(default_factory=list)
+
+    async def page(
+        self, *, everywhere: bool = False, words: str = "", after: SessionInfo | None = None
+    ) -> tuple[SessionInfo, ...]:
+        found = [info for info in self.infos if all(word in info.title.lower() for word in words.lower().split())]
+        here = [info for info in found if everywhere or info.project == "/home/me/project"]
+        start = here.index(after) + 1 if after is not None else 0
+        return tuple(here[start : start + 200])
+
+    async def search(
+        self, words: str, *, everywhere: bool = False, told: Callable[[int, int], None] = nobody
+    ) -> tuple[Found, ...]:
+        told(1, 2)
+        texts = {id: " ".join(message.text for message in messages) for id, messages in self.said.items()}
+        here = [info for info in self.infos if everywhere or info.project == "/home/me/project"]
+        return tuple(Found(info, texts[info.id]) for info in here if words in texts.get(info.id, ""))
+
+    async def last_said(self, id: str, count: int, /) -> tuple[Message, ...]:
+        return self.said.get(id, ())[-count:]
+
+    async def rename(self, id: str, title: str, /) -> None:
+        if not title.strip():
+            raise UsageError("a session's title cannot be empty: write one")
+        self.done.append(("rename", id, title))
+        self.infos = tuple(replace(info, title=title) if info.id == id else info for info in self.infos)
+
+    async def fork(self, id: str, at: int | None = None, /, *, draft: bool = False) -> SessionInfo:
+        self.done.append(("fork", id, at, draft))
+        parent = next((info for info in self.infos if info.id == id), session_info(id, "a session"))
+        fork = replace(parent, id=f"{id}f", title=f"{parent.title} (fork)", parent=id)
+        self.infos = (fork, *self.infos)
+        return fork
+
+    async def holds(self, id: str, /) -> bool:
+        return any(info.id == id for info in self.infos)
+
+    async def tree(self, id: str, /) -> Tree:
+        return self.branches
+
+    async def delete(self, id: str, /) -> SessionInfo:
+        self.done.append(("delete", id))
+        gone = next(info for info in self.infos if info.id == id)
+        self.infos = tuple(info for info in self.infos if info.id != id)
+        return gone
 
 
 @dataclass
@@ -204,7 +258,8 @@ class FakeSessions:
     """Opens the sessions it was given, one after the other; then empty ones."""
 
     ready: list[FakeSession | AgentError] = field(default_factory=list)
-    infos: tuple[Info, ...] = ()
+    infos: tuple[SessionInfo, ...] = ()
+    shelf: FakeLibrary | None = None
     opened: list[tuple[str | None, str | None]] = field(default_factory=list)
     names: tuple[str, ...] = ("anthropic/claude", "openai/gpt", "scripted/demo")
     end: Conversation | None = None
@@ -231,8 +286,12 @@ class FakeSessions:
     async def knows(self, word: str) -> bool:
         return any(info.id.startswith(word) for info in self.infos)
 
-    async def recent(self) -> tuple[Info, ...]:
+    async def recent(self) -> tuple[SessionInfo, ...]:
         return self.infos
+
+    async def library(self) -> FakeLibrary:
+        self.shelf = self.shelf or FakeLibrary(self.infos)
+        return self.shelf
 
     async def overview(self, prefix: str) -> Overview:
         return overview(prefix)

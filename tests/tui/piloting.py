@@ -11,10 +11,12 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from agent.errors import AgentError
+from agent.finding import SessionInfo
 from agent.options import NotifyName
-from tests.tui.doubles import FakeSession, FakeSessions, Info
+from tests.tui.doubles import FakeSession, FakeSessions
 from tui.app import EbbApp
 from tui.drafts import Drafts
+from tui.screens.sessions import SessionsScreen
 from tui.widgets.prompt import Prompt
 from tui.widgets.transcript import Transcript
 
@@ -46,6 +48,14 @@ class Driven:
         """Waits for a screen that takes keys: those from before it was mounted are not meant for it."""
         await self.until(lambda: isinstance(self.app.screen, screen) and self.app.screen.is_mounted)
 
+    async def lists_sessions(self) -> SessionsScreen:
+        """Waits for the list of sessions with all that was asked for on it."""
+        await self.asks(SessionsScreen)
+        screen = self.app.screen
+        assert isinstance(screen, SessionsScreen)
+        await self.until(lambda: screen.settled)
+        return screen
+
     async def type(self, text: str) -> None:
         """Types a message and sends it."""
         self.prompt.put(text)
@@ -71,7 +81,7 @@ class Terminal(Driven):
 @asynccontextmanager
 async def terminal(
     *sessions: FakeSession | AgentError,
-    infos: Sequence[Info] = (),
+    infos: Sequence[SessionInfo] = (),
     first_message: str | None = None,
     history_file: Path | None = None,
     size: tuple[int, int] = (80, 24),

@@ -21,7 +21,7 @@ from agent.events import (
     TurnFinished,
 )
 from agent.messages import Conversation, Text, User
-from tests.tui.doubles import FakeSession, FakeSessions, Hold, Info, conversation, measured
+from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation, measured, session_info
 from tests.tui.piloting import Driven, Terminal, terminal
 from tui.app import EbbApp
 from tui.blocks import AnswerText, Call, Failure, Notice, UserText
@@ -29,7 +29,6 @@ from tui.opening import Later
 from tui.screens.help import HelpScreen
 from tui.screens.models import ModelsScreen
 from tui.screens.permission import PermissionScreen
-from tui.screens.picker import Picker
 from tui.screens.question import QuestionScreen
 
 DONE = TurnFinished("answered", "x")
@@ -160,11 +159,11 @@ async def test_quitting_works_while_a_question_is_open() -> None:
 
 
 async def test_a_session_is_picked_before_the_first_message() -> None:
-    sessions = FakeSessions([FakeSession(id="old1", history=conversation(1))], (Info("old1", "parser work"),))
+    sessions = FakeSessions([FakeSession(id="old1", history=conversation(1))], (session_info("old1", "parser work"),))
     app = EbbApp(sessions, choose=True, guard=0.0)
     async with app.run_test(size=(80, 24)) as pilot:
         t = Terminal(app, pilot, sessions)
-        await t.asks(Picker)
+        await t.lists_sessions()
         await pilot.press("enter")
         await t.shows("Answer 0.")
         assert sessions.opened == [("old1", None)]
@@ -306,11 +305,11 @@ async def test_without_a_first_session_there_is_no_terminal() -> None:
 
 async def test_a_session_that_was_picked_and_cannot_be_opened_is_a_sentence_and_a_second_chance() -> None:
     failure = AuthFailed("No key. Set ANTHROPIC_API_KEY.")
-    sessions = FakeSessions([failure, FakeSession([[TextDelta("Hi."), DONE]])], (Info("old1", "parser work"),))
+    sessions = FakeSessions([failure, FakeSession([[TextDelta("Hi."), DONE]])], (session_info("old1", "parser work"),))
     app = EbbApp(sessions, choose=True, guard=0.0)
     async with app.run_test() as pilot:
         t = Terminal(app, pilot, sessions)
-        await t.until(lambda: isinstance(app.screen, Picker))
+        await t.lists_sessions()
         await pilot.press("enter")
         await t.shows("No key. Set ANTHROPIC_API_KEY.")
         assert app.talk.view.blocks == (Failure("auth", "No key. Set ANTHROPIC_API_KEY."),)
@@ -322,12 +321,12 @@ async def test_a_session_that_was_picked_and_cannot_be_opened_is_a_sentence_and_
 @pytest.mark.parametrize(("word", "said"), [("cafe", ["cafe is where we meet"]), ("beef", ["is where we meet"])])
 async def test_what_follows_the_flag_is_an_id_or_the_first_word(word: str, said: list[str]) -> None:
     session = FakeSession(id="beef01")
-    sessions = FakeSessions([session], (Info("beef01", "parser work"),))
+    sessions = FakeSessions([session], (session_info("beef01", "parser work"),))
     app = EbbApp(sessions, resume=word, may_be_word=True, first_message="is where we meet", guard=0.0)
     async with app.run_test() as pilot:
         t = Terminal(app, pilot, sessions)
         if word == "cafe":
-            await t.until(lambda: isinstance(app.screen, Picker))
+            await t.lists_sessions()
             await pilot.press("enter")
         await t.rests()
         assert session.said == said
@@ -356,7 +355,9 @@ async def test_the_end_of_a_long_session_is_shown_before_all_of_it_is_read() -> 
 
 
 async def test_where_a_session_cannot_be_opened_its_end_goes_away_again() -> None:
-    sessions = FakeSessions([FakeSession(history=conversation(2)), AuthFailed("No key.")], (Info("old1", "parser"),))
+    sessions = FakeSessions(
+        [FakeSession(history=conversation(2)), AuthFailed("No key.")], (session_info("old1", "parser"),)
+    )
     app = EbbApp(sessions, guard=0.0)
     async with app.run_test(size=(80, 24)) as pilot:
         t = Terminal(app, pilot, sessions)
@@ -444,9 +445,9 @@ async def test_help_opens_and_closes() -> None:
 
 async def test_resume_shows_the_other_session() -> None:
     old, other = FakeSession(), FakeSession(id="old1", history=conversation(3))
-    async with terminal(old, other, infos=[Info("old1", "parser work"), Info("old2", "other")]) as t:
+    async with terminal(old, other, infos=[session_info("old1", "parser work"), session_info("old2", "other")]) as t:
         await t.type("/resume")
-        await t.asks(Picker)
+        await t.lists_sessions()
         await t.pilot.press("p", "a", "r", "s", "enter")
         await t.shows("Answer 2.")
         await t.rests()
@@ -502,7 +503,7 @@ async def test_control_characters_reach_no_sink() -> None:
         DONE,
     ]
     session = FakeSession([turn], model=evil, mode=evil)
-    async with terminal(session, infos=[Info("1", evil)], size=(120, 40)) as t:
+    async with terminal(session, infos=[session_info("1", evil)], size=(120, 40)) as t:
         await t.type(evil)
         await t.asks(PermissionScreen)
         shots = [t.app.export_screenshot()]
@@ -514,7 +515,7 @@ async def test_control_characters_reach_no_sink() -> None:
         await t.pilot.press("ctrl+o")
         shots.append(t.app.export_screenshot())
         await t.type("/resume")
-        await t.asks(Picker)
+        await t.lists_sessions()
         shots.append(t.app.export_screenshot())
         await t.pilot.press("escape")
     for shot in shots:

@@ -10,7 +10,7 @@ from textual.widgets import Static
 from agent.errors import UsageError
 from agent.offers import Offer
 from agent.providers.base import Prices
-from tests.tui.doubles import FakeSession, FakeSessions, Info, conversation, measured
+from tests.tui.doubles import FakeSession, FakeSessions, conversation, measured, session_info
 from tests.tui.piloting import Driven, terminal
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
@@ -60,7 +60,7 @@ async def test_a_command_is_found_in_the_help_and_written_into_the_prompt() -> N
 
 
 async def test_what_is_found_in_the_palette_is_done() -> None:
-    async with terminal(FakeSession(), infos=[Info("s7", "mend the parser")]) as t:
+    async with terminal(FakeSession(), infos=[session_info("s7", "mend the parser")]) as t:
         await t.pilot.press("ctrl+p")
         await t.asks(PaletteScreen)
         await t.pilot.press(*"high-con", "enter")
@@ -88,7 +88,7 @@ async def test_a_key_is_as_good_as_pressed() -> None:
 
 
 def test_the_palette_holds_everything() -> None:
-    entries = palette_entries(COMMANDS, KEYS, [Info("s7", "\x1b[2Jtitle")], ["a/b"], 60.0)
+    entries = palette_entries(COMMANDS, KEYS, [session_info("s7", "\x1b[2Jtitle")], ["a/b"], 60.0)
     values = [entry.value for entry in entries]
     assert {f"/{command.name}" for command in COMMANDS} <= set(values)
     assert {"/resume s7", "/model a/b", "/theme ansi", "/settings agent.model", "action:find"} <= set(values)

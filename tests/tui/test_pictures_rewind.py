@@ -2,21 +2,25 @@
 
 from dataclasses import replace
 
+import pytest
 from textual.pilot import Pilot
 
+from agent.branching import Branch, Said, Tree, rows_of
 from agent.by_hand import Drafted, Preview, Quote
 from agent.context.compact import Room, plan_compaction, solve_floor
 from agent.context.settings import Caps
 from agent.context.summary import Draft
 from agent.events import ContextCompacted, ReceiptItem, RewriteUndone
-from agent.messages import Conversation, Text, User
+from agent.messages import Assistant, Conversation, Text, ToolCall, User
 from agent.undoing import UndoOffer
-from tests.tui.doubles import FakeSession, FakeSessions, conversation, measured
+from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, measured, session_info
 from tests.tui.picturing import SIZES, Compare, ready
 from tui.app import EbbApp
 from tui.commands import Invocation, named
 from tui.screens.compaction import CompactionScreen
 from tui.screens.confirm import ConfirmScreen
+from tui.screens.rewind import RewindScreen
+from tui.screens.sessions import SessionsScreen
 
 OLDER = "older than the newest steps; a model's summary stands for it"
 ITEMS = (
@@ -80,7 +84,6 @@ def test_a_summary_to_be_edited(snap_compare: Compare, size: tuple[int, int]) ->
         screen = await compacting(app, pilot)
         await pilot.press("enter")
         await ready(app, lambda: screen.step == "editing")(pilot)
-        screen.draft.cursor_blink = False
         await ready(app, lambda: not app.talk.view.busy)(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=edit)
@@ -97,3 +100,82 @@ def test_an_undo_with_its_price(snap_compare: Compare, size: tuple[int, int]) ->
         await ready(app, lambda: isinstance(app.screen, ConfirmScreen) and app.screen.is_mounted)(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=ask)
+
+
+SESSIONS = (
+    session_info(
+        "a1", "the tests fail, fix them", model="anthropic/claude-sonnet", updated_at=9_940.0, messages=12, cost=0.21
+    ),
+    session_info(
+        "b2", "add a --json flag to the export command", model="openai/gpt", updated_at=6_000.0, messages=48, cost=1.43
+    ),
+    session_info(
+        "b3",
+        "add a --json flag to the export command (fork)",
+        model="openai/gpt",
+        updated_at=5_000.0,
+        messages=31,
+        cost=0.08,
+        parent="b2",
+    ),
+    session_info(
+        "c3",
+        "測試 the long name of a session that does not fit into its place, however wide it is",
+        model="ollama/qwen3",
+        updated_at=-600_000.0,
+        messages=4,
+        cost=None,
+    ),
+)
+TALKED = (
+    User((Text("add a --json flag to the export command"),)),
+    Assistant((Text("I read the command first."), ToolCall("1", "read", {"path": "export.py"})), "openai/gpt"),
+    Assistant((Text("The flag is there, and two tests cover it."),), "openai/gpt"),
+)
+
+
+@SIZES
+@pytest.mark.parametrize("keys", [(), ("f", "l", "a", "g", "tab", "down", "d")], ids=["all", "found"])
+def test_the_sessions(snap_compare: Compare, size: tuple[int, int], keys: tuple[str, ...]) -> None:
+    library = FakeLibrary(SESSIONS, {"b2": TALKED, "b3": TALKED})
+    app = EbbApp(FakeSessions([FakeSession(id="b2")], shelf=library), guard=0.0)
+
+    async def look(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        app.push_screen(SessionsScreen(library, "b2", 10_000.0))
+        await ready(app, lambda: isinstance(app.screen, SessionsScreen) and app.screen.settled)(pilot)
+        for key in keys:
+            await pilot.press(key)
+            await ready(app, lambda: isinstance(app.screen, SessionsScreen) and app.screen.settled)(pilot)
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=size, run_before=look)
+
+
+TREE = Tree(
+    (
+        Branch(
+            "abc123", "", "", 0,
+            (Said("abc123", 0, "make the parser accept trailing commas", 1_000.0),
+             Said("abc123", 4, "now add tests for nested lists, and\nfor empty ones", 2_000.0),
+             Said("abc123", 8, "write the changelog", 9_000.0)),
+            ((1, "parser.py"), (5, "tests/test_parser.py"), (7, "parser.py"), (9, "CHANGELOG.md")), 12,
+        ),
+        Branch("fork1", "", "abc123", 4, (Said("fork1", 4, "write the documentation first", 4_000.0),
+                                          Said("fork1", 6, "in German, too", 5_000.0)), ((5, "README.md"),), 8),
+    )
+)  # fmt: skip
+
+
+@SIZES
+def test_the_tree_to_go_back_in(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession(history=conversation(2))]), guard=0.0)
+
+    async def look(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        app.push_screen(RewindScreen(TREE, rows_of(TREE, "abc123"), 10_000.0))
+        await ready(app, lambda: isinstance(app.screen, RewindScreen) and app.screen.is_mounted)(pilot)
+        await pilot.press("up")
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=size, run_before=look)

@@ -12,7 +12,7 @@ from agent.offers import Offer
 from agent.options import BY_KEY
 from agent.providers.base import Prices
 from agent.settings import setting_of
-from tests.tui.doubles import FakeSession, FakeSessions, Hold, Info, measured
+from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured, session_info
 from tests.tui.picturing import SIZES, Compare, ready
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
@@ -102,8 +102,8 @@ def test_help(snap_compare: Compare, size: tuple[int, int]) -> None:
 def test_the_palette(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = EbbApp(FakeSessions([FakeSession()]))
     infos = [
-        Info("s1", "mend the parser", updated_at=9_000.0),
-        Info("s2", "\u05e9\u05dc\u05d5\u05dd \u4f60\u597d", updated_at=100.0),
+        session_info("s1", "mend the parser", updated_at=9_000.0),
+        session_info("s2", "\u05e9\u05dc\u05d5\u05dd \u4f60\u597d", updated_at=100.0),
     ]
     entries = palette_entries(SOME_COMMANDS, SOME_KEYS, infos, ["anthropic/claude-sonnet-5-5"], 10_000.0)
     some = [entry for entry in entries if not entry.value.startswith("/settings")]

@@ -23,7 +23,7 @@ from agent.events import (
 )
 from agent.messages import ToolCall, Usage
 from agent.shelf import Shelved
-from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, Info, measured
+from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, measured
 from tests.tui.picturing import SIZES, Compare, ready
 from tests.tui.test_servers_screen import FakeBoard
 from tui.app import EbbApp
@@ -32,7 +32,6 @@ from tui.screens.archive import ArchiveScreen
 from tui.screens.context import ContextScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.places import PlacesScreen
-from tui.screens.sessions import session_picker
 from tui.shelf import rows_of
 from tui.widgets.transcript import Transcript
 
@@ -186,23 +185,6 @@ def test_the_permission_question_with_a_command(snap_compare: Compare) -> None:
     )
     asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
     assert snap_compare(app, terminal_size=(80, 24), run_before=asked)
-
-
-@SIZES
-def test_the_session_picker(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = EbbApp(FakeSessions([FakeSession(id="b2")]), guard=0.0)
-    infos = [
-        Info("a1", "the tests fail, fix them", "anthropic/claude-sonnet", 9_940.0, 12),
-        Info("b2", "add a --json flag to the export command", "openai/gpt", 6_000.0, 48),
-        Info("c3", "", "ollama/qwen3", -600_000.0, 0),
-    ]
-
-    async def open_picker(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        app.push_screen(session_picker(infos, "b2", 10_000.0))
-        await pilot.pause()
-
-    assert snap_compare(app, terminal_size=size, run_before=open_picker)
 
 
 @SIZES

@@ -2,7 +2,9 @@
 
 from time import time
 
+from agent.errors import AgentError
 from tui.doing.desk import Desk
+from tui.sanitise import visible_line
 
 
 async def resume(desk: Desk, id: str) -> None:
@@ -13,13 +15,45 @@ async def resume(desk: Desk, id: str) -> None:
         desk.showing.session()
 
 
+async def show_sessions(desk: Desk, _: str = "") -> None:
+    await resume(desk, "")
+
+
 async def pick_session(desk: Desk) -> str:
-    """The id of the session that the user picks; empty when none is."""
-    from tui.screens.sessions import session_picker  # noqa: PLC0415  # deferred: loaded when it is first shown
+    """The id of the session that the user picks from the list; empty when none is. What is to be deleted goes then."""
+    from tui.screens.sessions import SessionsScreen  # noqa: PLC0415  # deferred: loaded when it is first shown
 
     current = desk.talk.session.id if desk.talk.session is not None else ""
-    recent = await desk.talk.sessions.recent()
-    return await desk.app.push_screen_wait(session_picker(recent, current, time()))
+    library = await desk.talk.sessions.library()
+    left = await desk.app.push_screen_wait(SessionsScreen(library, current, time()))
+    for id in left.delete:
+        try:
+            desk.talk.notice(f"deleted {id}  {visible_line((await library.delete(id)).title)}")
+        except AgentError as error:
+            desk.talk.fail(error)
+    return left.open
+
+
+async def rewind(desk: Desk, _: str = "") -> None:
+    """Goes on before one of the user's messages, which comes back to the prompt. The session stays as it is."""
+    from agent.branching import rows_of  # noqa: PLC0415  # deferred: as above
+    from tui.rewinding import go_back, tree_here  # noqa: PLC0415  # deferred: as above
+    from tui.screens.rewind import RewindScreen  # noqa: PLC0415  # deferred: as above
+
+    library, session = await desk.talk.sessions.library(), desk.talk.session
+    tree = await tree_here(desk.talk, library)
+    if tree is None or session is None:
+        return
+    choice = await desk.app.push_screen_wait(RewindScreen(tree, rows_of(tree, session.id), time()))
+    if choice is None:
+        return
+    said = choice.row.said
+    if choice.what == "open":
+        if said.session != session.id and await desk.talk.open(resume=said.session):
+            desk.showing.session()
+    elif await go_back(desk.talk, library, tree, said):
+        desk.showing.session()
+        desk.prompt.put(said.text)
 
 
 async def choose_model(desk: Desk, name: str) -> None:

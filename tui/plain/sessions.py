@@ -33,6 +33,28 @@ async def pick_session(desk: PlainDesk) -> str:
     return recent[index].id if index is not None else ""
 
 
+async def show_sessions(desk: PlainDesk, _: str) -> None:
+    await resume(desk, "")
+
+
+async def rewind(desk: PlainDesk, _: str) -> None:
+    """Goes on before one of the user's messages, which comes back to the prompt. The session stays as it is."""
+    from agent.branching import rows_of  # noqa: PLC0415  # deferred: few sessions are gone back in
+    from tui.rewinding import go_back, tree_here  # noqa: PLC0415  # deferred: as above
+    from tui.treelines import FILES, in_words  # noqa: PLC0415  # deferred: as above
+
+    library, session = await desk.talk.sessions.library(), desk.talk.session
+    tree = await tree_here(desk.talk, library)
+    if tree is None or session is None:
+        return
+    rows = tuple(reversed(rows_of(tree, session.id)))
+    told = f"Go back to before one of your messages, in a fork, the newest first. {FILES}"
+    index = await choose(desk, told, [in_words(row, time()) for row in rows])
+    if index is not None and await go_back(desk.talk, library, tree, rows[index].said):
+        greet(desk)
+        desk.write(rows[index].said.text)
+
+
 async def choose_model(desk: PlainDesk, name: str) -> None:
     session = desk.talk.session
     current = session.model if session is not None else ""

@@ -15,10 +15,11 @@ from tui.compacting import ByHand, size_of
 from tui.palette import painted, palette_of
 from tui.previews import draft_text, gate_lines, headline, plan_lines
 from tui.sanitise import visible
+from tui.working import begin
 
 PLAN_KEYS = "Enter has the summary written   w write it yourself   Esc leaves all as it is"
 MAKING_KEYS = "Esc interrupts"
-EDIT_KEYS = "Ctrl-S compacts   Ctrl-N adds what is missing   Esc leaves all as it is"
+EDIT_KEYS = "Ctrl-S compacts   Ctrl-N adds what is missing   Esc cancels"
 
 
 class CompactionScreen(ModalScreen[None]):
@@ -32,7 +33,7 @@ class CompactionScreen(ModalScreen[None]):
         Binding("ctrl+s", "apply", show=False, priority=True),
         Binding("ctrl+n", "complete", show=False, priority=True),
     ]
-    DEFAULT_CSS = """
+    CSS = """
     CompactionScreen #dialog { height: 90%; }
     CompactionScreen #subject { height: 1fr; max-height: 100%; }
     CompactionScreen #draft { height: 1fr; border: none; padding: 0; background: $surface; display: none; }
@@ -88,7 +89,7 @@ class CompactionScreen(ModalScreen[None]):
         self._step = "making"
         model = self._by_hand.preview.quote.model
         self._say("Compact", f"the summary is being written ({model}) …", MAKING_KEYS)
-        self.run_worker(self._draft(), group="draft")
+        begin(self, self._draft, "draft")
 
     async def _draft(self) -> None:
         try:
@@ -107,6 +108,7 @@ class CompactionScreen(ModalScreen[None]):
         """Shows the summary, to be edited, as far as there is one."""
         self._step, self._loaded = "editing", visible(self._by_hand.text)
         self.add_class("editing")
+        self.draft.cursor_blink = False
         self.draft.load_text(self._loaded)
         self.draft.focus()
         self._show_gate()
@@ -118,9 +120,10 @@ class CompactionScreen(ModalScreen[None]):
             self.draft.move_cursor(self.draft.document.end)
 
     def action_apply(self) -> None:
-        self.run_worker(self._apply(self.draft.text), group="apply", exclusive=True)
+        begin(self, self._apply, "apply", anew=True)
 
-    async def _apply(self, text: str) -> None:
+    async def _apply(self) -> None:
+        text = self.draft.text
         missing = self._by_hand.missing(text)
         if missing:
             self._say("Compact", "not yet: Ctrl-N adds what must be in it", EDIT_KEYS, is_bad=True)

@@ -1,22 +1,340 @@
-"""The list of earlier sessions. It knows what tells sessions apart, not how they are opened."""
+"""The stored sessions: found by title and by what was said, looked into, renamed, forked and deleted. It opens none: it
+gives the one to go on with."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
 
-from tui.numbers import age
-from tui.ports import SessionInfo
-from tui.screens.picker import Choice, Picker
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from agent.errors import AgentError
+from agent.finding import SessionInfo
+from tui.palette import painted, palette_of
+from tui.ports import Library
+from tui.sanitise import visible_line
+from tui.sessionlist import WIDE, about_lines, headline, line_of
+from tui.widgets.listing import Listing
+from tui.working import begin
+
+KEYS = "Enter opens   Tab to list: r renames, f forks, d deletes, a all projects   Esc closes"
+LIST_KEYS = "Enter opens   r renames   f forks   d deletes   a all projects   PgUp, PgDn   Esc closes"
+NAME_KEYS = "Enter takes the title   Esc leaves it as it is"
+LAST_SAID = 12
+"""Messages of the marked session."""
 
 
-def session_picker(sessions: Sequence[SessionInfo], current: str, now: float) -> Picker:
-    """Gives the id of the session to go on with, or an empty text. `now` is in Unix seconds."""
-    choices = [
-        Choice(
-            value=info.id,
-            label=info.title or "(nothing said yet)",
-            before=age(now - info.updated_at),
-            after=f"{info.messages} messages, {info.model}",
-            own=info.id == current,
-        )
-        for info in sessions
-    ]
-    return Picker("Go on with a session", choices, "No session to go on with.")
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How the list was left."""
+
+    open: str = ""
+    """The id of the session to go on with; empty when there is none."""
+    delete: tuple[str, ...] = ()
+    """The ids of those that are to be deleted."""
+
+
+class SessionsScreen(ModalScreen[Left]):
+    """Nothing is deleted before the screen is left."""
+
+    AUTO_FOCUS = "#filter"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False, priority=True)]
+    CSS = """
+    SessionsScreen #dialog { height: 90%; width: 100%; max-width: 200; }
+    SessionsScreen #headline { margin-bottom: 0; }
+    SessionsScreen #both { height: 1fr; layout: vertical; }
+    SessionsScreen #list { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; background: $background; }
+    SessionsScreen #about { height: 1fr; margin-top: 1; scrollbar-size-vertical: 1; }
+    SessionsScreen #said { width: 100%; height: auto; text-wrap: wrap; text-overflow: fold; }
+    SessionsScreen #name { display: none; height: 1; border: none; padding: 0; background: $surface; }
+    SessionsScreen.naming #name { display: block; }
+    SessionsScreen.naming #filter { display: none; }
+    SessionsScreen.wide #both { layout: horizontal; }
+    SessionsScreen.wide #list { width: 3fr; height: 100%; }
+    SessionsScreen.wide #about { width: 2fr; height: 100%; margin: 0 0 0 2; }
+    """
+
+    def __init__(self, library: Library, current: str, now: float) -> None:
+        """`current`: the id of the session that is open; `now`: Unix seconds."""
+        super().__init__()
+        self._library = library
+        self._current = current
+        self._now = now
+        self._found: list[SessionInfo] = []
+        self._excerpts: dict[str, str] = {}
+        self._has_more = False
+        self._everywhere = False
+        self._words = ""
+        self._searching = ""
+        self._doomed: dict[str, None] = {}
+        self._is_told = False
+        """What went wrong stands where the keys are named."""
+        self.settled = False
+        """All that was asked for is on the screen."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog"):
+            yield Static(id="headline")
+            yield Input(placeholder="type to find: titles, and what was said", id="filter", select_on_focus=False)
+            yield Input(id="name", select_on_focus=False)
+            with Horizontal(id="both"):
+                yield Listing(id="list")
+                with VerticalScroll(id="about", can_focus=False):
+                    yield Static(id="said")
+            yield Static(id="answers")
+
+    def on_mount(self) -> None:
+        self._say(KEYS)
+        self._fill("")
+
+    def on_resize(self) -> None:
+        self.set_class(self.size.width >= WIDE, "wide")
+
+    @property
+    def found(self) -> tuple[SessionInfo, ...]:
+        return tuple(self._found)
+
+    @property
+    def doomed(self) -> tuple[str, ...]:
+        return tuple(self._doomed)
+
+    @property
+    def is_naming(self) -> bool:
+        return self.has_class("naming")
+
+    @property
+    def _marked(self) -> SessionInfo | None:
+        index = self.query_one(Listing).marked
+        return self._found[index] if index < len(self._found) else None
+
+    # What is typed
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if event.input.id == "filter":
+            self._fill(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if event.input.id == "name":
+            begin(self, partial(self._rename, event.value), "change")
+        else:
+            self._open()
+
+    def on_descendant_focus(self) -> None:
+        if not self.is_naming and not self._is_told:
+            self._say(LIST_KEYS if self.query_one(Listing).has_focus else KEYS)
+
+    def on_key(self, event: events.Key) -> None:
+        self._is_told = False
+        if self.is_naming:
+            return
+        listing = self.query_one(Listing)
+        match event.key:
+            case "up" | "down":
+                listing.move(-1 if event.key == "up" else 1)
+            case "pageup" | "pagedown":
+                about = self.query_one("#about", VerticalScroll)
+                step = max(1, about.size.height - 1)
+                about.scroll_relative(y=-step if event.key == "pageup" else step, animate=False)
+            case _ if listing.has_focus and self._acts(event.key):
+                pass
+            case _ if listing.has_focus and event.character and event.is_printable:
+                box = self.query_one("#filter", Input)
+                box.focus()
+                box.insert_text_at_cursor(event.character)
+            case _:
+                return
+        event.stop()
+        event.prevent_default()
+
+    def _acts(self, key: str) -> bool:
+        """Does what a key means on the list. Tells whether it means something."""
+        match key:
+            case "enter":
+                self._open()
+            case "r":
+                self._begin_naming()
+            case "f":
+                begin(self, self._fork, "change")
+            case "d" | "delete":
+                self._doom()
+            case "a":
+                self._everywhere = not self._everywhere
+                self._fill(self._words)
+            case _:
+                return False
+        return True
+
+    def action_leave(self) -> None:
+        if self.is_naming:
+            self._end_naming()
+        else:
+            self.dismiss(Left("", self.doomed))
+
+    def _open(self) -> None:
+        marked = self._marked
+        if marked is not None and marked.id not in self._doomed:
+            self.dismiss(Left(marked.id, self.doomed))
+
+    def _doom(self) -> None:
+        """Lets the marked session be deleted when the screen is left, or not."""
+        marked = self._marked
+        if marked is None:
+            return
+        if marked.id == self._current:
+            self._say("this session is open: `/clear` starts another one, then it can be deleted", is_bad=True)
+        elif marked.id in self._doomed:
+            del self._doomed[marked.id]
+            self._say(f"`{marked.id}` stays")
+        else:
+            self._doomed[marked.id] = None
+            self._say(f"`{marked.id}` is deleted when you leave this list; d again keeps it", is_bad=True)
+        self._draw()
+
+    # Renaming and forking
+
+    def _begin_naming(self) -> None:
+        marked = self._marked
+        if marked is not None:
+            self.add_class("naming")
+            box = self.query_one("#name", Input)
+            box.value = visible_line(marked.title)
+            box.cursor_position = len(box.value)
+            box.focus()
+            self._say(NAME_KEYS)
+
+    def _end_naming(self) -> None:
+        self.remove_class("naming")
+        self.query_one(Listing).focus()
+        self._say(LIST_KEYS)
+
+    async def _rename(self, title: str) -> None:
+        marked = self._marked
+        self._end_naming()
+        if marked is None:
+            return
+        try:
+            await self._library.rename(marked.id, title)
+        except AgentError as error:
+            self._say(str(error), is_bad=True)
+        else:
+            self._fill(self._words, marked.id)
+
+    async def _fork(self) -> None:
+        marked = self._marked
+        if marked is None:
+            return
+        try:
+            fork = await self._library.fork(marked.id)
+        except AgentError as error:
+            self._say(str(error), is_bad=True)
+        else:
+            self._fill(self._words, fork.id)
+            self._say(f"forked: `{fork.id}` begins as `{marked.id}`, which stays as it is")
+
+    # What is listed
+
+    def _fill(self, words: str, mark: str = "") -> None:
+        """Lists what the words find, from the beginning."""
+        self._words, self.settled = words.strip(), False
+        begin(self, partial(self._filled, mark), "fill", anew=True)
+
+    async def _filled(self, mark: str) -> None:
+        try:
+            page = await self._library.page(everywhere=self._everywhere, words=self._words)
+            self._found, self._excerpts, self._has_more = list(page), {}, bool(page)
+            self._searching = "searching what was said …" if self._words else ""
+            self._show(mark)
+            if self._words:
+                await self._find_said()
+        except AgentError as error:
+            self._searching = ""
+            self._say(str(error), is_bad=True)
+        self.settled = True
+
+    async def _find_said(self) -> None:
+        """Adds the sessions in which the words were said, behind those that have them in their title."""
+
+        def told(done: int, total: int) -> None:
+            self._searching = f"reading {done:,} of {total:,} messages …" if done < total else self._searching
+            self._headline()
+
+        found = await self._library.search(self._words, everywhere=self._everywhere, told=told)
+        known = {info.id for info in self._found}
+        self._excerpts = {one.info.id: one.excerpt for one in found}
+        self._found += [one.info for one in found if one.info.id not in known]
+        self._searching = ""
+        self._draw()
+        self._look()
+
+    def on_listing_moved(self) -> None:
+        self._look()
+        if self._has_more and self.query_one(Listing).marked >= len(self._found) - 20:
+            self._has_more = False
+            begin(self, self._add_page, "fill")
+
+    async def _add_page(self) -> None:
+        if self._words or not self._found:
+            return
+        page = await self._library.page(everywhere=self._everywhere, after=self._found[-1])
+        self._found += page
+        self._has_more = bool(page)
+        self._draw()
+
+    def _show(self, mark: str) -> None:
+        """Draws the list anew, with a session marked."""
+        at = next((at for at, info in enumerate(self._found) if info.id == (mark or self._current)), 0)
+        listing = self.query_one(Listing)
+        listing.show(len(self._found), self._painted)
+        listing.move(at if mark or not self._words else 0)
+        self._headline()
+        self._look()
+
+    def _draw(self) -> None:
+        """Draws the list as it is now, with the same session marked."""
+        listing = self.query_one(Listing)
+        listing.change(len(self._found), self._painted)
+        self._headline()
+
+    def _painted(self, index: int, width: int) -> Text:
+        line = line_of(self._found[index], width, self._now, self._current, self._doomed, projects=self._everywhere)
+        return painted([line], palette_of(self.app.theme_variables))
+
+    def _headline(self) -> None:
+        more = self._has_more and len(self._found) >= 200
+        line = headline(
+            len(self._found), more, everywhere=self._everywhere, words=self._words, searching=self._searching,
+            doomed=len(self._doomed),
+        )  # fmt: skip
+        self.query_one("#headline", Static).update(painted([line], palette_of(self.app.theme_variables)))
+
+    def _look(self) -> None:
+        begin(self, self._looked, "look", anew=True)
+
+    async def _looked(self) -> None:
+        palette, marked = palette_of(self.app.theme_variables), self._marked
+        if marked is None:
+            told = "no session is found" if self._words else "no session in this project yet; a shows all projects"
+            self.query_one("#said", Static).update(Text(told, palette.dim))
+            return
+        try:
+            messages = await self._library.last_said(marked.id, LAST_SAID)
+        except AgentError as error:
+            self.query_one("#said", Static).update(Text(visible_line(str(error)), palette.warn))
+            return
+        lines = about_lines(marked, self._excerpts.get(marked.id, ""), messages)
+        said = painted(lines, palette)
+        said.no_wrap, said.overflow = False, "fold"
+        self.query_one("#said", Static).update(said)
+        about = self.query_one("#about", VerticalScroll)
+        self.call_after_refresh(about.scroll_to, y=0, animate=False)
+
+    def _say(self, text: str, *, is_bad: bool = False) -> None:
+        palette = palette_of(self.app.theme_variables)
+        self._is_told = is_bad
+        self.query_one("#answers", Static).update(Text(visible_line(text), palette.warn if is_bad else palette.dim))

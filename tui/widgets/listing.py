@@ -26,11 +26,16 @@ class Listing(ScrollView, can_focus=True):
 
     def show(self, count: int, paint: Callable[[int, int], Text]) -> None:
         """Shows so many lines and marks the first; `paint` makes the line of an index for a width."""
-        self._count, self._paint, self.marked = count, paint, 0
-        self.virtual_size = Size(self.scrollable_content_region.width, count)
+        self.marked = 0
+        self.change(count, paint)
         self.scroll_to(y=0, animate=False, force=True, immediate=True)
-        self.refresh()
         self.post_message(self.Moved())
+
+    def change(self, count: int, paint: Callable[[int, int], Text]) -> None:
+        """Shows so many lines in place of those before; what is marked and where the list stands stay."""
+        self._count, self._paint, self.marked = count, paint, max(0, min(self.marked, count - 1))
+        self.virtual_size = Size(self.scrollable_content_region.width, count)
+        self.refresh()
 
     def move(self, step: int) -> None:
         """Marks a line further down or up."""

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from agent.branching import Branch, Said, Tree
 from agent.errors import AgentError, UsageError
 from agent.events import Decision, PermissionAsked, QuestionAsked, TextDelta, TurnFailed, TurnFinished
-from tests.tui.doubles import FakeSession, FakeSessions, Hold, Info, conversation
+from agent.finding import SessionInfo
+from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, conversation, session_info
 from tests.waiting import until
 from tui.commands import COMMANDS
 from tui.history import History
@@ -79,7 +81,10 @@ class Talking:
 
 @asynccontextmanager
 async def talking(
-    *sessions: FakeSession | AgentError, infos: Sequence[Info] = (), choose: bool = False, first: str | None = None
+    *sessions: FakeSession | AgentError,
+    infos: Sequence[SessionInfo] = (),
+    choose: bool = False,
+    first: str | None = None,
 ) -> AsyncIterator[Talking]:
     opener = FakeSessions(list(sessions), tuple(infos))
     front = PlainFront(opener, History(None), choose=choose, first_message=first, guard=0.0)
@@ -199,7 +204,7 @@ async def test_a_session_that_goes_on_says_how_it_was_left() -> None:
 
 
 async def test_a_session_is_chosen_by_number_after_it_was_found_by_words() -> None:
-    infos = tuple(Info(f"id{number}", f"talk {number}") for number in range(30))
+    infos = tuple(session_info(f"id{number}", f"talk {number}") for number in range(30))
     async with talking(FakeSession(), infos=infos, choose=True) as talk:
         await talk.shows("10 more: type words to find them.")
         talk.type("talk 27")
@@ -224,7 +229,7 @@ async def test_what_goes_wrong_is_said_and_the_session_goes_on() -> None:
 
 
 async def test_every_command_can_be_left_with_an_empty_line() -> None:
-    async with talking(FakeSession(history=conversation(1)), infos=(Info("x", "y"),)) as talk:
+    async with talking(FakeSession(history=conversation(1)), infos=(session_info("x", "y"),)) as talk:
         await talk.rests()
         for command in COMMANDS:
             if command.name != "quit":
@@ -248,3 +253,18 @@ async def test_a_command_that_has_to_wait_says_so() -> None:
 def test_lines_that_go_on() -> None:
     assert [goes_on(line) for line in ("a", "a\\", "a\\\\", "\\")] == [False, True, False, True]
     assert joined(["a\\", "b\\", "c"]) == "a\nb\nc"
+
+
+async def test_a_message_that_is_gone_back_to_is_written_in_a_fork() -> None:
+    said = (Said("abc123", 0, "first", 0.0), Said("abc123", 2, "second\x1b[2J", 0.0))
+    tree = Tree((Branch("abc123", "", "", 0, said, ((3, "calc.py"),), 4),))
+    async with talking(FakeSession(history=conversation(2)), FakeSession(id="abc123f")) as talk:
+        talk.sessions.shelf = FakeLibrary(branches=tree)
+        await talk.rests()
+        talk.type("/rewind")
+        await talk.shows("Files are not rewound")
+        await talk.shows("1: second")
+        talk.type("1")
+        await talk.shows("calc.py changed since")
+        assert talk.sessions.shelf.done == [("fork", "abc123", 2, True)]
+        assert talk.sessions.opened[-1] == ("abc123f", None)

@@ -1,0 +1,143 @@
+"""The user's messages of a session and its forks, as a tree, and which files were changed after each. It reads and
+changes nothing; to be called in the thread of the session store."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.context.ledger import keep_ledger, path_of
+from agent.messages import Assistant, Message, User
+from agent.rows import decode_message
+from store.branches import Branches
+from store.sessions import MessageRow, SessionRow, SessionStore
+
+_SAID = '{"type":"text"'
+"""What the body of a message holds in which somebody says something."""
+_CHANGES = ('"name":"write"', '"name":"edit"', '"name":"apply_patch"')
+"""What the body of a message holds that changes files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of the user."""
+
+    session: str
+    """Whose it is; a fork has none of its parent's."""
+    position: int
+    text: str
+    at: float
+    """Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A session of the tree with what was said in it and not in its parent."""
+
+    session: str
+    title: str
+    parent: str
+    """Empty at the root."""
+    forked: int
+    said: tuple[Said, ...]
+    changed: tuple[tuple[int, str], ...]
+    """Positions of calls that changed a file, and the file."""
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    branches: tuple[Branch, ...]
+    """The oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the tree."""
+
+    said: Said
+    depth: int
+    """How many forks lie before it."""
+    is_on_path: bool
+    """The session in which one is now holds it."""
+    is_first: bool
+    """A fork begins with it."""
+
+
+def tree_of(store: SessionStore, session: str) -> Tree:
+    """Raises `StoreError` and `StoreFailed`."""
+    branches = Branches(store)
+    rows = [row for id in branches.family(session) if (row := store.session(id)) is not None]
+    return Tree(tuple(_branch(store, branches, row) for row in rows if row.id == session or not row.is_unused))
+
+
+def _branch(store: SessionStore, branches: Branches, row: SessionRow) -> Branch:
+    start = (row.forked or 0) if row.parent else 0
+    said = tuple(
+        Said(row.id, position, text, at)
+        for position, body, at in branches.holding(row.id, "user", _SAID, start)
+        if (text := _text_of(decode_message(MessageRow(position, "user", body))))
+    )
+    places = sorted(
+        {position for name in _CHANGES for position, _, _ in branches.holding(row.id, "assistant", name, start)}
+    )
+    changed = tuple(
+        (position, path)
+        for position in places
+        for path in _changed_by([decode_message(found) for found in store.messages_before(row.id, position + 2, 2)])
+    )
+    return Branch(row.id, row.title, row.parent or "", start, said, changed, row.messages)
+
+
+def _text_of(message: Message) -> str:
+    return message.text if isinstance(message, User) and not message.outputs else ""
+
+
+def _changed_by(step: Sequence[Message]) -> tuple[str, ...]:
+    """The files that the calls of a step changed."""
+    reply = step[0] if step else None
+    if not isinstance(reply, Assistant):
+        return ()
+    return tuple(path_of(fact) for fact in keep_ledger("", step).changed)
+
+
+def rows_of(tree: Tree, current: str) -> tuple[Row, ...]:
+    """The tree as lines: what was said in order, and after what a fork has in place of something, the fork."""
+    by_id = {branch.session: branch for branch in tree.branches}
+    children: dict[str, list[Branch]] = {}
+    for branch in tree.branches:
+        children.setdefault(branch.parent if branch.parent in by_id else "", []).append(branch)
+    path = _path(by_id, current)
+    rows: list[Row] = []
+    for root in children.get("", []):
+        _add(rows, root, 0, children, path)
+    return tuple(rows)
+
+
+def _path(by_id: Mapping[str, Branch], current: str) -> dict[str, int]:
+    """The sessions that hold messages of the current one, and up to which position they do."""
+    path: dict[str, int] = {}
+    until = 1 << 62
+    while current in by_id and current not in path:
+        path[current] = until
+        until = min(until, by_id[current].forked)
+        current = by_id[current].parent
+    return path
+
+
+def _add(
+    rows: list[Row], branch: Branch, depth: int, children: "dict[str, list[Branch]]", path: dict[str, int]
+) -> None:
+    forks = sorted(children.get(branch.session, []), key=lambda fork: fork.forked)
+    for number, said in enumerate(branch.said):
+        is_on_path = said.position < path.get(branch.session, 0)
+        rows.append(Row(said, depth, is_on_path, is_first=depth > 0 and number == 0))
+        while forks and forks[0].forked <= said.position:
+            _add(rows, forks.pop(0), depth + 1, children, path)
+    for fork in forks:
+        _add(rows, fork, depth + 1, children, path)
+
+
+def changed_since(tree: Tree, said: Said) -> tuple[str, ...]:
+    """The files that were changed after a message in its branch, each once, in order."""
+    branch = next((branch for branch in tree.branches if branch.session == said.session), None)
+    found = (path for position, path in branch.changed if position > said.position) if branch else ()
+    return tuple(dict.fromkeys(found))
