@@ -3,16 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.cells import cell_len
-from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
-from textual.selection import Selection
 from textual.strip import Strip
 
 from tui.blocks import AnswerText, Block, Call, Failure, Summary, Thought, UserText, opens
@@ -20,7 +16,7 @@ from tui.palette import Palette, palette_of
 from tui.receipts import Compaction
 from tui.rows import Row
 from tui.sanitise import visible
-from tui.stack import Stack
+from tui.widgets.selecting import SelectableRows, over, over_part
 
 if TYPE_CHECKING:  # types only: loaded when there is something to draw, or words to look for
     from tui.search import Found, Search
@@ -28,7 +24,7 @@ _WALKED = (UserText, AnswerText, Call, Thought, Summary, Compaction, Failure)
 """Blocks that the mark stops at."""
 
 
-class Transcript(ScrollView, can_focus=True):
+class Transcript(SelectableRows, can_focus=True):
     """All blocks of a session. Only what is visible is drawn, heights of everything else are estimates."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,7 +50,6 @@ class Transcript(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._stack = Stack()
         self._following = True
         self._anchor = (0, 0)
         """The row at the top of the screen and how many of its lines are above it, when not following."""
@@ -62,7 +57,6 @@ class Transcript(ScrollView, can_focus=True):
         self._margins_due = False
         self._marked: Row | None = None
         self._search: Search | None = None
-        self._palette: Palette | None = None
         self._base: Style | None = None
         """The widget's own style, which is costly to ask for line by line."""
         self.greeting = Text()
@@ -313,11 +307,11 @@ class Transcript(ScrollView, can_focus=True):
         strip = strips[line].crop_extend(0, width, base).apply_style(base)
         if self._palette is not None:
             if row is self._marked and line >= row.gap and self.has_focus:
-                strip = _over(strip, self._palette.marked)
+                strip = over(strip, self._palette.marked)
             if self._search is not None:
                 for span, is_here in self._search.spans_on(index, line):
                     ink = self._palette.here if is_here else self._palette.found
-                    strip = _over_part(strip, span.start, span.end, ink)
+                    strip = over_part(strip, span.start, span.end, ink)
         return self._with_selection(strip, y).apply_offsets(0, y)
 
     def _greeting_line(self, y: int, width: int, base: Style) -> Strip:
@@ -328,42 +322,6 @@ class Transcript(ScrollView, can_focus=True):
         line = lines[y]
         line.truncate(max(1, width))
         return Strip(line.render(self.app.console)).crop_extend(0, width, base).apply_style(base)
-
-    # Selecting
-
-    @property
-    def allow_select(self) -> bool:
-        return True
-
-    def _with_selection(self, strip: Strip, y: int) -> Strip:
-        selection = self.text_selection
-        span = selection.get_span(y) if selection is not None else None
-        if span is None or self._palette is None:
-            return strip
-        text = strip.text
-        first, last = span[0], len(text.rstrip()) if span[1] == -1 else span[1]
-        return _over_part(strip, first, last, self._palette.selected)
-
-    def selection_updated(self, selection: Selection | None) -> None:
-        self.refresh()
-
-    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text as it stands on the screen."""
-        if not self._stack.rows:
-            return None
-        first = selection.start.y if selection.start is not None else 0
-        last = selection.end.y if selection.end is not None else self._stack.height - 1
-        lines = [self._plain(y) for y in range(first, last + 1)]
-        if selection.end is not None and lines:
-            lines[-1] = lines[-1][: selection.end.x]
-        if selection.start is not None and lines:
-            lines[0] = lines[0][selection.start.x :]
-        return "\n".join(line.rstrip() for line in lines), "\n"
-
-    def _plain(self, y: int) -> str:
-        index, line = self._stack.locate(y)
-        strips = self._stack.draw(index)
-        return strips[line].text if line < len(strips) else ""
 
     # Opening and closing
 
@@ -427,17 +385,3 @@ class Transcript(ScrollView, can_focus=True):
         self._stack.rows[index].toggle()
         self._hold(*self._stack.locate(self.scroll_offset.y))
         self.refresh()
-
-
-def _over(strip: Strip, style: Style) -> Strip:
-    return Strip(Segment.apply_style(strip, post_style=style), strip.cell_length)
-
-
-def _over_part(strip: Strip, first: int, last: int, style: Style) -> Strip:
-    """The strip with a style over its characters from one to before another."""
-    text = strip.text
-    left, right = cell_len(text[:first]), cell_len(text[:last])
-    if left >= right:
-        return strip
-    parts = strip.divide([left, right, strip.cell_length])
-    return Strip.join([parts[0], _over(parts[1], style), *parts[2:]])

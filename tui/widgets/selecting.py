@@ -1,0 +1,68 @@
+"""Rows of which a part may be selected, and strips with a style over a part of them. It knows no block."""
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from tui.palette import Palette
+from tui.stack import Stack
+
+
+class SelectableRows(ScrollView):
+    """What is selected is the text as it stands on the screen, also where it is scrolled out of sight."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._stack = Stack()
+        self._palette: Palette | None = None
+
+    @property
+    def allow_select(self) -> bool:
+        return True
+
+    def _with_selection(self, strip: Strip, y: int) -> Strip:
+        selection = self.text_selection
+        span = selection.get_span(y) if selection is not None else None
+        if span is None or self._palette is None:
+            return strip
+        text = strip.text
+        first, last = span[0], len(text.rstrip()) if span[1] == -1 else span[1]
+        return over_part(strip, first, last, self._palette.selected)
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text as it stands on the screen."""
+        if not self._stack.rows:
+            return None
+        first = selection.start.y if selection.start is not None else 0
+        last = selection.end.y if selection.end is not None else self._stack.height - 1
+        lines = [self._plain(y) for y in range(first, last + 1)]
+        if selection.end is not None and lines:
+            lines[-1] = lines[-1][: selection.end.x]
+        if selection.start is not None and lines:
+            lines[0] = lines[0][selection.start.x :]
+        return "\n".join(line.rstrip() for line in lines), "\n"
+
+    def _plain(self, y: int) -> str:
+        index, line = self._stack.locate(y)
+        strips = self._stack.draw(index)
+        return strips[line].text if line < len(strips) else ""
+
+
+def over(strip: Strip, style: Style) -> Strip:
+    return Strip(Segment.apply_style(strip, post_style=style), strip.cell_length)
+
+
+def over_part(strip: Strip, first: int, last: int, style: Style) -> Strip:
+    """The strip with a style over its characters from one to before another."""
+    text = strip.text
+    left, right = cell_len(text[:first]), cell_len(text[:last])
+    if left >= right:
+        return strip
+    parts = strip.divide([left, right, strip.cell_length])
+    return Strip.join([parts[0], over(parts[1], style), *parts[2:]])
