@@ -212,6 +212,7 @@ class EbbApp(CaretApp, App[str]):
             self.exit()
             return
         self._is_open = True
+        self.main.prompt.offer_again()
         for invocation in self._due:
             if invocation.command.when_busy:
                 self.invoke(invocation)

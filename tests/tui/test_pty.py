@@ -194,3 +194,13 @@ def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Pa
     foreign = {"rich.markdown", "rich.syntax", "markdown_it", "pygments", "httpx2", "sqlite3", "tiktoken", "numpy"}
     assert foreign.isdisjoint(modules)
     assert {"tui.transcript", "tui.paint", "tui.talk", "tui.doing.table"}.isdisjoint(modules)
+
+
+def test_what_is_typed_while_the_session_is_opened_is_written_and_offered(tmp_path: Path) -> None:
+    with running(tmp_path, HOSTILE) as terminal:
+        terminal.until("Ask, or")
+        terminal.child.send("a b c @cal")
+        terminal.until(" a b c @cal")
+        terminal.until(" calc.py")
+        terminal.child.send("\t")
+        terminal.until(" a b c @calc.py")

@@ -27,6 +27,7 @@ from tui.widgets.transcript import Transcript
 class MainScreen(Screen[None]):
     """Where one reads and writes. What is sent leaves it as `Prompt.Submitted`."""
 
+    AUTO_FOCUS = "#prompt"
     BINDINGS: ClassVar[list[BindingType]] = bindings("main")
 
     def __init__(
@@ -54,7 +55,7 @@ class MainScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.prompt.use_vim(self._vim)
-        self.prompt.focus()
+        self.set_focus(self.prompt)  # at once: what is typed from now on is for the prompt
 
     @property
     def prompt(self) -> Prompt:

@@ -54,6 +54,10 @@ class Past(Vertical):
         box.focus()
         self._tell()
 
+    def seek(self, words: str) -> None:
+        """Looks for words as if they were typed here."""
+        self.query_one(Input).insert_text_at_cursor(words)
+
     @on(Input.Changed)
     def _changed(self, message: Input.Changed) -> None:
         message.stop()

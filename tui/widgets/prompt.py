@@ -126,6 +126,11 @@ class Prompt(TextArea):
             offered = self._offers.candidates(before if mentioned(before) is not None else self.text)
             self._look_for_files(before, behind, offered)
 
+    def offer_again(self) -> None:
+        """There may be more to offer than before."""
+        self._offered_for = ""
+        self._offer()
+
     def _look_for_files(self, before: str, behind: str, offered: Sequence[Candidate]) -> None:
         """Offers files, too, where one is being written, as soon as they are found; a search before that is over."""
         if self._looking is not None:
