@@ -16,7 +16,7 @@ from agent.context.pins import Size, size_of_pins, smaller_pins, view_from
 from agent.context.settings import Caps
 from agent.context.summary import Draft, shown_summary, with_facts, within
 from agent.events import Cause
-from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, User
+from agent.messages import Assistant, Conversation, Image, Message, Note, Summary, Text, User, UserPart
 
 Rung: TypeAlias = Literal["mask", "summary", "chunks", "ledger", "mask_all", "drop", "last"]
 """One strategy: old outputs masked, a summary by the model that has the conversation in its cache (or one that the user
@@ -177,8 +177,13 @@ def _open_request(conversation: Conversation, cut: int) -> User:
     for message in messages[start:cut]:
         is_beginning = is_beginning and _is_request(message)
         if isinstance(message, User) and (is_beginning or joins_turn(message)):
-            asked += message.parts
+            asked += map(_as_sent, message.parts)
     return User(tuple(asked))
+
+
+def _as_sent(part: UserPart) -> UserPart:
+    """The part without what is kept with its message alone."""
+    return replace(part, whole="") if isinstance(part, Note) and part.whole else part
 
 
 def _is_answer(message: Message) -> bool:

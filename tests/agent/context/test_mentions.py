@@ -1,8 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context.compact import plan_compaction
 from agent.context.mentions import Reading, is_pasted, mentions, pasted, room_for, within, written_as
-from agent.messages import Note
+from agent.messages import Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
 
 words = st.text(st.sampled_from("ab@:./-10 \n\"'é日,"), max_size=40)
 
@@ -56,3 +57,16 @@ def test_a_note_is_cut_to_what_has_room_and_keeps_all_of_it(text: str, most: int
 def test_attachments_take_a_part_of_the_window() -> None:
     assert (room_for(8_000), room_for(1_000_000)) == (6_000, 120_000)
     assert within(Note("short"), 10, "") == Note("short")
+
+
+def test_the_request_that_a_compaction_keeps_has_no_more_than_was_sent() -> None:
+    asked = User((Text("look"), Note("its ends", "all of a long paste")))
+    steps = tuple(part for number in range(4) for part in _step(number))
+    plan = plan_compaction(Conversation((asked, *steps)), 10)
+    assert plan is not None
+    assert plan.request == User((Text("look"), Note("its ends")))
+
+
+def _step(number: int) -> tuple[Assistant, User]:
+    call = ToolCall(f"c{number}", "bash", {"command": "make"})
+    return Assistant((call,), "scripted/demo"), User((ToolOutput(call.id, "x" * 400),))
