@@ -61,3 +61,12 @@ def test_the_cursor_stands_in_the_filter_of_a_list(terminal: Screen) -> None:
     terminal.until("type to find")
     terminal.child.send("日x")
     stands_behind(terminal, "日x")
+
+
+def test_what_is_typed_before_the_search_is_there_is_looked_for(terminal: Screen) -> None:
+    terminal.child.send("make the parser\r")
+    terminal.until("Seen.")
+    terminal.child.send("\x12pars")
+    stands_behind(terminal, "history pars")
+    terminal.child.send("\r")
+    stands_behind(terminal, "make the parser")

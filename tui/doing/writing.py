@@ -17,12 +17,9 @@ async def find_message(desk: Desk, _: str) -> None:
 
     if desk.app.query(Past) or not desk.prompt.has_focus:
         return
-    before = desk.prompt.text
     past = Past(desk.prompt.past.entries())
     await desk.app.mount(past, before=desk.prompt)
-    if desk.prompt.text != before and desk.prompt.text.startswith(before):  # typed while the line was being made
-        past.seek(desk.prompt.text[len(before) :])
-        desk.prompt.put(before)
+    past.seek(desk.prompt.take_typed_ahead())
     taken = await past.taken
     await past.remove()
     desk.prompt.focus()

@@ -51,12 +51,14 @@ class Past(Vertical):
     def on_mount(self) -> None:
         box = self.query_one(Input)
         box.cursor_blink = False
-        box.focus()
+        self.screen.set_focus(box)
         self._tell()
 
     def seek(self, words: str) -> None:
         """Looks for words as if they were typed here."""
-        self.query_one(Input).insert_text_at_cursor(words)
+        box = self.query_one(Input)
+        box.value = words + box.value
+        box.cursor_position = len(box.value)
 
     @on(Input.Changed)
     def _changed(self, message: Input.Changed) -> None:

@@ -104,6 +104,8 @@ class Prompt(TextArea):
         self._pastes = pastes
         self._units = Units(self, pastes)
         self._vim: VimKeys | None = None
+        self._before_search: str | None = None
+        """What was written when a search was asked for."""
         self._looking: asyncio.Task[None] | None = None
         """The search for files that is under way."""
         self._offered_for = ""
@@ -174,6 +176,16 @@ class Prompt(TextArea):
             return False
         return True
 
+    def take_typed_ahead(self) -> str:
+        """What was typed for a search before it was there; it is written here no longer."""
+        before, self._before_search = self._before_search, None
+        if before is None or not self.text.startswith(before):
+            return ""
+        typed = self.text[len(before) :]
+        if typed:
+            self.put(before)
+        return typed
+
     async def _paste_picture(self) -> None:
         """The picture in the clipboard, or the text that was copied here."""
         from tui.clipboard import NoPicture, picture  # noqa: PLC0415  # deferred: loaded when it is first needed
@@ -232,6 +244,9 @@ class Prompt(TextArea):
         match key:
             case "enter":
                 self._enter()
+            case "ctrl+r":
+                self._before_search = self.text
+                return False
             case "ctrl+v":
                 self.run_worker(self._paste_picture(), group="clipboard", exclusive=True)
             case "tab":
