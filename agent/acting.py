@@ -25,9 +25,11 @@ from agent.messages import Conversation, ToolCall, User
 from agent.offering import choose_tools
 from agent.permissions import server_of
 from agent.pricing import terms_of
-from agent.recall import Recall
 from agent.rewriting import compact_now
+from tools.base import ToolError
 
+MOST = 1 << 20
+"""Bytes of one item that a model sums up."""
 PURPOSE = "Go on with the work without this text: what of it matters, letter by letter where it has to be."
 
 
@@ -60,9 +62,9 @@ def price_act(wish: Wish) -> Callable[[Conversation, Env], Awaitable[Priced]]:
     return work
 
 
-def do_act(wish: Wish, recall: Recall | None = None) -> Callable[[Conversation, Env], Awaitable[Acted]]:
-    """Does it. `recall`: what looks up the whole of what a model is to sum up. Raises `AgentError` when it cannot be
-    done, or when no model gave a summary that is of use: then nothing has changed."""
+def do_act(wish: Wish) -> Callable[[Conversation, Env], Awaitable[Acted]]:
+    """Does it. Raises `AgentError` when it cannot be done, or when no model gave a summary that is of use: then nothing
+    has changed."""
 
     async def work(conversation: Conversation, env: Env) -> Acted:
         plan = planned(wish, conversation, env)
@@ -72,7 +74,7 @@ def do_act(wish: Wish, recall: Recall | None = None) -> Callable[[Conversation, 
             case "summarise_before":
                 return await _summarised_before(plan, conversation, env)
             case "summarise":
-                return await _summed_up(plan, conversation, env, recall)
+                return await _summed_up(plan, conversation, env)
             case _:
                 return await _changed(plan, plan.after, conversation, env)
 
@@ -150,7 +152,7 @@ async def _changed(
     return Acted(after, (event,))
 
 
-async def _summed_up(plan: Plan, conversation: Conversation, env: Env, recall: Recall | None) -> Acted:
+async def _summed_up(plan: Plan, conversation: Conversation, env: Env) -> Acted:
     """An item replaced by what a model makes of it: one of those that the user set for summaries, or the session's."""
     costs: list[float | None] = []
 
@@ -160,9 +162,7 @@ async def _summed_up(plan: Plan, conversation: Conversation, env: Env, recall: R
         env.emit(event)
 
     call, text = _whole_of(plan.key, conversation)
-    data = text.encode("utf-8", "replace")
-    if recall is not None:
-        data = await _fetched(plan.name, recall) or data
+    data = await _fetched(plan.name, env) or text.encode("utf-8", "replace")
     reader = OutputReader(lambda: env.provider, env.recorder.session, env.interrupt, hear, env.summarisers)
     said = await reader(call, PURPOSE, iter((data,)), len(data))
     if said is None:
@@ -175,11 +175,14 @@ async def _summed_up(plan: Plan, conversation: Conversation, env: Env, recall: R
     return await _changed(replace(plan, freed=freed), after, conversation, env, cost)
 
 
-async def _fetched(ref: str, recall: Recall) -> bytes | None:
-    """All of what a reference stands for, where it is text."""
-    found = await recall.fetch(ref)
+async def _fetched(ref: str, env: Env) -> bytes | None:
+    """What a reference stands for, or as much of it as a model reads; None where it is no text, or nothing is kept."""
     try:
-        return found.content.read(0, found.content.size) if found.media_type.startswith("text/") else None
+        found = await env.hands.workspace.kept(ref)
+    except ToolError:
+        return None
+    try:
+        return found.content.read(0, MOST) if found.media_type.startswith("text/") else None
     finally:
         found.content.close()
 

@@ -300,25 +300,25 @@ class Sessions:
         tools = (*specs_of(parts.tools), *parts.served.specs) if parts else specs_of(builtin_tools())
         deferral = parts.deferral if parts else Deferral()
         size, reserves = overview.window_numbers(window)
+        offered, tool_tokens = deferral.offered(tools), sent.tool_tokens if sent else None
+        components = overview.budget_by_component(
+            conversation, instructions, offered, window, facts.images, meter, tool_tokens
+        )
         return overview.Overview(
             row.id if row else prefix,
             row.title if row else "",
             facts.id,
-            overview.budget_by_component(
-                conversation,
-                instructions,
-                deferral.offered(tools),
-                window,
-                facts.images,
-                meter,
-                sent.tool_tokens if sent else None,
-            ),
+            components,
             size,
             reserves,
             window.effective,
             overview.epochs_of(await recorder.requests(), await recorder.rewrites()),
             overview.HeldBack(*(sent.held_back if sent else (len(deferral.held_back), deferral.held_tokens))),
-            overview.shares_of(parts.served.specs, deferral.offered(tools), meter) if parts else (),
+            overview.shares_of(parts.served.specs, offered, meter) if parts else (),
+            overview.items_in(conversation, components, meter),
+            overview.pins_in(conversation, meter),
+            overview.tools_of(conversation, parts.served.specs, offered, meter) if parts else (),
+            facts.prices.cache_read / 1e6 if facts.prices else None,
         )
 
     async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> Recall:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agent.context.budget import Window
+from agent.context.items import Item, items_of, pins_of
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.select import ToolSpec
 from agent.measuring import sections_of
@@ -45,6 +46,19 @@ class ServerShare:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolShare:
+    """What one tool takes."""
+
+    name: str
+    tokens: int
+    """Estimated, of its definition."""
+    is_shown: bool = True
+    """Whether requests hold the definition."""
+    is_kept_out: bool = False
+    """The user keeps it out of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Epoch:
     """The requests between two rewrites: each is the beginning of the next."""
 
@@ -77,6 +91,14 @@ class Overview:
     held_back: HeldBack = HeldBack()  # a frozen value
     servers: tuple[ServerShare, ...] = ()
     """The part of the tools that servers brought."""
+    items: tuple[Item, ...] = ()
+    """Each part of the history and of what is pending, in order; together they take what those do."""
+    pins: tuple[Item, ...] = ()
+    """What is pinned and stands with the summary."""
+    tools: tuple[ToolShare, ...] = ()
+    """Those that may be kept out of requests."""
+    read_price: float | None = None
+    """US dollars for a token that is read from the provider's cache; None when that is not known."""
 
     @property
     def used(self) -> int:
@@ -87,6 +109,8 @@ class Overview:
         return tuple(asked for epoch in self.epochs for asked in epoch.requests)
 
 
+MESSAGES = ("history", "pending")
+"""The components that are made of messages."""
 SHOWN_ALWAYS = ("system", "instructions", "tools", "history")
 """Components that are listed also where they take nothing."""
 
@@ -126,6 +150,29 @@ def shares_of(served: Sequence[ToolSpec], offered: Sequence[ToolSpec], meter: Me
         ServerShare(name, len(here), len(specs), sum(map(meter.size_of_tool, here)))
         for name, specs in servers.items()
         for here in [[spec for spec in specs if spec.name in shown]]
+    )
+
+
+def items_in(conversation: Conversation, components: Sequence[Number], meter: Meter) -> tuple[Item, ...]:
+    """Each part of the messages, with its share of what they are known to take."""
+    whole = sum(component.tokens for component in components if component.name in MESSAGES)
+    return items_of(conversation, meter.size_of, whole)
+
+
+def pins_in(conversation: Conversation, meter: Meter) -> tuple[Item, ...]:
+    """What is pinned, or was, and stands with the summary."""
+    return pins_of(conversation, meter.size_of)
+
+
+def tools_of(
+    conversation: Conversation, served: Sequence[ToolSpec], offered: Sequence[ToolSpec], meter: Meter
+) -> tuple[ToolShare, ...]:
+    """What each of the tools takes that may be kept out of requests."""
+    shown = {spec.name for spec in offered if spec.deferred is None}
+    return tuple(
+        ToolShare(spec.name, meter.size_of_tool(spec), spec.name in shown, spec.name in conversation.held_back)
+        for spec in served
+        if spec.kind != "builtin"
     )
 
 

@@ -28,8 +28,8 @@ class Command:
 COMMANDS: tuple[Command, ...] = (
     Command("help", "", "keys and commands", when_busy=True),
     Command("compact", "[focus]", "summarise the conversation to make room, after a look at what that does"),
-    Command("undo", "", "show the model again what the last compaction took out of its view"),
-    Command("context", "", "what fills the window and what it has cost", when_busy=True),
+    Command("undo", "", "show the model again what the last change of its view took out"),
+    Command("context", "[ACT REF]", "what fills the window, and what to do about it", when_busy=True),
     Command("archive", "", "outputs and messages that were kept, to look through"),
     Command("why", "TEXT", "whether the model sees a text, and where it went"),
     Command("bring", "REF", "show the model again what left its view"),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from agent.messages import Usage
 from agent.overview import Epoch, Overview, ServerShare
 from agent.spending import Asked, Rewrite
+from tui.contents import head_line, line_of, rows_of
 from tui.inks import Ink, Line
 from tui.numbers import counted, dollars, tokens
 from tui.receipts import names_of
@@ -35,6 +36,8 @@ def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
         *title,
         (),
         *budget_lines(overview, width),
+        (),
+        *content_lines(overview, width),
         (),
         *epoch_lines(overview.epochs),
         (),
@@ -77,6 +80,14 @@ def _server_line(server: ServerShare, room: int) -> Line:
     if server.offered < server.tools:
         how_many = f"{server.offered} of {how_many}"
     return ((f"{named}{tokens(server.tokens):>8}{server.tokens / room:>8.1%}  ", "dim"), (how_many, "dim"))
+
+
+def content_lines(overview: Overview, width: int) -> list[Line]:
+    """A row for each component of the next request, and below it for each large part of it."""
+    room = max(width - 2, 1)
+    rows = [line_of(row, room, overview.effective) for row in rows_of(overview)]
+    head: Line = (("Contents", "strong"),)
+    return [head, *((("  ", "dim"), *line) for line in (head_line(room), *rows))]
 
 
 def bar(share: float, cells: int) -> str:

@@ -81,7 +81,7 @@ async def turn(session: Session, text: str = "go") -> list[Event]:
 
 
 async def act(session: Session, name: Act, key: str = "") -> Event:
-    acted: Acted = await session.change(do_act(Wish(name, key), session._parts.recall))
+    acted: Acted = await session.change(do_act(Wish(name, key)))
     (event,) = acted.events
     return event
 

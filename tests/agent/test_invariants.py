@@ -446,7 +446,7 @@ class Anything(RuleBasedStateMachine):
         before = self.conversation
 
         async def work() -> Conversation:
-            return (await do_act(wish, self.recall)(before, self.env)).conversation
+            return (await do_act(wish)(before, self.env)).conversation
 
         try:
             self.conversation = self.run(work())

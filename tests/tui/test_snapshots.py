@@ -29,7 +29,6 @@ from tests.tui.test_servers_screen import FakeBoard
 from tui.app import EbbApp
 from tui.commands import Invocation, named
 from tui.screens.archive import ArchiveScreen
-from tui.screens.context import ContextScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.places import PlacesScreen
 from tui.shelf import rows_of
@@ -185,18 +184,6 @@ def test_the_permission_question_with_a_command(snap_compare: Compare) -> None:
     )
     asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
     assert snap_compare(app, terminal_size=(80, 24), run_before=asked)
-
-
-@SIZES
-def test_the_context(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = EbbApp(FakeSessions([FakeSession()]), guard=0.0)
-
-    async def open_context(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        app.action_command("context")
-        await ready(app, lambda: isinstance(app.screen, ContextScreen))(pilot)
-
-    assert snap_compare(app, terminal_size=size, run_before=open_context)
 
 
 KEPT = (

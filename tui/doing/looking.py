@@ -2,6 +2,7 @@
 
 from time import time
 
+from agent.errors import AgentError
 from tui.doing.desk import Desk
 
 # Each screen is loaded when it is first shown: the prompt is there sooner without them.
@@ -26,11 +27,25 @@ async def show_archive(desk: Desk, _: str = "") -> None:
             desk.prompt.insert(f"{ref} ")
 
 
-async def show_context(desk: Desk, _: str = "") -> None:
+async def show_context(desk: Desk, written: str = "") -> None:
+    """Shows what the context holds; with an act and what it is meant for, does that."""
+    if written.strip():
+        await steer(desk, written)
+        return
     from tui.screens.context import ContextScreen  # noqa: PLC0415  # deferred: see above
 
-    if desk.talk.session is not None:
-        desk.app.push_screen(ContextScreen(await desk.talk.sessions.overview(desk.talk.session.id)))
+    if desk.talk.session is not None and not isinstance(desk.app.screen, ContextScreen):
+        overview = await desk.talk.sessions.overview(desk.talk.session.id)
+        desk.app.push_screen(ContextScreen(desk.talk, overview))
+
+
+async def steer(desk: Desk, written: str) -> None:
+    from tui.steering import carry_out_written  # noqa: PLC0415  # deferred: it is not needed before the first paint
+
+    try:
+        await carry_out_written(desk.talk, written)
+    except AgentError as error:
+        desk.talk.notice(str(error))
 
 
 async def show_servers(desk: Desk, _: str = "") -> None:

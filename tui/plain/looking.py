@@ -25,11 +25,28 @@ async def show_help(desk: PlainDesk, _: str) -> None:
     desk.say((*HELP, "Commands:", *commands))
 
 
-async def show_context(desk: PlainDesk, _: str) -> None:
+async def show_context(desk: PlainDesk, written: str) -> None:
+    """Prints what the context holds; with an act and what it is meant for, does that once its price was agreed to."""
+    if written.strip():
+        await steer(desk, written)
+        return
     from tui.context import overview_lines  # noqa: PLC0415  # deferred: loaded when it is first shown
 
     if desk.talk.session is not None:
         desk.say(plain_lines(overview_lines(await desk.talk.sessions.overview(desk.talk.session.id), 80)))
+
+
+async def steer(desk: PlainDesk, written: str) -> None:
+    from tui.steering import carry_out_written, propose_written  # noqa: PLC0415  # deferred: as above
+
+    try:
+        found = await propose_written(desk.talk, written)
+        if not found.is_possible:
+            desk.say((found.text,))
+        elif (await desk.ask(f"{found.text}. Do it? y or n: ")).strip().lower() in ("y", "yes"):
+            await carry_out_written(desk.talk, written)
+    except AgentError as error:
+        desk.say((visible_line(str(error)),))
 
 
 async def show_archive(desk: PlainDesk, _: str) -> None:

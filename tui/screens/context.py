@@ -1,36 +1,352 @@
-"""The context of the session: what it holds, what it has cost. The screen knows colours; the lines come ready."""
+"""The context of the session: what fills the window, what can be done about it and at what price, and what each request
+took. It knows rows, lines and keys; what they say and do comes from elsewhere."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.binding import BindingType
+from textual.screen import Screen
+from textual.widgets import Input, Static
 
+from agent.context.acts import Wish
+from agent.errors import AgentError
+from agent.events import Act
 from agent.overview import Overview
-from tui.context import overview_lines
+from tui.contents import Order, Row, head_line, line_of, rows_of
+from tui.context import bar, rewrite_text
+from tui.inks import Line
+from tui.numbers import tokens
 from tui.palette import painted, palette_of
+from tui.sanitise import visible_line
+from tui.steering import Proposal, carry_out, carry_out_bring, carry_out_undo, propose, propose_undo
+from tui.talk import Talk
+from tui.timeline import columns_of, figures, legend, plot, rewrites_in
+from tui.widgets.listing import Listing
+from tui.widgets.pages import Pages
 
-MARGIN = 8
-"""Cells of the screen's width that the dialog and its frame take."""
+KEYS = (
+    "p pin",
+    "e evict",
+    "o offload",
+    "s summarise",
+    "S up to here",
+    "d defer",
+    "b bring",
+    "u undo",
+    "Enter opens",
+    "t size",
+    "/ filter",
+    "Left, Right requests",
+    "Esc closes",
+)
+KEYS_OPEN = ("Up, Down, PgUp, PgDn read", "Esc goes back to the list")
+KEYS_SURE = ("Enter does it", "Esc leaves it")
+ACTS: dict[str, Act] = {"p": "pin", "e": "evict", "o": "offload", "s": "summarise", "S": "summarise_before"}
+
+MOST_KEYS = 3
+"""Lines that say which keys there are."""
+READING = ("enter", "up", "down", "pageup", "pagedown")
+"""The keys that mean something while an item is open."""
+SMALL, TALL = 16, 32
+"""Rows of the screen below which there is no plot, and from which on there is a higher one."""
 
 
-class ContextScreen(ModalScreen[None]):
-    """Gives nothing; any of its keys closes it."""
+class ContextScreen(Screen[None]):
+    """Gives nothing. What is done is done to the session that `talk` shows."""
 
-    AUTO_FOCUS = "#subject"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", show=False)]
+    CSS = """
+    ContextScreen > * { width: 100%; padding: 0 1; }
+    ContextScreen #what-it-is, ContextScreen #columns, ContextScreen #requests, ContextScreen #told,
+    ContextScreen #keys { height: auto; }
+    ContextScreen #listed { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; background: $background; }
+    ContextScreen #looked-for { height: 1; border: none; background: $surface; display: none; }
+    ContextScreen #columns, ContextScreen #requests { text-wrap: nowrap; text-overflow: ellipsis; }
+    ContextScreen Pages { height: 1fr; display: none; }
+    """
+    AUTO_FOCUS = "#listed"
+    BINDINGS: ClassVar[list[BindingType]] = []
 
-    def __init__(self, overview: Overview) -> None:
+    def __init__(self, talk: Talk, overview: Overview) -> None:
         super().__init__()
+        self._talk = talk
         self._overview = overview
+        self._order: Order = "order"
+        self._rows = rows_of(overview)
+        self._point: int | None = None
+        """The column of the plot that is pointed at."""
+        self._sure: Callable[[], Awaitable[str]] | None = None
+        """What Enter does now."""
+        self._is_idle = True
+        """What was asked for last is there."""
 
     def compose(self) -> ComposeResult:
-        palette = palette_of(self.app.theme_variables)
-        lines = overview_lines(self._overview, self.app.size.width - MARGIN)
-        with Vertical(id="dialog"):
-            with VerticalScroll(id="subject", classes="tall"):
-                yield Static(painted(lines, palette))
-            yield Static(Text("Up, Down   Esc closes", palette.dim), id="answers")
+        yield Static(id="what-it-is", markup=False)
+        yield Static(id="columns", markup=False)
+        yield Listing(id="listed")
+        yield Input(placeholder="type to filter", id="looked-for", select_on_focus=False, compact=True)
+        if self._talk.session is not None:
+            yield Pages(self._talk.session.shelf)
+        yield Static(id="requests", markup=False)
+        yield Static(id="told", markup=False)
+        yield Static(id="keys", markup=False)
+
+    def on_mount(self) -> None:
+        self._draw()
+        self._fill()
+        self.say("")
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    @property
+    def settled(self) -> bool:
+        """What was asked for last is on the screen."""
+        return self._is_idle and all(pages.settled or not pages.display for pages in self.query(Pages))
+
+    # What is shown
+
+    def _draw(self) -> None:
+        """All but the list."""
+        overview, width = self._overview, max(self.size.width - 2, 1)
+        used, room = overview.used, max(overview.effective, 1)
+        head = f"  {tokens(used)} of {tokens(overview.effective)} used, {used / room:.0%}  {overview.model}"
+        lines: list[Line] = [(("Context", "strong"), (visible_line(head), "dim"))]
+        if self.size.height >= SMALL:
+            lines.append(((bar(used / room, max(width // 2, 1)), "warn" if used > 0.95 * room else "accent"),))
+        self._put("what-it-is", lines)
+        self._put("columns", [head_line(width)] if self.size.height >= SMALL and not self._is_open else [])
+        self._put("requests", self._plot(width) if self.size.height >= SMALL and not self._is_open else [])
+        if self._sure is None:
+            self._keys(KEYS_OPEN if self._is_open else KEYS)
+        else:
+            self._keys(KEYS_SURE)
+
+    def _plot(self, width: int) -> list[Line]:
+        columns = columns_of(self._overview.requests, rewrites_in(self._overview), width)
+        if not columns:
+            return [(("Requests ", "strong"), (" none yet", "dim"))]
+        if self._point is None or self._point >= len(columns):
+            self._point = len(columns) - 1
+        top = max(column.size for column in columns)
+        height = 4 if self.size.height < TALL else self.size.height // 4
+        pointed = columns[self._point]
+        told: list[Line] = [((figures(pointed), "text"),)]
+        told += [((f"  before it: {rewrite_text(one)}", "dim"),) for one in pointed.rewrites[-1:]]
+        return [legend(top, width), *plot(columns, height, self._point), *told]
+
+    def _put(self, id: str, lines: list[Line]) -> None:
+        widget = self.query_one(f"#{id}", Static)
+        widget.display = bool(lines)
+        widget.update(painted(lines, palette_of(self.app.theme_variables)))
+
+    def _keys(self, keys: Sequence[str]) -> None:
+        lines = [""]
+        for key in keys:
+            longer = f"{lines[-1]}  {key}" if lines[-1] else key
+            if len(longer) <= self.size.width - 2 or not lines[-1]:
+                lines[-1] = longer
+            else:
+                lines.append(key)
+        self._put("keys", [((line, "dim"),) for line in lines[:MOST_KEYS]])
+
+    def say(self, text: str, *, is_warning: bool = False) -> None:
+        """One line about what was asked for or done."""
+        self._put("told", [((visible_line(text), "warn" if is_warning else "strong"),)] if text else [])
+
+    def _fill(self) -> None:
+        """The rows anew, with the same one marked."""
+        marked, listing = self._marked, self.query_one(Listing)
+        self._rows = rows = rows_of(self._overview, self._order, self.query_one("#looked-for", Input).value)
+        effective, palette = self._overview.effective, palette_of(self.app.theme_variables)
+
+        def paint(index: int, width: int) -> Text:
+            return painted([line_of(rows[index], width, effective)], palette)
+
+        listing.show(len(rows), paint)
+        if marked is not None:
+            listing.move(next((at for at, row in enumerate(rows) if _same(row, marked)), 0))
+
+    @property
+    def _marked(self) -> Row | None:
+        index = self.query_one(Listing).marked
+        return self._rows[index] if index < len(self._rows) else None
+
+    @property
+    def _is_open(self) -> bool:
+        return any(pages.display for pages in self.query(Pages))
+
+    # What the keys do
+
+    def on_key(self, event: events.Key) -> None:
+        if self.query_one("#looked-for", Input).has_focus and event.key not in ("escape", "enter", "up", "down"):
+            return
+        if self._press(event.key if not event.is_printable else event.character or event.key):
+            event.stop()
+            event.prevent_default()
+
+    def _press(self, key: str) -> bool:
+        listing = self.query_one(Listing)
+        match key:
+            case "escape":
+                self._back()
+            case _ if not self._is_idle:
+                pass  # what was asked for is not there yet: nobody can have meant what it says
+            case _ if self._is_open and key not in READING:
+                return False
+            case "enter":
+                self._enter()
+            case "up" | "down":
+                step = -1 if key == "up" else 1
+                self._turn(step) if self._is_open else listing.move(step)
+            case "pageup" | "pagedown":
+                step = -1 if key == "pageup" else 1
+                height = max(listing.size.height - 1, 1)
+                self._turn(step * 10) if self._is_open else listing.move(step * height)
+            case "home" | "end":
+                listing.move((-1 if key == "home" else 1) * len(self._rows))
+            case "left" | "right":
+                self._walk(-1 if key == "left" else 1)
+            case "t":
+                self._order = "tokens" if self._order == "order" else "order"
+                self._fill()
+                self.say("the largest first" if self._order == "tokens" else "in the order of a request")
+            case "/":
+                box = self.query_one("#looked-for", Input)
+                box.display = True
+                box.focus()
+            case "u":
+                self._ask(lambda: propose_undo(self._talk), lambda: carry_out_undo(self._talk))
+            case "b":
+                self._bring()
+            case "d":
+                self._steer("offer" if self._marked is not None and self._marked.state == "kept out" else "defer")
+            case "p" if self._marked is not None and self._marked.is_pinned:
+                self._steer("unpin")
+            case _ if key in ACTS:
+                self._steer(ACTS[key])
+            case _:
+                return False
+        return True
+
+    def _back(self) -> None:
+        box = self.query_one("#looked-for", Input)
+        if not self._is_idle:
+            self._talk.interrupt()
+        elif self._sure is not None:
+            self._sure = None
+            self.say("")
+            self._draw()
+        elif self._is_open:
+            self._open(None)
+        elif box.display:
+            box.value, box.display = "", False
+            self._fill()
+            self.query_one(Listing).focus()
+        else:
+            self.dismiss(None)
+
+    def _enter(self) -> None:
+        if self._sure is not None:
+            work, self._sure = self._sure, None
+            self._start(lambda: self._do(work))
+        elif self.query_one("#looked-for", Input).has_focus:
+            self.query_one(Listing).focus()
+        elif self._marked is not None and not self._is_open:
+            if self._marked.ref:
+                self._open(self._marked)
+            else:
+                self.say(f"`{self._marked.name}` is a sum, or no output or message: there is nothing to open")
+
+    def _open(self, row: Row | None) -> None:
+        """Shows what a row stands for in the place of the list, or the list again."""
+        for pages in self.query(Pages):
+            pages.display = row is not None
+            self.query_one(Listing).display = row is None
+            box = self.query_one("#looked-for", Input)
+            box.display = row is None and bool(box.value)
+            self.set_focus(None)
+            if row is not None:
+                pages.show(row.ref)
+        if row is None:
+            self.query_one(Listing).focus()
+        self._draw()
+
+    def _turn(self, lines: int) -> None:
+        for pages in self.query(Pages):
+            pages.turn(lines)
+
+    def _walk(self, step: int) -> None:
+        width = max(self.size.width - 2, 1)
+        count = len(columns_of(self._overview.requests, rewrites_in(self._overview), width))
+        if count and self._point is not None:
+            self._point = max(0, min(self._point + step, count - 1))
+            self._draw()
+
+    def _bring(self) -> None:
+        row = self._marked
+        if row is None or not row.ref or row.is_tool:
+            self.say("mark what left the view, or is shown in part, to bring it back")
+        elif row.state == "visible":
+            self.say(f"the model sees `{row.ref}` already: nothing has to be brought back")
+        else:
+            self._start(lambda: self._do(lambda: carry_out_bring(self._talk, row.ref)))
+
+    def _steer(self, act: Act) -> None:
+        row = self._marked
+        if row is None or not row.key or (row.is_tool != (act in ("defer", "offer"))):
+            what = "a tool or a server" if act in ("defer", "offer") else "an output or a message"
+            self.say(f"mark {what} for that")
+            return
+        wish = Wish(act, row.key)
+        self._ask(lambda: propose(self._talk, wish), lambda: carry_out(self._talk, wish))
+
+    def _ask(self, look: Callable[[], Awaitable[Proposal]], work: Callable[[], Awaitable[str]]) -> None:
+        """Says what would be done at what price; Enter does it then."""
+        self._sure = None
+
+        async def ask() -> None:
+            found = await look()
+            if found.is_possible:
+                self._sure = work
+            self.say(f"{found.text} — Enter does it" if found.is_possible else found.text)
+
+        self._start(ask)
+
+    async def _do(self, work: Callable[[], Awaitable[str]]) -> None:
+        self.say("working …")
+        told = await work()
+        if self._talk.session is not None:
+            self._overview = await self._talk.sessions.overview(self._talk.session.id)
+        self.say(told)
+        if self.is_attached:
+            self._point = None
+            self._fill()
+
+    def _start(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Runs it as the app's work, so that it ends also when the screen does; one after the other."""
+        if not self._is_idle:
+            return
+
+        async def run() -> None:
+            try:
+                await work()
+            except AgentError as error:
+                self.say(str(error), is_warning=True)
+            finally:
+                self._is_idle = True
+                if self.is_attached:
+                    self._draw()
+
+        self._is_idle = False
+        self.app.run_worker(run(), group="aside")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._fill()
+
+
+def _same(row: Row, other: Row) -> bool:
+    return (row.key, row.level) == (other.key, other.level) and (bool(row.key) or row.name == other.name)

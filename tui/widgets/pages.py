@@ -21,6 +21,8 @@ class Pages(Vertical):
         self._shelf = shelf
         self._ref = ""
         self._page = Page((), 1, 0)
+        self._holding = ""
+        """What is looked for in it, until it is found."""
         self._reading: Worker[None] | None = None
         self.settled = False
         """What was asked for last is on the screen."""
@@ -36,6 +38,7 @@ class Pages(Vertical):
 
     def show(self, ref: str, holding: str = "") -> None:
         """Shows the beginning of what a reference stands for, or where it holds a text."""
+        self._page = Page((), 1, 0)
         self._read(ref, 1, holding)
 
     def say(self, text: str) -> None:
@@ -50,6 +53,11 @@ class Pages(Vertical):
         if self._ref:
             self._read(self._ref, max(1, self._page.first + lines))
 
+    def on_resize(self) -> None:
+        """Shows as much as there is room for now."""
+        if self._ref:
+            self._read(self._ref, self._page.first, self._holding)
+
     def again(self) -> None:
         """Shows the same in the room that there is now."""
         self.call_after_refresh(self.turn, 0)
@@ -58,7 +66,7 @@ class Pages(Vertical):
         async def show() -> None:  # not begun yet: the worker may be cancelled before it starts
             await self._show(ref, first, holding)
 
-        self._ref, self.settled = ref, False
+        self._ref, self._holding, self.settled = ref, holding, False
         self._reading = self.run_worker(show, group="page", exclusive=True)
 
     async def _show(self, ref: str, first: int, holding: str) -> None:
@@ -70,6 +78,7 @@ class Pages(Vertical):
         except AgentError as error:
             self._told(ref, Text(visible(str(error)), palette.warn))
         else:
+            self._holding = ""
             text = "\n".join(visible_line(line) for line in self._page.lines)
             self._told(place_of(ref, self._page), Text(text, palette.text, no_wrap=True, overflow="ellipsis"))
 

@@ -1,0 +1,57 @@
+"""What is done to the view by a command, in lines."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from agent.acting import Acted, Priced
+from agent.context.acts import Cannot
+from agent.context.pricing import Plan
+from agent.env import Env
+from agent.events import Price, ViewChanged
+from agent.messages import Conversation
+from tests.tui.doubles import FakeSession
+from tests.tui.plain.test_front import talking
+from tests.waiting import until
+from tui.ports import Changed
+
+PLAN = Plan("evict", "r12", "Viewed a.py", Conversation(), 3, 8_212, 9_000, 10_350.0, 821.2)
+DONE = ViewChanged("evict", "r12", "Viewed a.py", 69_500, 61_300, 200_000, Price(8_212, 9_000, 10_350, 0))
+
+
+@dataclass
+class Steered(FakeSession):
+    """A session that is asked for prices and does what is wanted, in this order."""
+
+    given: list[Priced | Acted] = field(default_factory=list)
+
+    async def change(self, work: Callable[[Conversation, Env], Awaitable[Changed]]) -> Changed:
+        return self.given.pop(0)  # type: ignore[return-value]  # what the work would give
+
+
+async def test_an_act_is_done_when_its_price_was_agreed_to() -> None:
+    session = Steered(given=[Priced(Conversation(), PLAN, 3e-6), Acted(Conversation(), (DONE,))])
+    async with talking(session) as talk:
+        await until(lambda: talk.front.talk.session is session)
+        talk.type("/context evict r12")
+        await talk.asks("evict r12: frees 8.2k tokens, costs $0.0311 now, pays off after 13 requests. Do it? y or n: ")
+        talk.type("y")
+        await talk.shows("left the view: a line stands for it (69.5k → 61.3k tokens)")
+        assert session.given == []
+
+
+async def test_an_act_that_is_not_agreed_to_or_cannot_be_done_is_not() -> None:
+    cannot = Cannot("`r12` is pinned: unpin it first")
+    session = Steered(given=[Priced(Conversation(), PLAN, None), Priced(Conversation(), cannot, None)])
+    async with talking(session) as talk:
+        await until(lambda: talk.front.talk.session is session)
+        talk.type("/context evict r12")
+        await talk.asks(
+            "evict r12: frees 8.2k tokens, costs what 10.3k fresh tokens do now, pays off after 13 requests. "
+            "Do it? y or n: "
+        )
+        talk.type("")
+        talk.type("/context evict r12")
+        await talk.shows("`r12` is pinned: unpin it first")
+        assert session.given == []
+        talk.type("/context frob")
+        await talk.shows("`/context frob` is nothing that can be done")

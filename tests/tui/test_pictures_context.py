@@ -1,0 +1,154 @@
+"""Pictures of the context screen: the list, what an act would cost, an item that is open, in every kind of theme."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import pytest
+from textual.pilot import Pilot
+
+from agent.acting import Priced
+from agent.context.items import Item
+from agent.context.pricing import Plan
+from agent.env import Env
+from agent.messages import Conversation, Usage
+from agent.overview import Epoch, Number, Overview, ToolShare
+from agent.spending import Asked, Rewrite
+from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, overview
+from tests.tui.picturing import SIZES, Compare, ready
+from tui.app import EbbApp
+from tui.ports import Changed
+from tui.screens.context import ContextScreen
+
+TEXT = "\n".join(f"{number}\tdef parse_{number}(text: str) -> Tree:" for number in range(1, 90))
+
+
+def asked(count: int, start: int) -> tuple[Asked, ...]:
+    """Requests after a rewrite: the first writes all of it to the cache, each of the others what has come since."""
+    usages = [Usage(40, 9_000, start - 9_000, 900)]
+    for number in range(1, count):
+        new = (1_400, 6_200, 900, 2_700, 11_500)[number % 5]
+        usages.append(Usage(3_100 if number % 7 == 4 else 60, usages[-1].prompt, new, (350, 2_900, 700)[number % 3]))
+    return tuple(Asked("step", "anthropic/claude", usage, 0.0312, 0.0) for usage in usages)
+
+
+def seen() -> Overview:
+    """A session in the middle of its work."""
+    made = overview("abc123")
+    items = (
+        Item("m0", "msg-1a2b3c4d", "you", "make the parser accept trailing commas", 620, 31, is_pinned=True),
+        Item("m1", "msg-2a2b3c4d", "reply", "I look at the parser first. – calls read, grep", 140, 30),
+        Item("r12", "r12", "output", "Viewed src/parser.py – 412 lines", 8_240, 30, "visible"),
+        Item("r13", "r13", "output", "Searched 'comma' in src – 31 matches", 28, 30, "masked"),
+        Item("m5", "msg-3a2b3c4d", "reply", "calls bash", 95, 24),
+        Item("r14", "r14", "output", "Ran: pytest -q – exit 1 – E assert [1, 2] == [1]", 2_050, 24, "preview"),
+        Item(
+            "r15",
+            "r15",
+            "output",
+            "Called mcp__forge__issue – 解析器 refuses commas",
+            3_900,
+            18,
+            "summarised",
+        ),
+        Item("r15", "r15", "picture", "image/png of a screenshot", 1_530, 18),
+        Item("m8", "msg-4a2b3c4d", "reply", "Now the grammar has to change in three places. – calls edit", 1_870, 9),
+        Item("r16", "r16", "output", "Viewed src/grammar.py – 1,204 lines", 41_900, 9, "visible", is_pinned=True),
+        Item("m11", "msg-5a2b3c4d", "note", "[Context: 40% used]", 27, 2),
+        Item("m12", "msg-6a2b3c4d", "reply", "It is done: trailing commas are accepted everywhere.", 900, 0),
+    )
+    tools = (
+        ToolShare("mcp__forge__create", 410),
+        ToolShare("mcp__forge__list", 230),
+        ToolShare("mcp__monitoring_eu__page", 310),
+    )
+    epochs = (
+        Epoch(asked(30, 14_000), Rewrite("rent", ("mask",), 98_000, 41_000, 0.0, 0.0, 30)),
+        Epoch(asked(9, 41_000), Rewrite("by hand", ("evict(r7)",), 72_000, 60_000, 0.0, 0.0, 39)),
+        Epoch(asked(18, 60_000), Rewrite("asked", ("summary",), 112_000, 21_000, 0.0421, 0.0, 57)),
+        Epoch(asked(12, 21_000)),
+    )
+    numbers = tuple(replace(n, tokens=61_300) if n.name == "history" else n for n in made.components)
+    assert sum(item.tokens for item in items) == 61_300
+    pins = (Item("r3", "r3", "pin", "Viewed docs/format.md – 88 lines", 1_400, 0, is_pinned=True),)
+    return replace(made, components=numbers, items=items, tools=tools, pins=pins, epochs=epochs, read_price=0.3e-6)
+
+
+@dataclass
+class Opened(FakeSessions):
+    """Sessions of which one is looked at."""
+
+    looked_at: Overview | None = None
+
+    async def overview(self, prefix: str) -> Overview:
+        return self.looked_at or seen()
+
+
+@dataclass
+class Pricing(FakeSession):
+    """A session in which everything that is asked for has the same price."""
+
+    async def change(self, work: Callable[[Conversation, Env], Awaitable[Changed]]) -> Changed:
+        plan = Plan("evict", "r12", "Viewed src/parser.py", Conversation(), 3, 8_212, 9_000, 10_350.0, 821.2)
+        return Priced(Conversation(), plan, 3e-6)  # type: ignore[return-value]  # what finding out the price gives
+
+
+def app_of(looked_at: Overview | None = None) -> EbbApp:
+    session = Pricing(shelf=FakeShelf((), {"r12": TEXT}))
+    return EbbApp(Opened([session], looked_at=looked_at), guard=0.0)
+
+
+def opening(app: EbbApp, *keys: str) -> Callable[[Pilot[str]], Awaitable[None]]:
+    async def open_context(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        await pilot.press("ctrl+x")
+        await ready(app, lambda: isinstance(app.screen, ContextScreen))(pilot)
+        screen = app.screen
+        assert isinstance(screen, ContextScreen)
+        for key in keys:
+            await pilot.press(key)
+            await ready(app, lambda: screen.settled)(pilot)
+        await pilot.pause()
+
+    return open_context
+
+
+DOWN = ("down",) * 17
+"""Keys to an output."""
+
+
+@SIZES
+def test_the_context_with_its_timeline(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = app_of()
+    assert snap_compare(app, terminal_size=size, run_before=opening(app))
+
+
+@SIZES
+def test_the_price_of_an_act_before_it_is_done(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = app_of()
+    assert snap_compare(app, terminal_size=size, run_before=opening(app, *DOWN, "e", "left", "left", *(["left"] * 14)))
+
+
+@SIZES
+def test_an_item_that_is_open(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = app_of()
+    assert snap_compare(app, terminal_size=size, run_before=opening(app, "/", *"parser.py", "enter", "down", "enter"))
+
+
+@SIZES
+def test_a_session_in_which_nothing_was_said(snap_compare: Compare, size: tuple[int, int]) -> None:
+    made = overview("abc123")
+    empty = replace(made, components=(Number("system", 2_400, "estimated"),), epochs=made.epochs[:0], servers=())
+    app = app_of(empty)
+    assert snap_compare(app, terminal_size=size, run_before=opening(app))
+
+
+@pytest.mark.parametrize("theme", ["light", "high-contrast", "ansi", "ansi-dark", "ansi-light"])
+def test_the_context_in_other_themes(snap_compare: Compare, theme: str) -> None:
+    app = app_of()
+
+    async def in_theme(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        app.theme = next(name for name in app.available_themes if name in (theme, f"ebb-{theme}"))
+        await opening(app, *DOWN)(pilot)
+
+    assert snap_compare(app, terminal_size=(100, 30), run_before=in_theme)
