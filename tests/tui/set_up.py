@@ -7,13 +7,17 @@ from agent.settings import Settings
 
 
 class Setup:
-    """A home, a project, and the settings that hold there."""
+    """A home, a project, and the settings that hold there. Without an environment there is a key: nobody starts for the
+    first time."""
 
     def __init__(self, folder: Path, written: str = "", environment: dict[str, str] | None = None) -> None:
         self.project = folder / "project"
         self.project.mkdir(parents=True)
         self.file = folder / "home" / "config" / "config.toml"
-        self.environment = {"EBB_HOME": str(folder / "home"), **(environment or {})}
+        self.environment = {
+            "EBB_HOME": str(folder / "home"),
+            **({"OPENAI_API_KEY": "x"} if environment is None else environment),
+        }
         if written:
             self.file.parent.mkdir(parents=True)
             self.file.write_text(written)

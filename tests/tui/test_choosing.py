@@ -83,7 +83,7 @@ async def test_a_key_is_as_good_as_pressed() -> None:
     async with terminal(FakeSession()) as t:
         await t.pilot.press("ctrl+p")
         await t.asks(PaletteScreen)
-        await t.pilot.press(*"walk the tool", "enter")
+        await t.pilot.press(*next(key.help for key in KEYS if key.action == "main.focus_transcript"), "enter")
         await t.until(lambda: t.transcript.has_focus)
 
 
@@ -91,7 +91,7 @@ def test_the_palette_holds_everything() -> None:
     entries = palette_entries(COMMANDS, KEYS, [session_info("s7", "\x1b[2Jtitle")], ["a/b"], 60.0)
     values = [entry.value for entry in entries]
     assert {f"/{command.name}" for command in COMMANDS} <= set(values)
-    assert {"/resume s7", "/model a/b", "/theme ansi", "/settings agent.model", "action:find"} <= set(values)
+    assert {"/resume s7", "/model a/b", "/theme ansi", "/settings agent.model", "action:main.find"} <= set(values)
     assert [words(entry.line) for entry in entries if entry.is_heading] == [
         "Commands",
         "Keys",

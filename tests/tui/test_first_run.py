@@ -40,7 +40,7 @@ async def starting(
     written: str = "",
     *first: FakeSession | UsageError,
 ) -> AsyncIterator[tuple[Driven, FakeSessions, Setup]]:
-    setup, opener = Setup(folder, written, environment), FakeSessions(list(first))
+    setup, opener = Setup(folder, written, environment or {}), FakeSessions(list(first))
     app = EbbApp(opener, guard=0.0, settings=lambda: setup.settings)
     async with app.run_test(size=(80, 24)) as pilot:
         yield Driven(app, pilot), opener, setup
@@ -119,7 +119,7 @@ def test_variables_that_could_hold_a_key_are_found() -> None:
 
 
 def test_the_first_run_is_one_without_any_choice(tmp_path: Path) -> None:
-    setup = Setup(tmp_path)
+    setup = Setup(tmp_path, environment={})
     assert is_first(setup.load(), {})
     assert not is_first(setup.load(), {"ANTHROPIC_API_KEY": SECRET})
 

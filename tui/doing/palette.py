@@ -24,7 +24,8 @@ async def run(desk: Desk, chosen: str) -> None:
     """Does what was chosen: a command that needs more words is written into the prompt."""
     kind, _, action = chosen.partition(":")
     if kind == "action":
-        await desk.app.run_action(action)
+        home, _, name = action.rpartition(".")
+        await desk.app.run_action(name, desk.app.screen_stack[0] if home == "main" else desk.app)
         return
     invocation = parse(chosen)
     if not isinstance(invocation, Invocation):
