@@ -24,6 +24,7 @@ from agent.options import (
     Mode,
     NotifyName,
     Option,
+    StatusPart,
     ThemeName,
     rules,
 )
@@ -117,6 +118,7 @@ class Config:
     tui_keys: KeysName
     tui_theme: ThemeName
     tui_notify: NotifyName
+    tui_status: tuple[StatusPart, ...]
     max_turns: int | None
     max_cost: float | None
     allow: tuple[str, ...]

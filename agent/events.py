@@ -67,6 +67,8 @@ class ContextMeasured:
     """The model's window in tokens."""
     effective: int
     """What the request may take of it, after the output reserve and the safety buffer."""
+    parts: tuple[tuple[str, int], ...] = ()
+    """Tokens by component, in the order of the request; together they are `used`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation,
     if env.provider is not before:
         # Its cache holds nothing yet, so that what is masked now costs nothing more.
         conversation, budget = await pay_rent(conversation, env)
-    env.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective))
+    parts = tuple((name, size) for name, size in budget.components.items() if size)
+    env.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective, parts))
     is_final = preflight(budget, env).verdict == "final"
     if is_final and not ends_in_report(budget, env) and not env.interrupt.requested():
         off = "" if env.compacting.is_automatic else "`rewrite.policy` is `off`; `/compact` makes room"

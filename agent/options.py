@@ -15,6 +15,8 @@ KEY_NAMES: tuple[KeysName, ...] = ("usual", "vim")
 THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "high-contrast", "ansi")
 NotifyName: TypeAlias = Literal["auto", "bell", "osc", "desktop", "off"]
 NOTIFY: tuple[NotifyName, ...] = ("auto", "bell", "osc", "desktop", "off")
+StatusPart: TypeAlias = Literal["speed", "cache", "branch", "mode", "turn", "model", "cost", "context"]
+STATUS: tuple[StatusPart, ...] = ("speed", "cache", "branch", "mode", "turn", "model", "cost", "context")
 _STRICTNESS = {"plan": 0, "ask": 1, "accept-edits": 2, "auto": 3}
 
 
@@ -157,6 +159,13 @@ def rules(value: object) -> tuple[str, ...]:
     raise ValueError('a list of rules such as ["bash(git status)", "write(src/)"]')
 
 
+def status_parts(value: object) -> tuple[StatusPart, ...]:
+    """The parts of the status line. Raises `ValueError`."""
+    if isinstance(value, list | tuple) and all(part in STATUS for part in value) and len(set(value)) == len(value):
+        return cast(tuple[StatusPart, ...], tuple(value))
+    raise ValueError("a list of some of " + ", ".join(f'"{part}"' for part in STATUS))
+
+
 def one_of(*allowed: str) -> Callable[[object], object]:
     def parse(value: object) -> object:
         if value in allowed:
@@ -282,6 +291,7 @@ OPTIONS: tuple[Option, ...] = (
         one_of(*NOTIFY),
         "how you are told that it waits or is done while you look elsewhere; `auto`: by the terminal, or by its bell",
     ),
+    Option("tui.status", STATUS, status_parts, "parts of the status line; the first of them give way first"),
     Option("permissions.allow", (), rules, "calls that run without a question"),
     Option("permissions.deny", (), rules, "calls that never run", tightens=_also),
 )

@@ -30,7 +30,7 @@ from tui.widgets.prompt import Prompt
 from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
-    from agent.options import KeysName, NotifyName, ThemeName
+    from agent.options import KeysName, NotifyName, StatusPart, ThemeName
     from agent.settings import Settings
     from tui.answering import GroundTold
     from tui.doing.desk import Desk
@@ -54,8 +54,8 @@ class EbbApp(CaretApp, App[str]):
     session cannot be opened the app ends, and `refused` tells why. What the user types is kept in `history_file`, as
     said in `project`. The app closes every session it shows; whoever made `sessions` closes that. `guard` is how long,
     in seconds, a question ignores keys. `theme` is worn, and `keys` are used, from the first paint on. What waits when
-    a session is left is kept in `drafts`. `notify` is how somebody who looks elsewhere is told of news. `settings`
-    gives those of this run, where the user may change them.
+    a session is left is kept in `drafts`. `notify` is how somebody who looks elsewhere is told of news, `status` what
+    the status line says. `settings` gives those of this run, where the user may change them.
     """
 
     CSS_PATH = "app.tcss"
@@ -79,6 +79,7 @@ class EbbApp(CaretApp, App[str]):
         keys: "KeysName" = "usual",
         drafts: Drafts | None = None,
         notify: "NotifyName" = "off",
+        status: "tuple[StatusPart, ...] | None" = None,
         settings: "Callable[[], Settings] | None" = None,
     ) -> None:
         colorless = os.environ.get("NO_COLOR", "")
@@ -103,6 +104,7 @@ class EbbApp(CaretApp, App[str]):
         self._due: list[Invocation] = []
         """Commands that were given before there was a session."""
         self._quitting, self._rewinding = Twice(TWICE), Twice(TWICE)
+        self._status = status
         self._job: Worker[None] | None = None
 
     @cached_property
@@ -117,6 +119,8 @@ class EbbApp(CaretApp, App[str]):
         asking = Asking(self, talk.answer, self._guard)
         drawn = (asking.show, self.outside.show, lambda view: self.main.todos.show(view))
         showing = Showing(self, talk, drawn)
+        if self._status is not None:
+            showing.wanted = self._status
         settings = self._settings() if self._settings is not None else None
         return Desk(self, talk, showing, self._first.model, self.send, self.invoke, self.looks, settings, self._leave)
 

@@ -106,6 +106,18 @@ class View:
     window: int = 0
     cost: float | None = 0.0
     """US dollars, or None when the price of something in it is not known."""
+    parts: tuple[tuple[str, int], ...] = ()
+    """Tokens of the next request by component, as far as known."""
+    turn_cost: float | None = 0.0
+    """US dollars of the turn."""
+    prompted: int = 0
+    """Tokens that the requests of the turn have sent."""
+    read: int = 0
+    """Of those, what the provider had in its cache."""
+    streamed: int = 0
+    """Characters of the reply that streams in."""
+    call_size: int = 0
+    """Of those, the arguments of the call that is being written."""
     step_start: int = 0
     """Where in the turn the current step begins."""
 

@@ -10,13 +10,17 @@ from rich.text import Text
 from textual.app import App
 from textual.timer import Timer
 
+from agent.options import STATUS, StatusPart
 from tui.blocks import View
+from tui.branch import branch_of
+from tui.pace import Pace
 from tui.palette import palette_of
 from tui.sanitise import visible_line
+from tui.statusline import Shown
 from tui.talk import Talk
 from tui.widgets.prompt import Prompt
 from tui.widgets.queue import QueueLines
-from tui.widgets.status import Shown, StatusLine
+from tui.widgets.status import StatusLine
 from tui.widgets.transcript import Transcript
 
 FLUSH = 1 / 12
@@ -41,6 +45,10 @@ class Showing:
         self._busy_since = 0.0
         self._hint = ""
         self._is_over = False
+        self._pace = Pace()
+        self._branch = ""
+        self.wanted: tuple[StatusPart, ...] = STATUS
+        """The parts of the status line."""
         talk.queue.watch(self.queue)
         talk.glimpsed = self._restart
 
@@ -79,6 +87,7 @@ class Showing:
         """Starts the transcript anew, at the end of what the session holds."""
         session = self._talk.session
         self._greet()
+        self.look_at_branch()
         self._restart()
         self._status()
         draft = self._talk.take_draft()
@@ -120,15 +129,28 @@ class Showing:
         self._hint = ""
         self._status()
 
+    def look_at_branch(self) -> None:
+        """Reads which branch is checked out: where somebody comes back, and each second while something runs."""
+        session = self._talk.session
+        self._branch = branch_of(session.root) if session is not None else ""
+
     def _status(self) -> None:
-        elapsed = int(monotonic() - self._busy_since) if self._talk.view.busy else 0
-        self._app.query_one(StatusLine).show(Shown(self._talk.view, elapsed, self._hint))
+        now, view = monotonic(), self._talk.view
+        elapsed = int(now - self._busy_since) if view.busy else 0
+        pace = self._pace.at(view.streamed, now) if view.busy else 0
+        shown = Shown(view, elapsed, self._hint, self._branch, pace, self.wanted)
+        self._app.query_one(StatusLine).show(shown)
+
+    def _tick(self) -> None:
+        self.look_at_branch()
+        self._status()
 
     def _keep_time(self, busy: bool) -> None:
         """Counts seconds while there is something to wait for, and wakes nobody otherwise."""
         if busy and self._tick_timer is None:
             self._busy_since = monotonic()
-            self._tick_timer = self._app.set_interval(1.0, self._status)
+            self._tick_timer = self._app.set_interval(1.0, self._tick)
         elif not busy and self._tick_timer is not None:
             self._tick_timer.stop()
             self._tick_timer = None
+            self.look_at_branch()

@@ -55,6 +55,7 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
         keys=config.tui_keys,
         drafts=drafts,
         notify=config.tui_notify,
+        status=config.tui_status,
         settings=lambda: _settings(options, config, lambda: sessions.made),
     )
     try:

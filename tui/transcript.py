@@ -64,14 +64,16 @@ def advance(view: View, event: Event) -> View:
         case StepStarted():
             settled = compaction_over(_settle_texts(view))
             return replace(settled, busy=True, activity="thinking", step_start=len(settled.turn))
-        case ContextMeasured(used=used, window=window):
-            return replace(compaction_over(view), used=used, window=window)
+        case ContextMeasured(used=used, window=window, parts=parts):
+            return replace(compaction_over(view), used=used, window=window, parts=parts)
         case TextDelta(text=text):
-            return replace(_add_answer(view, text), activity="writing")
+            return replace(_add_answer(view, text), activity="writing", streamed=view.streamed + len(text))
         case ReasoningDelta(text=text):
-            return replace(_add_thought(view, text), activity="thinking")
+            return replace(_add_thought(view, text), activity="thinking", streamed=view.streamed + len(text))
         case CallDelta(name=name, size=size):
-            return replace(_settle_texts(view), activity=f"writing {name} ({size:,})")
+            grown = size - (view.call_size if size >= view.call_size else 0)  # less than before: another call begins
+            written = replace(_settle_texts(view), streamed=view.streamed + grown, call_size=size)
+            return replace(written, activity=f"writing {name} ({size:,})")
         case RetryScheduled():
             return _retry_scheduled(view, event)
         case ReplyFinished():
@@ -142,7 +144,8 @@ def _search_told(names: tuple[str, ...]) -> str:
 def _turn_started(view: View, model: str, text: str) -> View:
     rested = _at_rest(view)
     said = (UserText(text),)
-    return replace(rested, past=rested.blocks, turn=said, step_start=1, busy=True, activity="thinking", model=model)
+    begun = replace(rested, turn_cost=0.0, prompted=0, read=0, streamed=0, call_size=0)
+    return replace(begun, past=rested.blocks, turn=said, step_start=1, busy=True, activity="thinking", model=model)
 
 
 def _add_answer(view: View, text: str) -> View:
@@ -189,9 +192,13 @@ def _window_learned(view: View, size: int) -> View:
 
 def _reply_finished(view: View, event: ReplyFinished) -> View:
     cost = None if view.cost is None or event.cost is None else view.cost + event.cost
+    of_turn = None if view.turn_cost is None or event.cost is None else view.turn_cost + event.cost
+    view = replace(view, cost=cost, turn_cost=of_turn)
     if event.purpose != "step":
-        return replace(view, cost=cost)
-    return replace(_settle_texts(view), cost=cost, used=event.usage.total or view.used)
+        return view
+    usage = event.usage
+    view = replace(view, prompted=view.prompted + usage.prompt, read=view.read + usage.cache_read)
+    return replace(_settle_texts(view), used=usage.total or view.used, streamed=0, call_size=0)
 
 
 def _change_call(
@@ -327,4 +334,4 @@ def _at_rest(view: View) -> View:
         else block
         for block in settled.turn
     )
-    return replace(settled, turn=turn, busy=False, activity="", asked=())
+    return replace(settled, turn=turn, busy=False, activity="", asked=(), streamed=0, call_size=0)

@@ -1,8 +1,11 @@
 """Pictures of what waits, of the status line and of what is marked to be copied."""
 
+from pathlib import Path
+
 import pytest
 
-from agent.events import TextDelta, ToolStarted, TurnFinished
+from agent.events import ContextMeasured, ReplyFinished, TextDelta, ToolStarted, TurnFinished
+from agent.messages import Usage
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured
 from tests.tui.picturing import SIZES, Compare, ready
 from tui.app import EbbApp
@@ -61,3 +64,16 @@ def test_an_answer_that_is_marked_to_be_copied(snap_compare: Compare, size: tupl
         return isinstance(transcript.marked, AnswerText)
 
     assert snap_compare(app, terminal_size=size, run_before=ready(app, is_there))
+
+
+@SIZES
+def test_the_status_of_a_long_session(snap_compare: Compare, size: tuple[int, int], tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/trailing-commas\n")
+    parts = (("system", 9_000), ("instructions", 8_000), ("tools", 22_000), ("summary", 18_000), ("history", 75_000))
+    usage = Usage(2_000, 128_000, 2_000, 900)
+    measured = ContextMeasured(132_000, 200_000, 180_000, parts)
+    session = FakeSession([[measured, ReplyFinished("m", "calls", usage, 0.25), Hold()]], mode="auto", cost=3.15)
+    session.root = tmp_path
+    app = EbbApp(FakeSessions([session]), first_message="make the parser accept trailing commas")
+    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: app.talk.view.read > 0))
