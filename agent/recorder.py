@@ -341,10 +341,11 @@ class Recorder:
         with suppress(StoreFailed):  # it will be learned again; no turn fails for it
             await self._thread.run(self._store.keep_calibration, model, learned)
 
-    async def goes_on_with(self, model: str) -> None:
-        """The session is one with another model when this returns, whenever the program ends."""
-        self._row = replace(self._row, model=model)
-        await self._thread.run(self._store.update, self.session, model=model, mode=self._row.mode)
+    async def goes_on_with(self, model: str, mode: str | None = None) -> None:
+        """The session is one with another model, or in another mode, when this returns, whenever the program ends."""
+        self._row = replace(self._row, model=model, mode=mode or self._row.mode)
+        if not self._is_new:
+            await self._thread.run(self._store.update, self.session, model=model, mode=self._row.mode)
 
     async def tool_uses(self) -> Mapping[str, float]:
         """When each tool was used last in the project, in Unix seconds."""

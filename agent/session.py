@@ -37,6 +37,7 @@ from agent.interrupt import Interrupt
 from agent.measuring import is_over_trigger, remembered
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.meter import counted_for
+from agent.options import Mode
 from agent.parts import Parts
 from agent.preflight import begin_session
 from agent.rewriting import compact_by_hand, compact_now, leave_room, unheard
@@ -111,7 +112,7 @@ class Session:
         workspace = replace(workspace, ask=self._asking.words) if parts.interactive else workspace
         ask = self._asking.permission if parts.interactive else None
         note_files = parts.files.note if parts.files is not None else forget_files
-        gate = Gate(parts.policy, ask, parts.earlier, parts.rules)
+        gate = self._gate = Gate(parts.policy, ask, parts.earlier, parts.rules)
         own = {tool.name: tool for tool in (*parts.tools, *parts.unlisted)}
         tools = ChainMap(own, parts.served.callable)
         reader = OutputReader(lambda: parts.targets.provider, self.id, self._interrupt, self._emit, parts.summarisers)
@@ -163,7 +164,13 @@ class Session:
 
     @property
     def mode(self) -> str:
-        return self._parts.policy.mode
+        return self._gate.policy.mode
+
+    async def change_mode(self, mode: Mode) -> None:
+        """What runs without a question from now on, also in a turn that runs. The model is told with what is sent
+        next."""
+        self._gate.policy = replace(self._gate.policy, mode=mode)
+        await self._parts.recorder.goes_on_with(self.model, mode)
 
     @property
     def root(self) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 from textual._xterm_parser import XTermParser  # the drivers offer no other way to hear of an answer
 from textual.drivers import linux_driver
-from textual.events import Resize
+from textual.events import Key, Resize
 from textual.geometry import Size
 from textual.message import Message
 
@@ -23,6 +23,15 @@ QUESTION = "\x1b]11;?\x1b\\"
 _ANSWER = re.compile(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
 _BEGINNING = re.compile(r"\x1b\](?:1(?:1(?:;[^\x07\x1b]*\x1b?)?)?)?\Z")
 _COLOR = re.compile(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
+_REPLY = re.compile(
+    r"\x1b\[[?>=][\d;:]*[cnuRS]"  # device attributes, states, keyboard flags, where the cursor is
+    r"|\x1b\[\d*n|\x1b\[[4689];\d+;\d+t"  # states, sizes
+    r"|\x1b[P_^][^\x07\x1b]*\x1b\\"  # versions and capabilities
+)
+"""What a terminal answers when it is asked for what it is and can, maybe by the program before us."""
+_REPLY_BEGUN = re.compile(r"\x1b(?:\[[?>=][\d;:]*|[P_^][^\x07\x1b]*\x1b?)\Z")
+_ESC_AND_MORE = re.compile(r"\x1b(?=[/!#@])")
+"""Esc, and then what begins a command: typed in one burst, or too fast to be told from one."""
 _LONGEST = 128
 """Characters of an answer that is waited for."""
 
@@ -55,8 +64,8 @@ class Answers:
         """What was really typed, and what was said of the ground. The beginning of an answer is kept for its rest."""
         typed, self._held = self._held + typed, ""
         told = tuple(ground for answer in _ANSWER.findall(typed) if (ground := ground_of(answer)) is not None)
-        typed = _ANSWER.sub("", typed)
-        begun = _BEGINNING.search(typed)
+        typed = _REPLY.sub("", _ANSWER.sub("", typed))
+        begun = _BEGINNING.search(typed) or _REPLY_BEGUN.search(typed)
         if begun is not None and len(begun.group()) < _LONGEST:
             typed, self._held = typed[: begun.start()], begun.group()
         return typed, told
@@ -67,18 +76,29 @@ class Answers:
         return held
 
 
+def _pastes_on(typed: str, is_pasting: bool) -> bool:
+    """Whether the end of what was typed is in the middle of a paste."""
+    began, ended = typed.rfind("\x1b[200~"), typed.rfind("\x1b[201~")
+    return is_pasting if began == ended else began > ended
+
+
 class _Parser(XTermParser):
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
         self._answers = Answers()
         self._is_held_anew = False
+        self._is_pasting = False
 
     def feed(self, data: str) -> Iterable[Message]:
         typed, told = self._answers.taken_from(data)
         self._is_held_anew = True
         for ground in told:
             yield GroundTold(ground)
+        if not self._is_pasting and _ESC_AND_MORE.match(typed):
+            yield Key("escape", "\x1b")
+            typed = typed[1:]
         if typed or not data:  # nothing at all means the end of all typing
+            self._is_pasting = _pastes_on(typed, self._is_pasting)
             yield from super().feed(typed)
 
     def tick(self) -> Iterator[Message]:

@@ -38,6 +38,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("sessions", "", "the same list of sessions"),
     Command("rewind", "", "go back to before one of your messages, in a fork; files stay as they are"),
     Command("model", "[name]", "go on with another model"),
+    Command("mode", "[name]", "ask, accept-edits, plan or auto; without a name the next one", when_busy=True),
     Command("clear", "", "start a new session"),
     Command("shell", "COMMAND", "run a command yourself, for the model to see; `!COMMAND` does the same"),
     Command("remember", "TEXT", "keep something for later sessions; `# TEXT` does the same"),

@@ -40,6 +40,7 @@ KEYS: tuple[Key, ...] = (
     Key("ctrl+p", "Ctrl+P", "command('commands')", "everything that can be done, in one list", True),
     Key("ctrl+d", "Ctrl+D", "command('diff')", "what the last turn changed in files", True),
     Key("ctrl+x", "Ctrl+X", "command('context')", "what fills the window, and what to do about it", True),
+    Key("", "Shift+Tab", "", "the next mode: ask, accept-edits, plan"),
     Key("f1", "F1", "command('help')", "this help"),
     Key("f2", "F2", "command('print')", "print all of it into the terminal's scrollback"),
     Key("ctrl+z", "Ctrl+Z", "suspend", "back to the shell; `fg` goes on", True),

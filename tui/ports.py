@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
     from agent.filechange import Changes, Scope
     from agent.finding import SessionInfo
     from agent.messages import Conversation, Image, Message, Note, User
+    from agent.options import Mode
     from agent.overview import Overview
     from agent.shelf import Page, Shelved
 
@@ -68,6 +69,10 @@ class Session(Protocol):
 
     @property
     def mode(self) -> str: ...
+    async def change_mode(self, mode: "Mode") -> None:
+        """What runs without a question from now on. Raises `AgentError`."""
+        ...
+
     @property
     def title(self) -> str:
         """What was said first; empty before that."""

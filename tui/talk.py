@@ -6,10 +6,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
+from agent.context.notes import MODES as MEANINGS
 from agent.context.why import Trace
 from agent.errors import AgentError
 from agent.events import Decision, Event, Noticed, Steered, TurnFailed
 from agent.messages import Conversation, Text, User
+from agent.options import MODES, Mode
 from tui.blocks import View
 from tui.drafts import Drafts
 from tui.pastes import Pastes
@@ -20,6 +22,12 @@ from tui.resumed import view_of
 from tui.transcript import advance, compaction_over
 
 Given = TypeVar("Given")
+
+
+def next_mode(mode: str) -> Mode:
+    """The mode that follows when modes are gone through. `auto` is none of them: it has to be named."""
+    around: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
+    return around[(around.index(mode) + 1) % len(around)] if mode in around else "ask"
 
 
 class Talk:
@@ -194,6 +202,22 @@ class Talk:
     def answer(self, question: str, answer: Decision | str) -> None:
         if self.session is not None:
             self.session.answer(question, answer)
+
+    async def change_mode(self, name: str) -> str:
+        """Goes on in another permission mode, in the next one when none is named, also while a turn runs. What the mode
+        means; empty where there is no such mode, which is told."""
+        if self.session is None:
+            return ""
+        mode = next_mode(self.session.mode) if not name else next((mode for mode in MODES if mode == name), None)
+        if mode is None:
+            self.notice(f"there is no mode `{name}`; the modes are {', '.join(f'`{mode}`' for mode in MODES)}")
+            return ""
+        try:
+            await self.session.change_mode(mode)
+        except AgentError as error:
+            self.fail(error)
+        self._show(replace(self.view, mode=mode))
+        return f"{mode}: {MEANINGS[mode]}"
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from agent.context.meanwhile import MEANWHILE, said_meanwhile
+from agent.context.notes import Surroundings
 from agent.events import Event, PrefixDrifted, Steered, StepStarted, ToolFinished, TurnFailed, TurnFinished
 from agent.messages import Note, Text, ToolOutput, User
 from agent.providers.scripted import Scripted
@@ -135,3 +136,20 @@ async def test_what_cannot_be_written_down_is_not_said_to_be_heard(home: Home, m
     assert (await run(session, Waiting()))[-1] == TurnFinished("answered", "never said")
     assert MEANWHILE not in str(session.history)
     await session.close()
+
+
+async def test_another_mode_holds_at_once_is_told_to_the_model_and_is_the_session_s_own(home: Home) -> None:
+    write = {"calls": [call("write", path="a.txt", content="hi")]}
+    provider = Scripted.of(TODO, write, {"text": "I only plan."})
+    session = await home.open(provider, mode="auto", surroundings=Surroundings)
+    ended = []
+    async for event in session.send("go"):
+        if isinstance(event, ToolFinished):
+            ended.append((event.name, event.status))
+            await session.change_mode("plan")
+    assert ended == [("todo", "done"), ("write", "denied")]
+    assert session.mode == "plan"
+    assert "[The permission mode is now `plan`: read, think and propose; change nothing.]" in str(provider.requests[1])
+    assert provider.requests[1].system == provider.requests[0].system
+    await session.close()
+    assert (await home.row()).mode == "plan"

@@ -91,6 +91,13 @@ class Home:
         )
         return Session(parts, conversation, spent)
 
+    async def row(self) -> SessionRow:
+        """The session as it is stored."""
+        assert self._store is not None, "a session was opened"
+        row = await self._thread.run(self._store.session, ROW.id)
+        assert row is not None, "something was said"
+        return row
+
     async def close(self) -> None:
         await self._thread.close()
 

@@ -32,6 +32,7 @@ from agent.finding import SessionInfo
 from agent.indexing import nobody
 from agent.library import Found
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
+from agent.options import Mode
 from agent.overview import Epoch, Number, Overview, ServerShare
 from agent.rewriting import unheard
 from agent.shelf import Page, Shelved
@@ -210,6 +211,9 @@ class FakeSession:
         self.answers[question] = answer
         if question in self._waiting:
             self._waiting[question].set()
+
+    async def change_mode(self, mode: Mode) -> None:
+        self.mode = mode
 
     async def prepare(self) -> None:
         """Nothing needs to be loaded."""

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.options import ThemeName
 from tests.tui.doubles import FakeSession, FakeSessions
@@ -81,3 +83,53 @@ def test_a_terminal_that_says_what_it_draws_on_has_nothing_typed_by_it(tmp_path:
         screen.until("May edit change calc.py?")
         assert b"48;5;231m" in screen.sent  # white, of the 256 colours that this terminal has
         assert "› fix it" in screen.text
+
+
+REPLIES = (
+    "\x1b[?1;2c",
+    "\x1b[>41;390;0c",
+    "\x1b[?997;1n",
+    "\x1b[?1u",
+    "\x1b[0n",
+    "\x1b[8;24;80t",
+    "\x1bP>|xterm(390)\x1b\\",
+)
+KEYS = (
+    "a",
+    "\x1b[A",
+    "\x1bOQ",
+    "\x1b[1;2R",
+    "\x1b[I",
+    "\x1b[?2026;2$y",
+    "\x1b[<0;3;4M",
+    "\x1b[97;5u",
+    "\x1b[48;24;80;0;0t",
+    "é",
+)
+
+
+@given(st.lists(st.sampled_from(REPLIES + KEYS), max_size=8))
+def test_replies_are_taken_out_and_no_key_is_lost(sent: list[str]) -> None:
+    answers = Answers()
+    typed, _ = answers.taken_from("".join(sent))
+    assert typed + answers.given_up() == "".join(key for key in sent if key in KEYS)
+
+
+@given(st.sampled_from([reply for reply in REPLIES if reply[1] == "P" or reply[2] in "?>"]), st.integers(3, 20))
+def test_a_reply_in_pieces_is_taken_out(reply: str, cut: int) -> None:
+    answers = Answers()
+    typed = answers.taken_from(f"a{reply[:cut]}")[0] + answers.taken_from(f"{reply[cut:]}b")[0]
+    assert typed + answers.given_up() == "ab"
+
+
+def test_a_late_reply_is_not_typed_and_esc_right_before_a_command_is_esc(tmp_path: Path) -> None:
+    slow = '[[reply]]\ntext = "one two three four five six seven eight nine"\npause_between = 0.5\n'
+    with running(tmp_path, slow) as screen:
+        screen.until("/help shows keys")
+        screen.child.send("hel\x1b[?1;2c\x1bP>|tmux 3.3a\x1b\\lo\r")
+        screen.until("two")
+        assert "› hello" in screen.text
+        screen.child.send("\x1b/help\r")
+        screen.until("Esc closes")
+        screen.child.send("\x1b")
+        screen.until("interrupted")

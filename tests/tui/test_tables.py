@@ -21,7 +21,7 @@ def test_messages_and_paths_are_no_commands() -> None:
 
 
 def test_an_unknown_command_names_the_closest() -> None:
-    assert parse("/modle x") == Unknown("modle", ("model",))
+    assert parse("/modle x") == Unknown("modle", ("mode", "model"))
     assert parse("/res") == Unknown("res", ("resume",))
     assert parse("/xyzzy") == Unknown("xyzzy", ())
 

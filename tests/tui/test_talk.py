@@ -111,3 +111,16 @@ async def test_what_cannot_be_brought_back_is_told_in_a_sentence() -> None:
     await talk.bring("r12")
     assert talk.view.blocks == (Failure("error", "there is no `r12`"),)
     assert not talk.occupied
+
+
+async def test_modes_are_gone_through_without_the_one_that_asks_nothing() -> None:
+    session = FakeSession(mode="auto")
+    talk = Talk(FakeSessions([session]), lambda: None)
+    assert await talk.change_mode("") == ""
+    await talk.open()
+    told = [(await talk.change_mode("")).partition(":")[0] for _ in range(4)]
+    assert told == ["ask", "accept-edits", "plan", "ask"]
+    assert await talk.change_mode("auto") == "auto: calls run without a question"
+    assert (session.mode, talk.view.mode) == ("auto", "auto")
+    assert await talk.change_mode("yolo") == ""
+    assert talk.view.blocks == (Notice("there is no mode `yolo`; the modes are `ask`, `accept-edits`, `plan`, `auto`"),)

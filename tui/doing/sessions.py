@@ -85,6 +85,12 @@ async def pick_model(desk: Desk, current: str, words: str) -> str:
     return await desk.app.push_screen_wait(screen)
 
 
+async def change_mode(desk: Desk, name: str) -> None:
+    meaning = await desk.talk.change_mode(name)
+    if meaning:
+        desk.showing.for_a_moment(meaning)
+
+
 async def clear(desk: Desk, _: str) -> None:
     if await desk.talk.open(model=desk.talk.session.model if desk.talk.session is not None else desk.model):
         desk.showing.session()

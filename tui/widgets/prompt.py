@@ -251,6 +251,8 @@ class Prompt(TextArea):
                 self.run_worker(self._paste_picture(), group="clipboard", exclusive=True)
             case "tab":
                 pass
+            case "shift+tab":
+                self.call_later(self.run_action, "app.command('mode')")
             case "up" if self.cursor_at_first_line:
                 return self._older()
             case "down" if self.cursor_at_last_line:
