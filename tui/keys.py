@@ -43,6 +43,7 @@ KEYS: tuple[Key, ...] = (
     Key("", "Shift+Tab", "", "the next mode: ask, accept-edits, plan"),
     Key("f1", "F1", "command('help')", "this help"),
     Key("f2", "F2", "command('print')", "print all of it into the terminal's scrollback"),
+    Key("", "Ctrl+_, Ctrl+Y", "", "undo, redo in the prompt"),
     Key("ctrl+z", "Ctrl+Z", "suspend", "back to the shell; `fg` goes on", True),
     Key("ctrl+c", "Ctrl+C", "copy_or_quit", "copy what is selected; twice without a selection: quit", True),
 )

@@ -596,3 +596,11 @@ async def test_what_is_pasted_hides_nothing() -> None:
         t.app.post_message(Paste("one\r\ntwo\x1b[2J\u202e"))
         await t.until(lambda: t.prompt.text)
         assert t.prompt.text == "one\ntwo␛[2J�"
+
+
+async def test_what_was_written_can_be_undone_although_ctrl_z_suspends() -> None:
+    async with terminal(FakeSession()) as t:
+        await t.pilot.press("a", "b", "ctrl+u", "ctrl+underscore")
+        assert t.prompt.text == "ab"
+        await t.pilot.press("ctrl+y")
+        assert t.prompt.text == ""

@@ -32,7 +32,7 @@ _EDITS = {
     for binding in TextArea.BINDINGS
     if isinstance(binding, Binding)
     for key in binding.key.split(",")
-}
+} | {"ctrl+underscore": "undo"}  # Ctrl-Z goes back to the shell
 """What a text area does with a key that is no character."""
 
 
