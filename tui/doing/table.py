@@ -8,8 +8,7 @@ from tui.doing.looking import show_archive, show_context, show_help, show_server
 from tui.doing.palette import show_palette
 from tui.doing.room import bring, compact, undo, why
 from tui.doing.saying import later
-from tui.doing.sessions import choose_model, clear, leave, resume, rewind, show_sessions
-from tui.doing.sessions import change_mode, choose_model, clear, leave, resume
+from tui.doing.sessions import change_mode, choose_model, clear, leave, resume, rewind, show_sessions
 from tui.doing.settings import choose_theme, show_settings
 from tui.doing.taking import copy_answer, print_conversation
 from tui.doing.writing import edit_message, find_message, remember, run_shell, switch_vim
