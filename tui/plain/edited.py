@@ -72,14 +72,14 @@ class EditedReader:
     def ask(self, prompt: str) -> None:
         buffer, before = self._session.default_buffer, self._key
         self._prompt = prompt
-        if self._key != before:
+        if self._key != before and self._is_typed_into:
             self._drafts[before] = buffer.text
             buffer.document = Document(self._drafts.pop(self._key, ""))
         self._session.app.invalidate()
 
     def put(self, text: str) -> bool:
         buffer = self._session.default_buffer
-        if self._session.app.is_running and not self._key:
+        if self._is_typed_into and not self._key:
             buffer.document = Document(f"{text}\n\n{buffer.text}" if buffer.text else text)
         else:
             self._drafts[""] = text
@@ -87,12 +87,17 @@ class EditedReader:
 
     @property
     def written(self) -> str:
-        return self._drafts.get("", "") if self._key else self._session.default_buffer.text
+        return self._session.default_buffer.text if self._is_typed_into and not self._key else self._drafts.get("", "")
 
     def close(self) -> None:
         self._is_closed = True
-        if self._session.app.is_running and not self._session.app.is_done:
+        if self._is_typed_into:
             self._session.app.exit(exception=EOFError)
+
+    @property
+    def _is_typed_into(self) -> bool:
+        """A line is being typed: between two lines, the buffer still holds the one that was taken."""
+        return self._session.app.is_running and not self._session.app.is_done
 
     @property
     def _key(self) -> str:

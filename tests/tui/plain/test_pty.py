@@ -20,6 +20,15 @@ calls = [{ name = "edit", arguments = { path = "calc.py", old = "a - b", new = "
 [[reply]]
 text = "Now `add` adds."
 """
+TWICE = """
+[[reply]]
+calls = [{ name = "bash", arguments = { command = "echo 1 >>one" } }]
+[[reply]]
+text = "One more."
+calls = [{ name = "bash", arguments = { command = "echo 2 >>two" } }]
+[[reply]]
+text = "Both are there."
+"""
 WAITS = """
 [[reply]]
 calls = [{ name = "bash", arguments = { command = "touch started; sleep 600" } }]
@@ -82,6 +91,19 @@ def test_what_is_denied_does_not_happen(tmp_path: Path, term: str) -> None:
         answer(terminal, "n", "Now `add` adds.")
         assert "Tool edit  calc.py: denied." in leave(terminal)
     assert (tmp_path / "project" / "calc.py").read_text() == "def add(a, b):\n    return a - b\n"
+
+
+@pytest.mark.parametrize("term", KINDS)
+def test_an_answer_is_not_there_already_when_the_next_question_comes(tmp_path: Path, term: str) -> None:
+    with in_lines(tmp_path, TWICE, term) as terminal:
+        terminal.until("\n> ")
+        terminal.child.send("go\r")
+        answer(terminal, "y", "One more.")
+        while terminal.text.count("Answer:") < 2:
+            terminal.read_some()
+        answer(terminal, "y", "Both are there.")
+        shown = leave(terminal)
+    assert {line.strip() for line in shown.split("\n") if line.startswith("Answer:")} == {"Answer: y"}
 
 
 @pytest.mark.parametrize("term", KINDS)
