@@ -1,5 +1,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from textual.app import App, ComposeResult
 from textual.geometry import Offset, Region
@@ -126,6 +127,25 @@ async def test_a_call_says_how_many_lines_it_gave_back_also_when_a_part_of_them_
     async with stage(shown, part) as (transcript, _):
         lines = [line.strip() for line in transcript.visible_text().split("\n") if line.strip()]
     assert lines == ["● bash  2 lines", "● bash  9,000 lines"]
+
+
+async def test_what_a_key_opens_comes_onto_the_screen() -> None:
+    short = Call("1", "bash", {"command": "seq 5"}, "done", text="1\n2\n3\n4\nfive")
+    async with stage(*talk(30), short) as (transcript, pilot):
+        before = transcript.visible_text()
+        transcript.toggle_last()
+        await pilot.pause()
+        assert transcript.visible_text().split("\n")[-1].strip() == "│ five"
+        assert transcript.following
+        transcript.toggle_last()
+        await pilot.pause()
+        assert transcript.visible_text() == before
+    long = replace(short, text="\n".join(map(str, range(99))))
+    for behind in ((), talk(30)):
+        async with stage(*talk(30), long, *behind) as (transcript, pilot):
+            transcript.toggle_last()
+            await pilot.pause()
+            assert transcript.visible_text().startswith("● bash  seq 5  99 lines")
 
 
 async def test_a_tiny_screen_breaks_nothing() -> None:

@@ -381,7 +381,13 @@ class Transcript(SelectableRows, can_focus=True):
             self.action_mark(-1)
 
     def _toggle(self, index: int) -> None:
-        """Opens or closes a row; what is above it stays where it is."""
-        self._stack.rows[index].toggle()
+        """Opens or closes a row. What is above it stays where it is, as far as the row is then on the screen."""
+        row = self._stack.rows[index]
+        row.toggle()
         self._hold(*self._stack.locate(self.scroll_offset.y))
+        self._stack.measure((index,), 1)
+        start, top = self._stack.start(index), self.scroll_offset.y
+        if row.opened and not top <= start <= start + row.height <= top + self.size.height:
+            lowest = max(0, start + row.height - self.size.height)
+            self._hold(*self._stack.locate(min(lowest, start + row.gap)))
         self.refresh()
