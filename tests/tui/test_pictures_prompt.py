@@ -98,7 +98,7 @@ def test_keys_of_vi(snap_compare: Compare, size: tuple[int, int]) -> None:
 
 @SIZES
 def test_where_to_remember(snap_compare: Compare, size: tuple[int, int]) -> None:
-    config = load_config(Path("/home/me/project"), {"EBB_HOME": "/home/me/ebb"}, {})
+    config = load_config(Path("/home/me/project"), {"EBB_HOME": "/home/me/ebb"}, {"agent.model": "scripted/demo"})
 
     async def write(pilot: Pilot[str]) -> None:
         while not pilot.app.query("#prompt:focus"):
