@@ -4,11 +4,15 @@ follows from it."""
 import asyncio
 import os
 import re
+import selectors
 import signal
-from collections.abc import Iterable, Iterator
-from typing import Any
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import IO, Any
 
 from textual._xterm_parser import XTermParser  # the drivers offer no other way to hear of an answer
+from textual.app import App
 from textual.drivers import linux_driver
 from textual.events import Key, Resize
 from textual.geometry import Size
@@ -109,11 +113,56 @@ class _Parser(XTermParser):
         yield from super().tick()
 
 
+class _Hearing:
+    """Tells what was typed. What no keyboard sends and the parser stumbles over is nothing."""
+
+    def __init__(self, tell: Callable[[Message], None], debug: bool) -> None:
+        self._tell = tell
+        self._debug = debug
+        self._decode = getincrementaldecoder("utf-8")("replace").decode
+        self._parser = _Parser(debug)
+
+    def hear(self, typed: bytes) -> None:
+        self._take(self._parser.feed(self._decode(typed)))
+
+    def wait(self) -> None:
+        """Nothing more is typed for the moment."""
+        self._take(self._parser.tick())
+
+    def _take(self, messages: Iterable[Message]) -> None:
+        try:
+            for message in messages:
+                self._tell(message)
+        except (ArithmeticError, ValueError):  # numbers of no character, sizes of no screen
+            self._parser = _Parser(self._debug)
+
+
+class _Lasting:
+    """A terminal to write to, also when it is gone: who writes would end otherwise, and who draws wait for it."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self.fileno = file.fileno
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
+
+
 class AnsweringDriver(linux_driver.LinuxDriver):
     """The usual driver, which also hears what the terminal answers, and gives the window its title back."""
 
     _is_away = True
     """The terminal is somebody else's."""
+
+    def __init__(self, app: App[Any], **options: Any) -> None:  # noqa: ANN401  # Textual's
+        super().__init__(app, **options)
+        terminal: Any = self._file
+        self._file = _Lasting(terminal)  # type: ignore[assignment]  # all of a file that is used of it
 
     def write(self, data: str) -> None:
         writer = self._writer_thread
@@ -153,6 +202,22 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         os.killpg(os.getpgrp(), signal.SIGSTOP)
 
     def run_input_thread(self) -> None:
-        drivers: Any = linux_driver
-        drivers.XTermParser = _Parser  # the driver makes its parser by this name
-        super().run_input_thread()
+        """Hears what is typed, whatever bytes that are, until the app wants no more or the terminal is gone."""
+        hearing = _Hearing(self.process_message, self._debug)
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                if selector.select(0.1):
+                    typed = self._read()
+                    if not typed:
+                        os.kill(os.getpid(), signal.SIGHUP)  # not every terminal's end is told to who draws on it
+                        return
+                    hearing.hear(typed)
+                hearing.wait()
+
+    def _read(self) -> bytes:
+        """What was typed; nothing when the terminal is gone."""
+        try:
+            return os.read(self.fileno, 4096)
+        except OSError:
+            return b""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from agent.errors import UsageError
 from tui.arguments import read_settings, sessions_of, told_settings
 from tui.drafts import Drafts
+from tui.ending import ended_by_signals
 from tui.plain.ability import is_unable
 
 if TYPE_CHECKING:  # types only: a front end loads what it needs, when it needs it
@@ -30,7 +31,8 @@ def run(options: argparse.Namespace) -> int:
     drafts = Drafts(None if options.ephemeral else config.folders.drafts)
     show = _lines if not is_served and (options.plain or is_unable(os.environ)) else _screen
     left, code = asyncio.run(show(options, root, config, drafts))
-    if left and not options.ephemeral and not is_served:
+    is_gone = code == 128 + signal.SIGHUP
+    if left and not options.ephemeral and not is_served and not is_gone:
         print(f"Go on with this session: ebb -r {left}")
         if drafts.holds(left):
             print("What you had not sent will be in its prompt.")
@@ -58,16 +60,24 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
         status=config.tui_status,
         settings=lambda: _settings(options, config, lambda: sessions.made),
     )
-    try:
-        left = await app.run_async()
-        if left and sessions.made is not None and not await (await sessions.made.library()).holds(left):
-            left = None  # it was a fork in which nothing was said
-    finally:
-        if sessions.made is not None:
-            await sessions.made.close()
+
+    def leave() -> None:
+        if app.is_running:
+            app.run_worker(app.desk.leave(), group="aside")
+        else:
+            app.exit()
+
+    with ended_by_signals(leave) as ending:
+        try:
+            left = await app.run_async()
+            if left and sessions.made is not None and not await (await sessions.made.library()).holds(left):
+                left = None  # it was a fork in which nothing was said
+        finally:
+            if sessions.made is not None:
+                await sessions.made.close()
     if app.refused is not None:
         raise app.refused
-    return left, app.return_code or 0
+    return left, ending.code or app.return_code or 0
 
 
 async def _lines(options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts) -> tuple[str | None, int]:

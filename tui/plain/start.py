@@ -1,10 +1,9 @@
 """Starts the terminal in lines, on whatever kind of terminal there is."""
 
-import asyncio
-import signal
 import sys
 from collections.abc import Mapping
 
+from tui.ending import ended_by_signals
 from tui.history import History
 from tui.plain.ability import is_unable
 from tui.plain.front import PlainFront
@@ -14,21 +13,9 @@ from tui.plain.reading import Offered, Reader
 async def run_plain(front: PlainFront, history: History, environment: Mapping[str, str]) -> tuple[str | None, int]:
     """Runs a session in lines until the user leaves or the terminal is gone. Its id, if anything was said in it, and
     the exit code."""
-    loop, ended_by = asyncio.get_running_loop(), list[int]()
-
-    def end(number: int) -> None:
-        ended_by.append(number)
-        front.leave()
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, end, number)
-    reader = _reader(front, history, environment)
-    try:
-        left = await front.run(reader)
-    finally:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.remove_signal_handler(number)
-    return left, 128 + ended_by[0] if ended_by else 0
+    with ended_by_signals(front.leave) as ending:
+        left = await front.run(_reader(front, history, environment))
+    return left, ending.code
 
 
 def _reader(front: PlainFront, history: History, environment: Mapping[str, str]) -> Reader:
