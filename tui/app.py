@@ -97,7 +97,7 @@ class EbbApp(CaretApp, App[str]):
         self._history = History(history_file, str(project or ""))
         self._working = True
         """A job runs: what is said now waits in the queue. The first one opens the session."""
-        self._is_loaded = self._is_open = False
+        self.is_loaded = self._is_open = False
         """All is there that sessions are made of; there was a first session."""
         self._early: list[str] = []
         """What was said before all was loaded."""
@@ -152,7 +152,7 @@ class EbbApp(CaretApp, App[str]):
         self.call_after_refresh(self._start, self._open_first)
 
     def _recolor(self) -> None:
-        if self._is_loaded:
+        if self.is_loaded:
             self.desk.showing.recolor()
 
     async def on_event(self, event: events.Event) -> None:
@@ -205,7 +205,7 @@ class EbbApp(CaretApp, App[str]):
         await asyncio.to_thread(loaded, self._sessions)  # in a thread: keys are taken meanwhile
         try:
             self._first = await settled(self.desk, self._first)
-            self._is_loaded = True
+            self.is_loaded = True
             for text in self._early:
                 self._take(text)
             self._first = await open_first(self.desk, self._first)
@@ -233,7 +233,7 @@ class EbbApp(CaretApp, App[str]):
 
     @on(Prompt.Submitted)
     def _submitted(self, message: Prompt.Submitted) -> None:
-        if self._is_loaded:
+        if self.is_loaded:
             self._take(message.text)
         else:
             self._early.append(message.text)

@@ -62,9 +62,9 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
     )
 
     def leave() -> None:
-        if app.is_running:
+        if app.is_running and app.is_loaded:
             app.run_worker(app.desk.leave(), group="aside")
-        else:
+        else:  # nothing is to be closed, and it would take long to load what does that
             app.exit()
 
     with ended_by_signals(leave) as ending:
