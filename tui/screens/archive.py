@@ -14,6 +14,7 @@ from textual.widgets import Input, Static
 from tui.palette import Palette, palette_of
 from tui.ports import Session, Shelf
 from tui.shelf import Ink, Row, line_of, matching, rows_of
+from tui.widgets.field import Field
 from tui.widgets.listing import Listing
 from tui.widgets.pages import Pages
 
@@ -48,7 +49,7 @@ class ArchiveScreen(ModalScreen[str]):
         palette = palette_of(self.app.theme_variables)
         with Vertical(id="dialog", classes="high"):
             yield Static(id="headline")
-            yield Input(placeholder="type to find", id="filter", select_on_focus=False)
+            yield Field(placeholder="type to find", id="filter", select_on_focus=False)
             yield Listing(id="shelf")
             yield self._pages
             yield Static(Text(KEYS, palette.dim), id="answers")

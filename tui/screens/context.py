@@ -24,6 +24,7 @@ from tui.sanitise import visible_line
 from tui.steering import Proposal, carry_out, carry_out_bring, carry_out_undo, propose, propose_undo
 from tui.talk import Talk
 from tui.timeline import columns_of, figures, legend, plot, rewrites_in
+from tui.widgets.field import Field
 from tui.widgets.listing import Listing
 from tui.widgets.pages import Pages
 
@@ -86,7 +87,7 @@ class ContextScreen(Screen[None]):
         yield Static(id="what-it-is", markup=False)
         yield Static(id="columns", markup=False)
         yield Listing(id="listed")
-        yield Input(placeholder="type to filter", id="looked-for", select_on_focus=False, compact=True)
+        yield Field(placeholder="type to filter", id="looked-for", select_on_focus=False, compact=True)
         if self._talk.session is not None:
             yield Pages(self._talk.session.shelf)
         yield Static(id="requests", markup=False)

@@ -15,6 +15,7 @@ from tui.entries import Entry
 from tui.fuzzy import ranked
 from tui.inks import Line
 from tui.palette import painted, palette_of
+from tui.widgets.field import Field
 from tui.widgets.listing import Listing
 
 Answer = TypeVar("Answer")
@@ -45,7 +46,7 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="high"):
             yield Static(id="headline")
-            yield Input(self._words, placeholder="type to find", id="filter", select_on_focus=False)
+            yield Field(self._words, placeholder="type to find", id="filter", select_on_focus=False)
             yield Listing(id="found")
             yield Static(id="told", markup=False)
             yield from self.below()
@@ -53,8 +54,6 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
 
     def on_mount(self) -> None:
         self.query_one(Listing).can_focus = False
-        for box in self.query(Input):
-            box.cursor_blink = False  # nothing wakes up while nobody types
         self._dress()
         self._fill(self._words)
         self.app.theme_changed_signal.subscribe(self, lambda _: self._dress())

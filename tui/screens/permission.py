@@ -20,6 +20,7 @@ from tui.sanitise import visible
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.titles import command_of, path_of
 from tui.widgets.diffview import DiffView
+from tui.widgets.field import Field
 
 _BRIEF = 20
 """Lines of the screen below which rules are shown without what they would have done."""
@@ -54,7 +55,7 @@ class PermissionScreen(GuardedScreen[Decision | None]):
             yield CommandField(id="command")
             yield Static(Text(visible(question.reason), palette.dim), id="reason")
             yield Static(id="answers")
-            yield Input(placeholder="why not, or what to do instead; Enter denies, Esc goes back", id="note")
+            yield Field(placeholder="why not, or what to do instead; Enter denies, Esc goes back", id="note")
 
     def on_mount(self) -> None:
         super().on_mount()

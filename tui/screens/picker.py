@@ -13,6 +13,7 @@ from textual.widgets.option_list import Option
 
 from tui.palette import Palette, palette_of
 from tui.sanitise import visible_line
+from tui.widgets.field import Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +33,18 @@ class Picker(ModalScreen[str]):
 
     AUTO_FOCUS = "#filter"
 
-    def __init__(self, title: str, choices: Sequence[Choice], empty: str, free: bool = False) -> None:
+    def __init__(self, title: str, choices: Sequence[Choice], empty: str) -> None:
         super().__init__()
         self._heading = title
         self._choices = tuple(choices)
         self._found = self._choices
         self._empty = empty
-        self._free = free
-        """Words that match no row are an answer too."""
 
     def compose(self) -> ComposeResult:
         palette = palette_of(self.app.theme_variables)
         with Vertical(id="dialog"):
             yield Static(Text(self._heading, palette.strong), id="headline")
-            yield Input(placeholder="type to find", id="filter")
+            yield Field(placeholder="type to find", id="filter")
             yield OptionList(id="options", compact=True, markup=False)
             yield Static(Text(self._empty, palette.dim), id="empty")
             yield Static(Text("Up, Down   Enter takes   Esc leaves", palette.dim), id="answers")
@@ -62,8 +61,6 @@ class Picker(ModalScreen[str]):
         highlighted = self.query_one(OptionList).highlighted
         if self._found and highlighted is not None:
             self.dismiss(self._found[highlighted].value)
-        elif self._free and event.value.strip():
-            self.dismiss(event.value.strip())
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self._found[event.option_index].value)

@@ -13,6 +13,7 @@ from agent.events import QuestionAsked
 from tui.palette import palette_of
 from tui.sanitise import visible, visible_line
 from tui.screens.guarded import GUARD, GuardedScreen
+from tui.widgets.field import Field
 
 
 class QuestionScreen(GuardedScreen[str | None]):
@@ -38,7 +39,7 @@ class QuestionScreen(GuardedScreen[str | None]):
             if self.question.options:
                 options = (Option(Text(visible_line(option))) for option in self.question.options)
                 yield OptionList(*options, id="options", compact=True, markup=False)
-            yield Input(placeholder="your own words", id="words")
+            yield Field(placeholder="your own words", id="words")
             yield Static(
                 Text("Up, Down, Enter choose   PgUp, PgDn read   Esc leaves it unanswered", palette.dim), id="reason"
             )

@@ -19,6 +19,7 @@ from tui.palette import painted, palette_of
 from tui.ports import Library
 from tui.sanitise import visible_line
 from tui.sessionlist import WIDE, about_lines, headline, line_of
+from tui.widgets.field import Field
 from tui.widgets.listing import Listing
 from tui.working import begin
 
@@ -80,8 +81,8 @@ class SessionsScreen(ModalScreen[Left]):
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
             yield Static(id="headline")
-            yield Input(placeholder="type to find: titles, and what was said", id="filter", select_on_focus=False)
-            yield Input(id="name", select_on_focus=False)
+            yield Field(placeholder="type to find: titles, and what was said", id="filter", select_on_focus=False)
+            yield Field(id="name", select_on_focus=False)
             with Horizontal(id="both"):
                 yield Listing(id="list")
                 with VerticalScroll(id="about", can_focus=False):

@@ -11,6 +11,7 @@ from tui.entries import Entry
 from tui.sanitise import visible_line
 from tui.screens.finder import Finder
 from tui.settinglines import setting_entries
+from tui.widgets.field import Field
 
 
 class SettingsScreen(Finder[None]):
@@ -34,7 +35,7 @@ class SettingsScreen(Finder[None]):
         """The key that is being changed."""
 
     def below(self) -> ComposeResult:
-        yield Input(id="note", select_on_focus=True)
+        yield Field(id="note", select_on_focus=True)
 
     def taken(self, entry: Entry | None) -> None:
         if entry is None:

@@ -11,6 +11,7 @@ from textual.widgets import Input, Static
 from tui.history import Search, looked_for
 from tui.palette import Palette, palette_of
 from tui.sanitise import visible, visible_line
+from tui.widgets.field import Field
 
 LINES = 6
 """Lines of a message that are shown."""
@@ -45,12 +46,11 @@ class Past(Vertical):
         yield Static(id="past-found")
         with Horizontal(id="past-line"):
             yield Static(Text("history ", palette_of(self.app.theme_variables).dim), id="past-mark")
-            yield Input(id="past-sought", compact=True, placeholder="a word of an earlier message")
+            yield Field(id="past-sought", compact=True, placeholder="a word of an earlier message")
             yield Static(id="past-count")
 
     def on_mount(self) -> None:
         box = self.query_one(Input)
-        box.cursor_blink = False
         self.screen.set_focus(box)
         self._tell()
 

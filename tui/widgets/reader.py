@@ -10,6 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tui.palette import palette_of
+from tui.widgets.field import Field
 from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:  # a type only: loaded with the first search
@@ -33,7 +34,7 @@ class Reader(Vertical):
         yield Transcript(id="transcript")
         with Horizontal(id="search"):
             yield Static(id="search-mark")
-            yield Input(id="sought", compact=True, placeholder="find in the conversation")
+            yield Field(id="sought", compact=True, placeholder="find in the conversation")
             yield Static(id="places")
 
     def open_search(self) -> None:
