@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from agent.context.select import meant
 from agent.errors import StoreFailed
-from agent.messages import Assistant, ToolCall
+from agent.messages import BY_USER, Assistant, ToolCall
 from agent.recorder import StoreThread
 from agent.rows import decode_message
 from store.calls import replies_with_calls
@@ -33,4 +33,4 @@ async def earlier_calls(thread: StoreThread, store: SessionStore, project: str, 
 
 def is_asked_about(call: ToolCall) -> bool:
     """Whether rules would have been asked about a call: not where the user ran it, nor where it could not be read."""
-    return not call.problem and not call.id.startswith("by-user-")
+    return not call.problem and not call.id.startswith(BY_USER)

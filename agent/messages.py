@@ -11,6 +11,9 @@ StopReason: TypeAlias = Literal["end", "calls", "max_tokens", "refusal", "overfl
 """Why the model stopped: it was done, wants tools run, hit the output limit, refused, ran out of window, paused, or the
 user interrupted it."""
 
+BY_USER = "by-user-"
+"""How the ids of calls begin that the user made, not the model."""
+
 Native: TypeAlias = Mapping[str, object]
 """A part exactly as its provider sent it, to be sent back verbatim to that same provider and to no other."""
 

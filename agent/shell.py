@@ -8,12 +8,12 @@ from agent.context.mask import outputs_so_far
 from agent.env import Env
 from agent.events import Event, TurnFinished, TurnStarted
 from agent.gate import Gate
-from agent.messages import Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
+from agent.messages import BY_USER, Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
 from agent.permissions import Policy
 from agent.preflight import run_in_room
 from tools.bash import MOST_SECONDS
 
-BY_USER = "[The user ran this command themselves, and no answer is wanted. What you may do has not changed.]"
+NOT_ASKED = "[The user ran this command themselves, and no answer is wanted. What you may do has not changed.]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ def run_by_user(command: str, hear: Callable[[Event], None]) -> Callable[[Conver
     interruption ends it. `hear` is told what happens meanwhile."""
 
     async def work(conversation: Conversation, env: Env) -> Ran:
-        said = User((Text(f"!{command}"), Note(BY_USER)))
+        said = User((Text(f"!{command}"), Note(NOT_ASKED)))
         number = outputs_so_far(conversation) + 1
-        call = ToolCall(f"by-user-{number}", "bash", {"command": command, "timeout": MOST_SECONDS})
+        call = ToolCall(f"{BY_USER}{number}", "bash", {"command": command, "timeout": MOST_SECONDS})
         reply = Assistant((call,))
         hear(TurnStarted(env.recorder.session, env.provider.facts.id, said.text))
         await env.recorder.said(said)

@@ -8,6 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from agent.messages import BY_USER
 from tui import receipts
 from tui.advice import advice_for
 from tui.blocks import MARGIN, AnswerText, Block, Call, CallStatus, Failure, Notice, Retry, Summary, Thought, UserText
@@ -23,6 +24,8 @@ from tui.sanitise import visible, visible_line
 from tui.titles import command_of, title_of
 
 _TAIL_LINES = 3
+_USERS_LINES = 12
+"""Lines of what a command of the user printed that are shown while it is folded."""
 _LONGEST_ANSWER = 150_000
 """Characters of an answer that are drawn as markdown. Models write less than that in one answer."""
 _PLAIN_LINES = 60
@@ -165,7 +168,9 @@ def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> lis
     if opened:
         return lines + _call_details(block, diff, width, console)
     if block.status == "running" and block.tail.strip():
-        return lines + _quoted(_last_lines(block.tail), palette.dim, width, console, wrap=False)
+        return lines + _quoted(_last_lines(block.tail, _TAIL_LINES), palette.dim, width, console, wrap=False)
+    if block.call_id.startswith(BY_USER) and block.text.strip():
+        return lines + _quoted(_last_lines(block.text, _USERS_LINES), palette.dim, width, console, wrap=False)
     if block.status == "failed" and block.text.strip():
         return lines + _quoted(block.text.strip().rsplit("\n", 1)[-1], palette.dim, width, console, wrap=False)
     return lines
@@ -258,8 +263,8 @@ def arguments_text(arguments: Mapping[str, object]) -> str:
     return json.dumps(dict(arguments), ensure_ascii=False, indent=2, default=str)
 
 
-def _last_lines(text: str) -> str:
-    return "\n".join(text.rstrip("\n").split("\n")[-_TAIL_LINES:])
+def _last_lines(text: str, most: int) -> str:
+    return "\n".join(text.rstrip("\n").split("\n")[-most:])
 
 
 def _middle_cut(text: str) -> str:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent.messages import Assistant, Conversation, User
-from agent.shell import BY_USER
+from agent.shell import NOT_ASKED
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import terminal
 from tests.tui.test_real_session import call_of, working
@@ -23,13 +23,14 @@ async def test_a_command_of_the_user_runs_unasked_and_the_model_sees_it(tmp_path
         await t.rests()
         call = call_of(t)
         assert (call.status, call.text) == ("failed", "hello\nexit code 3")
+        await t.shows("│ hello")
         await t.type("what does it say?")
         await t.shows("It says hello.")
         await t.rests()
         assert t.app.talk.session is not None
         history = t.app.talk.session.history
         assert [type(message) for message in history.messages] == [User, Assistant, User, User, Assistant]
-        assert BY_USER in str(history.messages[0])
+        assert NOT_ASKED in str(history.messages[0])
         session = t.app.talk.session.id
     async with working(tmp_path, resume=session) as t:
         shown = [block for block in t.app.talk.view.blocks if isinstance(block, UserText | AnswerText)]
@@ -41,6 +42,7 @@ async def test_a_long_output_of_the_user_is_kept_apart(tmp_path: Path) -> None:
     async with working(tmp_path) as t:
         await t.type("!seq 1 200000")
         await t.rests()
+        await t.shows("│ 200000")
         assert call_of(t).lines == 200_000
         assert "read_result" in call_of(t).text
 

@@ -19,6 +19,7 @@ from agent.events import (
     TurnStarted,
     WindowLearned,
 )
+from agent.messages import BY_USER
 from tui.blocks import AnswerText, Block, Call, Failure, Notice, Retry, Summary, Thought, UserText, View
 from tui.inks import Line
 from tui.numbers import counted
@@ -75,8 +76,11 @@ def lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]]
         case ToolFinished(status="denied"):
             return before, ()  # said already: the call was denied
         case ToolFinished():
+            printed = lines_of_text(event.text) if event.call_id.startswith(BY_USER) else ()
             return _settled(
-                before, f"Tool {before.titles.get(event.call_id) or visible_line(event.name)}: {outcome_of(event)}."
+                before,
+                *printed,
+                f"Tool {before.titles.get(event.call_id) or visible_line(event.name)}: {outcome_of(event)}.",
             )
         case RetryScheduled() | WindowLearned():
             void = ("What the model said since your message or the last tool does not count.",) if before.heard else ()

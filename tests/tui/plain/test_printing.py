@@ -29,6 +29,13 @@ def printed(*events: Event) -> list[str]:
     return lines
 
 
+def test_what_a_command_of_the_user_printed_is_printed() -> None:
+    assert printed(
+        ToolStarted("by-user-1", "bash", {"command": "ls"}),
+        ToolFinished("by-user-1", "bash", "done", "a.py\n\tb\x1b[2J.py\nexit code 0"),
+    ) == ["a.py", "    b␛[2J.py", "exit code 0", "Tool bash  ls: done, 3 lines."]
+
+
 def said(text: str, size: int) -> list[Event]:
     return [TextDelta(text[at : at + size]) for at in range(0, len(text), size)]
 
