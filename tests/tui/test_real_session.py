@@ -14,6 +14,7 @@ from tests.tui.piloting import Driven
 from tui.app import EbbApp
 from tui.blocks import AnswerText, Call, Failure, Notice
 from tui.screens.archive import ArchiveScreen
+from tui.screens.models import ModelsScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.places import PlacesScreen
 from tui.screens.question import QuestionScreen
@@ -121,6 +122,8 @@ async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
         said = [message.text for message in t.app.talk.session.history.messages if isinstance(message, User)]
         assert said == ["remember me", "and now?"]
         await t.type("/model " + t.app.talk.session.model.replace("script.json", "other.json"))
+        await t.asks(ModelsScreen)
+        await t.pilot.press("enter")
         await t.rests()
         assert isinstance(t.app.talk.view.blocks[-1], Failure), "a model that is not there leaves the session open"
         await t.type("/clear")
