@@ -1,15 +1,26 @@
 """The screen on a real pseudo-terminal that is closed, ended, filled with noise: nothing is left behind, nothing is
 lost, nothing is sent that steers the terminal."""
 
+import asyncio
 import os
+import random
 import re
 import signal
+import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent.context.why import Place
 from tests.running import ebb
+from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, conversation, session_info
+from tests.tui.piloting import Driven
 from tests.tui.ptys import Screen, left_behind, running
+from tests.tui.test_servers_screen import FORGE, FakeBoard
+from tui.app import EbbApp
+from tui.commands import Invocation, named
+from tui.doing.table import DOING
 
 READY = "/help shows keys"
 RUNS = """
@@ -90,3 +101,75 @@ def test_however_the_terminal_ends_nothing_runs_on_and_the_session_is_kept(tmp_p
         with running(tmp_path, SAYS, flags=["-c"]) as again:
             again.until("many words")
             left_behind(again)
+
+
+BEYOND = (
+    b"\x1b[99999999999u",
+    b"\x1b[1:2u",
+    b"\xff\xfe\xc3(",
+    b"\xed\xa0\x80",
+    b"\x1b[55296u",
+    b"\x1b[48;0;0;0;0t",
+    b"\x1b[<0;1;1M",
+)
+"""Numbers of no character, bytes of no text, half a pair, a screen without cells."""
+
+
+def test_garbage_ends_nothing_and_is_not_sent_back(tmp_path: Path) -> None:
+    with running(tmp_path, SAYS) as terminal:
+        terminal.until(READY)
+        dice = random.Random(6)
+        for each in BEYOND:
+            terminal.child.send(each)
+        for _ in range(40):
+            noise = bytes(
+                byte
+                for byte in dice.randbytes(60)
+                if byte not in b"\x03\x04\x07\x0d\x11\x13\x18\x1a\x1b\x0f\x10\x14\x06\x12"
+            )
+            terminal.child.send(b"\x1b[200~" + noise + b"\x1b]52;c;x\x07\x1b[201~")
+            terminal.child.send(
+                f"\x1b[<{dice.randrange(130)};{dice.randrange(300)};{dice.randrange(90)}".encode()
+                + b"Mm;"[dice.randrange(3) :]
+            )
+            terminal.read_some(0.02)
+        terminal.child.send(b"\x1b[201~\x1b\x1b")
+        terminal.read_some(1)
+        left_behind(terminal)
+    assert b"\x1b]52" not in terminal.sent
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\nمرحبا 日本語 👩\u200d👩\u200d👧 e\u0301\u0301 \u202eabc"
+SHOWN = sorted(
+    DOING.keys()
+    - {"shell", "remember", "editor", "quit", "bring", "later", "print", "compact", "undo", "copy", "clear", "vim"}
+)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (300, 3)])
+async def test_every_screen_in_hardly_any_room(size: tuple[int, int], tmp_path: Path) -> None:
+    places = (Place("r1", "masked", HOSTILE), Place("r9", "visible", "Viewed"))
+    session = FakeSession(
+        title=HOSTILE, model=f"scripted/{HOSTILE}", root=Path(f"/home/{HOSTILE}"), history=conversation(2),
+        places=places, shelf=FakeShelf((), {"r1": HOSTILE, "r9": HOSTILE}),
+    )  # fmt: skip
+    session.servers = FakeBoard([replace(FORGE, name=HOSTILE)])
+    shown: set[str] = set()
+    app = EbbApp(FakeSessions([session], (session_info("abc", HOSTILE),)), guard=0.0)
+    async with app.run_test(size=size) as pilot:
+        t = Driven(app, pilot)
+        await t.rests()
+        for name in SHOWN:
+            app.invoke(Invocation(named(name), "find" if name == "why" else ""))
+            await pilot.pause()
+            await pilot.press("down", "pagedown", "end", "tab")
+            await pilot.resize_terminal(80, 24)
+            await pilot.resize_terminal(*size)
+            shown.add(type(app.screen).__name__)
+            drawn = "".join(segment.text for line in app.screen._compositor.render_strips() for segment in line)
+            assert not [char for char in drawn if unicodedata.category(char) == "Cc" or char == "\u202e"], name
+            async with asyncio.timeout(10):
+                while len(app.screen_stack) > 1:
+                    await pilot.press("escape")
+            await t.rests()
+    assert len(shown) > 8, shown
