@@ -1,4 +1,4 @@
-"""The transcript, and the line in which words in it are looked for. The reader knows no session."""
+"""The transcript, the line of a search in it, and the mark of what came below. The reader knows no session."""
 
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,7 @@ class Reader(Vertical):
         if not self._is_open:
             self._before = self.screen.focused
             self._line.display = True
+            self.add_class("searched")
             palette = palette_of(self.app.theme_variables)
             self.query_one("#search-mark", Static).update(Text("find ", palette.dim))
             self._tell(Found())
@@ -56,6 +57,7 @@ class Reader(Vertical):
         """Ends it; `back` to where the user was."""
         self._transcript.end_search(back=back)
         self._line.display, self._looked_for = False, ""
+        self.remove_class("searched")
         if back and self._before is not None:
             self._before.focus()
 
@@ -101,6 +103,18 @@ class Reader(Vertical):
     def _left(self) -> None:
         if self._is_open:
             self.close_search(back=False)
+
+    @on(Transcript.Unseen)
+    async def _show_unseen(self, message: Transcript.Unseen) -> None:
+        from tui.widgets.below import BelowMark  # noqa: PLC0415  # deferred: with the first that comes unseen
+
+        message.stop()
+        if not self.query(BelowMark):
+            await self.mount(BelowMark(id="below"))
+        self.query_one(BelowMark).show(message.count)
+
+    def on_below_mark_followed(self) -> None:
+        self._transcript.go_end()
 
     def _look(self) -> bool:
         """Looks for what is written, unless that is done. Tells whether it was not."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # types only: loaded when there is something to draw, or word
     from tui.search import Found, Search
 _WALKED = (UserText, AnswerText, Call, Thought, Summary, Compaction, Failure)
 """Blocks that the mark stops at."""
+_NEWS = (UserText, AnswerText, Call, Failure)
+"""Blocks that count as something new."""
 
 
 class Transcript(SelectableRows, can_focus=True):
@@ -41,6 +43,13 @@ class Transcript(SelectableRows, can_focus=True):
             super().__init__()
             self.typed = typed
 
+    class Unseen(Message):
+        """Below what is on the screen is another number of blocks that came since its end was on the screen."""
+
+        def __init__(self, count: int) -> None:
+            super().__init__()
+            self.count = count
+
     class Copied(Message):
         """The user wants a block in the clipboard; None: the last answer."""
 
@@ -53,6 +62,8 @@ class Transcript(SelectableRows, can_focus=True):
         self._following = True
         self._anchor = (0, 0)
         """The row at the top of the screen and how many of its lines are above it, when not following."""
+        self._seen = self._unseen = 0
+        """How many of the rows have been on the screen at one time or another, and how many news are behind them."""
         self._settling = False
         self._margins_due = False
         self._marked: Row | None = None
@@ -81,6 +92,7 @@ class Transcript(SelectableRows, can_focus=True):
         self._stack.clear()
         self._marked = self._search = None
         self._following, self._anchor = self._following or not is_end, (index + more, offset)
+        self._seen += more
         self.show(blocks)
 
     def toggle_last(self) -> None:
@@ -220,9 +232,22 @@ class Transcript(SelectableRows, can_focus=True):
             self._place()
         finally:
             self._settling = False
+        self._count_unseen()
         if not self._margins_due:
             self._margins_due = True
             self.call_after_refresh(self._settle_margins)
+
+    def _count_unseen(self) -> None:
+        rows = self._stack.rows
+        if self._following or not rows:
+            self._seen, unseen = len(rows), 0
+        else:
+            index, line = self._stack.locate(self.scroll_offset.y + self.size.height - 1)
+            self._seen = max(min(self._seen, len(rows)), index + (line >= rows[index].gap))
+            unseen = sum(isinstance(row.block, _NEWS) for row in rows[self._seen :])
+        if unseen != self._unseen:
+            self._unseen = unseen
+            self.post_message(self.Unseen(unseen))
 
     def _settle_margins(self) -> None:
         """Draws one screen above and below, so that the next page does not move while it is read."""
