@@ -14,7 +14,7 @@ PAGE = 40
 
 HELP = (
     "Type a message and press Enter. A line that ends with \\ goes on with the next; Alt-Enter begins a new one.",
-    "What you type while the session works is sent when it is free.",
+    "What you type while the session works goes in at its next step; `/later TEXT` waits for the end of the turn.",
     "Ctrl-C interrupts the session; twice in a row it quits. Ctrl-D on an empty line quits.",
     "Up, Down and Ctrl-R go through what you typed before; Tab completes commands.",
 )
