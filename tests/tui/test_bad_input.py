@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.context.why import Place
+from tests.fake_provider import FakeProvider, Turn
 from tests.running import ebb
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, conversation, session_info
 from tests.tui.piloting import Driven
@@ -173,3 +174,67 @@ async def test_every_screen_in_hardly_any_room(size: tuple[int, int], tmp_path: 
                     await pilot.press("escape")
             await t.rests()
     assert len(shown) > 8, shown
+
+
+def test_two_hundred_sizes_while_it_streams(tmp_path: Path) -> None:
+    with running(tmp_path, STREAMS) as terminal:
+        terminal.until(READY)
+        terminal.child.send("go\r")
+        terminal.until("many words, many")
+        dice = random.Random(1)
+        for _ in range(200):
+            terminal.resize(dice.randrange(1, 200), dice.randrange(1, 60))
+            terminal.read_some(0.01)
+        terminal.resize(80, 24)
+        terminal.until("Ask, or / for commands")
+        left_behind(terminal)
+    assert is_given_back(terminal.sent)
+
+
+STEERING = r"\u001b]0;owned\u0007 \u001b[2J \u009b31m \u202e \u001bPq\u001b\\"
+NAMES = f"""
+[[reply]]
+text = "go {STEERING}"
+calls = [
+  {{ name = "bash", arguments = {{ command = 'printf "\\033]0;owned\\007\\033Pq\\302\\23331m\\r over"; ls' }} }},
+  {{ name = "write", arguments = {{ path = "n\\u001b]0;owned\\u0007.txt", content = "{STEERING}" }} }},
+]
+[[reply]]
+text = "The end."
+"""
+
+
+def test_names_and_outputs_that_steer_a_terminal_are_drawn_and_not_sent(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "x\x1b]0;owned\x07\u202ey.py").write_text("a")
+    (project / "mean\ning\x9b31m.py").write_text("a")
+    with running(tmp_path, NAMES, flags=["--permission-mode", "auto"]) as terminal:
+        terminal.until(READY)
+        terminal.child.send("go\r")
+        terminal.until("The end.")
+        for typed in ("@x", "\x1b\x15", "/diff\r", "\x1b", "/sessions\r", "\x1b", "/archive\r", "\x1b"):
+            terminal.child.send(typed)
+            terminal.read_some(0.5)
+        left_behind(terminal)
+    for steering in ("\x1b]0;", "\x9b31m", "\u202e", "\x1bPq"):
+        assert steering.encode() not in terminal.sent
+
+
+CRUMBS, WHOLE = (1, "slow and steady " * 100), (1 << 20, "in one go " * 100_000)
+
+
+@pytest.mark.parametrize(("size", "text"), [CRUMBS, WHOLE], ids=["crumbs", "at once"])
+def test_answers_that_come_in_crumbs_and_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, text: str
+) -> None:
+    monkeypatch.setattr(
+        "tests.fake_frames.pieces", lambda words: [words[at : at + size] for at in range(0, len(words), size)]
+    )
+    with FakeProvider([Turn(text=text + "\n\nThe end.")]) as server:
+        env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"}
+        with running(tmp_path, SAYS, flags=["-m", "anthropic/claude-sonnet-5-5"], env=env) as terminal:
+            terminal.until(READY)
+            terminal.child.send("go\r")
+            terminal.until("The end.")
+            left_behind(terminal)
