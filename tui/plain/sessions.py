@@ -72,6 +72,11 @@ async def choose_model(desk: PlainDesk, name: str) -> None:
         desk.talk.notice(f"the model is now {name}")
 
 
+async def change_mode(desk: PlainDesk, name: str) -> None:
+    if meaning := await desk.talk.change_mode(name):
+        desk.say((f"Mode {meaning}",))
+
+
 async def clear(desk: PlainDesk, _: str) -> None:
     if await desk.talk.open(model=desk.talk.session.model if desk.talk.session is not None else desk.model):
         greet(desk)

@@ -8,7 +8,7 @@ from tui.plain.desk import PlainDesk
 from tui.plain.looking import show_archive, show_context, show_help, show_servers, show_todos
 from tui.plain.room import bring, why
 from tui.plain.saying import find_message, later, only_on_a_screen, remember, run_shell
-from tui.plain.sessions import choose_model, clear, leave, resume, rewind, show_sessions
+from tui.plain.sessions import change_mode, choose_model, clear, leave, resume, rewind, show_sessions
 from tui.plain.settings import choose_theme, show_settings
 from tui.plain.taking import print_answer, print_conversation
 
@@ -25,6 +25,7 @@ DOING: Mapping[str, Callable[[PlainDesk, str], Awaitable[None]]] = {
     "sessions": show_sessions,
     "rewind": rewind,
     "model": choose_model,
+    "mode": change_mode,
     "clear": clear,
     "theme": choose_theme,
     "settings": show_settings,
