@@ -222,7 +222,7 @@ async def test_what_goes_wrong_is_said_and_the_session_goes_on() -> None:
         talk.type("/model nobody/none")
         await talk.shows("Error: there is no such model")
         talk.type("/modle")
-        await talk.shows("there is no `/modle`; did you mean `/model`?")
+        await talk.shows("there is no `/modle`; did you mean `/mode` or `/model`?")
         await talk.rests()
         talk.type("again")
         await talk.shows("Better.")
