@@ -23,6 +23,11 @@ class GuardedScreen(ModalScreen[Answer]):
     def on_mount(self) -> None:
         self._quiet_since = monotonic()
 
+    def meant_nothing(self) -> None:
+        """A character was typed that is no answer: somebody writes, and what follows at once answers nothing either."""
+        self._quiet_since = monotonic()
+        self._guarding = True
+
     def ignores_key(self, pressed_at: float) -> bool:
         """Whether a key pressed at that time was meant for what was on the screen before."""
         if self._guarding and pressed_at < self._quiet_since + self._guard:

@@ -84,6 +84,8 @@ class PermissionScreen(GuardedScreen[Decision | None]):
             return
         if self._answers(event.key):
             event.stop()
+        elif event.is_printable:
+            self.meant_nothing()
 
     def _answers(self, key: str) -> bool:
         decision = decision_for(key, self.question, for_project=self._for_project)
