@@ -34,7 +34,10 @@ check: .venv/ready .venv/aimock/ready .venv/everything/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	@# The terminal's tests take as long as all others together: both halves at once, and each must pass.
+	$(BIN)/pytest tests/tui & terminal=$$!; \
+	  $(BIN)/pytest --ignore=tests/tui; rest=$$?; \
+	  wait $$terminal && exit $$rest
 
 # Whether the terminal is quick enough, in ratios that hold on any machine: about a minute.
 gates: .venv/ready
