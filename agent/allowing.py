@@ -9,7 +9,7 @@ from agent.earlier import earlier_calls
 from agent.parts import Parts
 from agent.permissions import parse_rule
 from agent.project_rules import ProjectRules
-from agent.recorder import StoreThread
+from agent.storethread import StoreThread
 from store.sessions import SessionStore
 
 

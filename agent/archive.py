@@ -32,8 +32,8 @@ from agent.context.refs import (
 from agent.context.said import call_text, message_text
 from agent.errors import ReferenceFailed, StoreFailed
 from agent.messages import Assistant, Message, Stored, User
-from agent.recorder import StoreThread
 from agent.rows import decode_message, read_summary
+from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.errors import StoreError
 from store.outputs import OutputRow

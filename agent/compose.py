@@ -34,11 +34,12 @@ from agent.parts import Parts
 from agent.permissions import Policy, Rule, parse_rule
 from agent.providers.setup import first_choice
 from agent.recall import Recall
-from agent.recorder import Recorder, StoreThread
+from agent.recorder import Recorder
 from agent.resume import restore
 from agent.rows import decode_message
 from agent.served import Served
 from agent.session import Session
+from agent.storethread import StoreThread
 from agent.targets import Connected, Targets
 from store.errors import StoreError
 from store.locks import SessionLock

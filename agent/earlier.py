@@ -6,8 +6,8 @@ from contextlib import suppress
 from agent.context.select import meant
 from agent.errors import StoreFailed
 from agent.messages import BY_USER, Assistant, ToolCall
-from agent.recorder import StoreThread
 from agent.rows import decode_message
+from agent.storethread import StoreThread
 from store.calls import replies_with_calls
 from store.sessions import SessionStore
 

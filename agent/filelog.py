@@ -10,7 +10,8 @@ from pathlib import Path
 
 from agent.errors import StoreFailed
 from agent.filechange import Changes, FileChange, Scope
-from agent.recorder import Recorder, StoreThread
+from agent.recorder import Recorder
+from agent.storethread import StoreThread
 from store.befores import ChangeRow, changes, keep_change
 from store.errors import StoreError
 from store.sessions import SessionStore

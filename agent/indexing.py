@@ -12,8 +12,8 @@ from agent.context.offload import is_brought_back
 from agent.context.said import message_text
 from agent.errors import StoreFailed
 from agent.messages import Assistant, AssistantPart, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
-from agent.recorder import StoreThread
 from agent.rows import decode_message, read_summary
+from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.errors import StoreError
 from store.queries import Wanted

@@ -15,8 +15,8 @@ from agent.errors import StoreFailed
 from agent.filelog import FileLog
 from agent.parts import Parts
 from agent.recall import Recall, fetching, looking_up
-from agent.recorder import StoreThread
 from agent.shelf import Shelf
+from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.blobs import Blobs
 from store.errors import StoreError

@@ -14,8 +14,8 @@ from agent.forking import fork_session
 from agent.indexing import Indexer, Told, nobody
 from agent.keeping import forget
 from agent.messages import Message
-from agent.recorder import StoreThread
 from agent.rows import decode_message
+from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.branches import Branches
 from store.catalogue import Catalogue, ListedRow

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from agent.context.fusion import fused
 from agent.embedding import Embedder
 from agent.indexing import Indexer, Told, nobody
-from agent.recorder import StoreThread
 from agent.sketches import Sketches, sketched
+from agent.storethread import StoreThread
 from store.queries import Wanted
 from store.search import Hit, Match, SearchIndex, path_pattern
 from store.sessions import SessionStore

@@ -14,8 +14,9 @@ from agent.context.refs import MessageRef, OutputRef, Reference, SummaryRef, mes
 from agent.debug import Debug
 from agent.errors import ReferenceFailed, StoreFailed
 from agent.messages import Conversation
-from agent.recorder import Recorder, StoreThread
+from agent.recorder import Recorder
 from agent.rows import decode_message
+from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.sessions import SessionStore
 from tools.base import ToolError

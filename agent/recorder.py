@@ -4,10 +4,8 @@ Each step is three short transactions: what the user said; the reply with its ca
 outputs with the snapshot. Whatever the moment at which the process dies, the session resumes.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import ParamSpec, TypeVar
@@ -41,9 +39,9 @@ from agent.rows import (
 )
 from agent.situation import Situation, as_left
 from agent.spending import Asked, Rewrite, Spent
+from agent.storethread import StoreThread
 from store.accounts import RewriteRow, UsageRow
 from store.archive import ArchiveStore
-from store.errors import StoreError
 from store.outputs import OutputRow, SummaryRow
 from store.sessions import MessageRow, SessionRow, SessionStore, SnapshotRow
 from store.tool_uses import keep_tool_uses, tool_uses
@@ -61,35 +59,6 @@ _BEHIND_ALL = 1 << 60
 """A position that no message has."""
 
 UNREADABLE_SNAPSHOT = "the session's snapshot could not be read, so all of its messages are shown to the model again"
-
-
-class StoreThread:
-    """A session store in a thread of its own, which opened it."""
-
-    def __init__(self, open_store: Callable[[], SessionStore]) -> None:
-        self._open = open_store
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="store")
-        self._store: SessionStore | None = None
-
-    async def open(self) -> SessionStore:
-        """Opens the store. Its methods are to be called through `run` only. Raises `StoreFailed`."""
-        self._store = await self.run(self._open)
-        return self._store
-
-    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The result of the work, done in the store's thread. Raises `StoreFailed`."""
-        loop = asyncio.get_running_loop()
-        try:
-            # Shielded: a cancelled caller must not leave half of a write behind its back.
-            return await asyncio.shield(loop.run_in_executor(self._executor, lambda: work(*args, **kwargs)))
-        except StoreError as error:
-            raise StoreFailed(str(error), error.reason) from error
-
-    async def close(self) -> None:
-        if self._store is not None:
-            await self.run(self._store.close)
-            self._store = None
-        self._executor.shutdown()
 
 
 class Recorder:

@@ -12,8 +12,8 @@ from agent.context.refs import message_digits
 from agent.context.said import message_text
 from agent.context.select import meant
 from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User
-from agent.recorder import StoreThread
 from agent.rows import decode_message
+from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.outputs import OutputRow
 from store.sessions import MessageRow, SessionStore

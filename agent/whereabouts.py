@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from agent.context.why import Covering, Left, Place, places_of
 from agent.indexing import Indexer
 from agent.messages import Assistant, Conversation
-from agent.recorder import StoreThread
 from agent.rows import decode_message, read_summary
+from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.queries import Wanted
 from store.search import Document

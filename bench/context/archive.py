@@ -22,7 +22,8 @@ from agent.context.offload import Skim
 from agent.execute import Place
 from agent.ingest import Ingest
 from agent.messages import Assistant, ToolCall, User
-from agent.recorder import Recorder, StoreThread
+from agent.recorder import Recorder
+from agent.storethread import StoreThread
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tools.base import Log, Result, Workspace

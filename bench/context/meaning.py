@@ -13,8 +13,8 @@ from pathlib import Path
 from agent.archive import Archive
 from agent.messages import Conversation, Text, User
 from agent.recall import Recall
-from agent.recorder import StoreThread
 from agent.rows import encode_message, encode_snapshot
+from agent.storethread import StoreThread
 from store.sessions import SessionRow, SessionStore, SnapshotRow
 from tools.recalled import Asked
 

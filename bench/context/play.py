@@ -20,9 +20,10 @@ from agent.events import ContextCompacted, TurnFailed
 from agent.messages import Usage
 from agent.parts import Parts
 from agent.permissions import Policy
-from agent.recorder import Recorder, StoreThread
+from agent.recorder import Recorder
 from agent.rent import Rent
 from agent.session import Session
+from agent.storethread import StoreThread
 from agent.targets import Targets
 from bench.context.billing import common_prefix
 from bench.context.model import EFFECTS, Billed, PlannedModel, Produce, reader_of

@@ -17,8 +17,8 @@ from pathlib import Path
 from agent.archive import Archive
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 from agent.recall import Recall
-from agent.recorder import StoreThread
 from agent.rows import encode_message, encode_snapshot
+from agent.storethread import StoreThread
 from bench.measure import row
 from store.sessions import SessionRow, SessionStore, SnapshotRow
 from tools.recalled import Asked

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent.context.settings import Compacting
 from agent.messages import Usage
-from agent.recorder import StoreThread
+from agent.storethread import StoreThread
 from bench.context.model import PlannedModel
 from bench.context.play import MIXES, Habits, open_session
 from bench.context.workload import plan

@@ -14,8 +14,9 @@ from agent.parts import Parts
 from agent.permissions import Policy
 from agent.providers.scripted import Scripted
 from agent.recall import Recall, fetching
-from agent.recorder import Recorder, StoreThread
+from agent.recorder import Recorder
 from agent.session import Session
+from agent.storethread import StoreThread
 from agent.targets import Targets
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore

@@ -28,7 +28,7 @@ from agent.messages import (
     UserPart,
 )
 from agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
-from agent.recorder import StoreThread
+from agent.storethread import StoreThread
 from tests.agent.fuzzed_tools import calls
 from tests.agent.providers.cases import PIXEL
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from agent.archive import Archive
 from agent.messages import Assistant, Conversation, Summary, Text, ToolCall, ToolOutput, User
 from agent.recall import Recall
-from agent.recorder import Recorder, StoreThread
+from agent.recorder import Recorder
+from agent.storethread import StoreThread
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tools.scope import Scope

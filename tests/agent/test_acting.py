@@ -19,8 +19,9 @@ from agent.errors import AgentError
 from agent.events import Act, BroughtBack, Event, PrefixDrifted, ViewChanged
 from agent.measuring import budget_of
 from agent.messages import Kept, Text, ToolOutput, User
-from agent.recorder import Recorder, StoreThread
+from agent.recorder import Recorder
 from agent.session import Session
+from agent.storethread import StoreThread
 from agent.transfer import export_session, import_session
 from agent.undoing import offer_undo, undo
 from store.sessions import SessionStore

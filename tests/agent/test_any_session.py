@@ -31,10 +31,11 @@ from agent.parts import Parts
 from agent.permissions import Policy
 from agent.providers.base import ModelFacts, Request
 from agent.recall import Recall, fetching, looking_up
-from agent.recorder import Recorder, StoreThread
+from agent.recorder import Recorder
 from agent.rows import decode_message
 from agent.served import Served
 from agent.session import Session
+from agent.storethread import StoreThread
 from agent.targets import Connected, Targets
 from agent.undoing import Undone, undo
 from store.archive import ArchiveStore

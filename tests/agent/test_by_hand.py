@@ -11,8 +11,8 @@ from agent.context.prompt import Instructions, build_prompt
 from agent.context.summary import Draft, with_facts
 from agent.errors import AgentError
 from agent.events import ContextCompacted, Event, ReplyFinished
-from agent.recorder import StoreThread
 from agent.session import Session
+from agent.storethread import StoreThread
 from agent.undoing import undo
 from store.sessions import SessionStore
 from tests.agent.test_rewriting import SUMMARY, Desk, reads

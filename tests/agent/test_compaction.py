@@ -38,9 +38,10 @@ from agent.parts import Parts
 from agent.permissions import Policy
 from agent.providers.base import Provider, Request
 from agent.providers.scripted import Script, Scripted, ScriptedReply
-from agent.recorder import Recorder, StoreThread
+from agent.recorder import Recorder
 from agent.rows import decode_snapshot, encode_snapshot
 from agent.session import Session
+from agent.storethread import StoreThread
 from agent.summarisers import Summarisers
 from agent.targets import Targets
 from store.blobs import Blobs

@@ -18,7 +18,7 @@ from agent.context.todos import TodoItem
 from agent.errors import StoreFailed
 from agent.events import ReplyFinished
 from agent.messages import Assistant, Conversation, Summary, Text, ToolCall, ToolOutput, Usage, User
-from agent.recorder import INTERRUPTED, Recorder, StoreThread, title_of
+from agent.recorder import INTERRUPTED, Recorder, title_of
 from agent.rows import (
     changes_of,
     decode_mark,
@@ -30,6 +30,7 @@ from agent.rows import (
 )
 from agent.situation import Situation
 from agent.spending import Spent
+from agent.storethread import StoreThread
 from store.sessions import FactRow, MessageRow, SessionRow, SessionStore
 from tests.agent.histories import conversations
 

@@ -18,8 +18,9 @@ from agent.parts import Parts
 from agent.permissions import Policy
 from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request
 from agent.providers.scripted import Scripted
-from agent.recorder import Recorder, StoreThread
+from agent.recorder import Recorder
 from agent.session import Session
+from agent.storethread import StoreThread
 from agent.targets import Targets
 from store.sessions import SessionRow, SessionStore
 from tools.base import Workspace

@@ -39,8 +39,9 @@ from agent.messages import Assistant, Note, Text, ToolOutput, User
 from agent.parts import Parts
 from agent.permissions import Policy, parse_rule
 from agent.providers.scripted import Scripted
-from agent.recorder import Recorder, StoreThread
+from agent.recorder import Recorder
 from agent.session import Session
+from agent.storethread import StoreThread
 from agent.targets import Targets
 from store.errors import StoreError
 from store.sessions import SessionRow, SessionStore

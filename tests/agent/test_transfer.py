@@ -28,9 +28,10 @@ from agent.indexing import Indexer
 from agent.keeping import open_store
 from agent.messages import Assistant, Image, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
 from agent.recall import Recall
-from agent.recorder import Recorder, StoreThread
+from agent.recorder import Recorder
 from agent.rows import decode_message
 from agent.situation import Situation
+from agent.storethread import StoreThread
 from agent.transfer import Imported, export_session, import_session
 from store.queries import Wanted
 from store.sessions import SessionRow, SessionStore

@@ -14,8 +14,8 @@ from agent.context.prompt import Instructions, build_prompt
 from agent.context.undo import MOST, hold_after
 from agent.errors import AgentError
 from agent.messages import Conversation
-from agent.recorder import StoreThread
 from agent.session import Session
+from agent.storethread import StoreThread
 from agent.undoing import NOTHING, offer_undo, undo
 from store.sessions import SessionStore
 from tests.agent.test_rewriting import SUMMARY, Desk, masked_in, reads
