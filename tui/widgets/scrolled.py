@@ -1,0 +1,153 @@
+"""Rows of which a screenful is drawn, wherever they are scrolled to. It knows where rows stand, and no block."""
+
+from rich.style import Style
+from textual.geometry import Size
+
+from tui.palette import Palette, palette_of
+from tui.widgets.selecting import SelectableRows
+
+
+class ScrolledRows(SelectableRows):
+    """Only what is visible is drawn, heights of everything else are estimates. What is looked at stays where it is when
+    rows above it change; at the end, what is new is looked at."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._following = True
+        self._anchor = (0, 0)
+        """The row at the top of the screen and how many of its lines are above it, when not following."""
+        self._settling = False
+        self._margins_due = False
+        self._base: Style | None = None
+        """The widget's own style, which is costly to ask for line by line."""
+
+    # What others ask of it
+
+    def page(self, direction: int) -> None:
+        """One screen up (-1) or down (1), less two lines to hold on to."""
+        self._go_to(self.scroll_offset.y + direction * max(1, self.size.height - 2))
+
+    def go_home(self) -> None:
+        self._go_to(0)
+
+    def go_end(self) -> None:
+        self._following = True
+        self._settle()
+
+    @property
+    def following(self) -> bool:
+        """New blocks move the transcript: its end is on the screen."""
+        return self._following
+
+    # Where rows stand
+
+    @property
+    def _width(self) -> int:
+        return self._stack.width
+
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
+        """Called while the screen is laid out. Rows are put in place at once: at the event of the new size, one picture
+        would have been drawn already, with lines of the old width."""
+        changed = super()._size_updated(size, virtual_size, container_size, layout)
+        width = self.scrollable_content_region.width
+        if width != self._width:
+            self._stack.resize(width)
+        if changed:
+            self._settle()
+        return changed
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if not self._settling and round(old_value) != round(new_value):
+            self._following = round(new_value) >= self.max_scroll_y
+            self._anchor = self._stack.locate(round(new_value))
+            self._settle()
+
+    def _settle(self) -> None:
+        """Draws the rows of this screen, and puts everything where the drawn heights say."""
+        if self._width <= 0 or self._settling or (self._stack.rows and not self._has_inks()):
+            return
+        self._settling = True
+        try:
+            if self._following:
+                self._stack.measure(range(len(self._stack.rows) - 1, -1, -1), self.size.height)
+            else:
+                index, offset = self._anchor
+                self._stack.measure(range(index, len(self._stack.rows)), self.size.height + offset)
+            self._place()
+        finally:
+            self._settling = False
+        self._settled()
+        if not self._margins_due:
+            self._margins_due = True
+            self.call_after_refresh(self._settle_margins)
+
+    def _settle_margins(self) -> None:
+        """Draws one screen above and below, so that the next page does not move while it is read."""
+        self._margins_due = False
+        if self._width <= 0 or not self._stack.rows:
+            return
+        page = self.size.height
+        top, _ = self._stack.locate(self.scroll_offset.y)
+        bottom, _ = self._stack.locate(self.scroll_offset.y + page)
+        self._settling = True
+        try:
+            changed = self._stack.measure(range(top, -1, -1), 2 * page)
+            changed = self._stack.measure(range(bottom, len(self._stack.rows)), page) or changed
+            if changed:
+                self._place()
+        finally:
+            self._settling = False
+
+    def _place(self) -> None:
+        """Scrolls so that what is looked at stays where it is."""
+        rows, size = self._stack.rows, Size(self._width, self._stack.height)
+        if size != self.virtual_size:
+            # Not by assignment: that lays out the whole screen anew, in which nothing else has moved.
+            self.set_reactive(ScrolledRows.virtual_size, size)
+            self._scroll_update(size)
+        if self._following:
+            y = self.max_scroll_y
+        else:
+            index, offset = self._anchor
+            index = max(0, min(index, len(rows) - 1))
+            y = self._stack.start(index) + (min(offset, max(0, rows[index].height - 1)) if rows else 0)
+        self._scroll_now(y)
+
+    def _settled(self) -> None:
+        """Called when everything is in its place."""
+
+    def _hold(self, index: int, offset: int) -> None:
+        """Brings a line of a row to the top of the screen, or as far up as the end lets it."""
+        self._anchor, self._following = (index, offset), False
+        self._settle()
+        self._following = self.scroll_offset.y >= self.max_scroll_y
+
+    def _go_to(self, y: int) -> None:
+        self._scroll_now(max(0, min(y, self.max_scroll_y)))
+
+    def _scroll_now(self, y: int) -> None:
+        self.scroll_to(y=y, animate=False, force=True, immediate=True)
+
+    # In which colours they are drawn
+
+    def notify_style_update(self) -> None:
+        """Called when a theme or a style has changed."""
+        super().notify_style_update()
+        self._base = None
+        palette = palette_of(self.app.theme_variables)
+        if palette != self._palette:
+            self._palette = palette
+            if self._stack.inks is not None:
+                self._ink(palette)
+            self.refresh()
+
+    def _has_inks(self) -> bool:
+        if self._stack.inks is None and self.is_attached:
+            self._ink(self._palette or palette_of(self.app.theme_variables))
+        return self._stack.inks is not None
+
+    def _ink(self, palette: Palette) -> None:
+        from tui.prose import PaletteConsole  # noqa: PLC0415  # deferred: with the first block
+
+        self._stack.recolor(PaletteConsole(palette))
