@@ -9,25 +9,27 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from agent.errors import AgentError
 from agent.finding import SessionInfo
+from tui.listed import Listed
 from tui.palette import painted, palette_of
 from tui.ports import Library
 from tui.sanitise import visible_line
-from tui.sessionlist import WIDE, about_lines, headline, line_of
+from tui.sessionlist import WIDE, headline, line_of
 from tui.widgets.field import Field
+from tui.widgets.lastsaid import LastSaid
 from tui.widgets.listing import Listing
 from tui.working import begin
 
 KEYS = "Enter opens   Tab to list: r renames, f forks, d deletes, a all projects   Esc closes"
 LIST_KEYS = "Enter opens   r renames   f forks   d deletes   a all projects   PgUp, PgDn   Esc closes"
 NAME_KEYS = "Enter takes the title   Esc leaves it as it is"
-LAST_SAID = 12
-"""Messages of the marked session."""
+NOTHING_FOUND = "no session is found"
+NOTHING_YET = "no session in this project yet; a shows all projects"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +68,7 @@ class SessionsScreen(ModalScreen[Left]):
         self._library = library
         self._current = current
         self._now = now
-        self._found: list[SessionInfo] = []
-        self._excerpts: dict[str, str] = {}
-        self._has_more = False
-        self._everywhere = False
-        self._words = ""
-        self._searching = ""
+        self._listed = Listed(library)
         self._doomed: dict[str, None] = {}
         self._is_told = False
         """What went wrong stands where the keys are named."""
@@ -85,8 +82,7 @@ class SessionsScreen(ModalScreen[Left]):
             yield Field(id="name", select_on_focus=False)
             with Horizontal(id="both"):
                 yield Listing(id="list")
-                with VerticalScroll(id="about", can_focus=False):
-                    yield Static(id="said")
+                yield LastSaid(self._library, id="about")
             yield Static(id="answers")
 
     def on_mount(self) -> None:
@@ -98,7 +94,7 @@ class SessionsScreen(ModalScreen[Left]):
 
     @property
     def found(self) -> tuple[SessionInfo, ...]:
-        return tuple(self._found)
+        return tuple(self._listed.sessions)
 
     @property
     def doomed(self) -> tuple[str, ...]:
@@ -110,8 +106,8 @@ class SessionsScreen(ModalScreen[Left]):
 
     @property
     def _marked(self) -> SessionInfo | None:
-        index = self.query_one(Listing).marked
-        return self._found[index] if index < len(self._found) else None
+        index, sessions = self.query_one(Listing).marked, self._listed.sessions
+        return sessions[index] if index < len(sessions) else None
 
     # What is typed
 
@@ -139,9 +135,7 @@ class SessionsScreen(ModalScreen[Left]):
             case "up" | "down":
                 listing.move(-1 if event.key == "up" else 1)
             case "pageup" | "pagedown":
-                about = self.query_one("#about", VerticalScroll)
-                step = max(1, about.size.height - 1)
-                about.scroll_relative(y=-step if event.key == "pageup" else step, animate=False)
+                self.query_one(LastSaid).page(-1 if event.key == "pageup" else 1)
             case _ if listing.has_focus and self._acts(event.key):
                 pass
             case _ if listing.has_focus and event.character and event.is_printable:
@@ -165,8 +159,8 @@ class SessionsScreen(ModalScreen[Left]):
             case "d" | "delete":
                 self._doom()
             case "a":
-                self._everywhere = not self._everywhere
-                self._fill(self._words)
+                self._listed.everywhere = not self._listed.everywhere
+                self._fill(self._listed.words)
             case _:
                 return False
         return True
@@ -224,7 +218,7 @@ class SessionsScreen(ModalScreen[Left]):
         except AgentError as error:
             self._say(str(error), is_bad=True)
         else:
-            self._fill(self._words, marked.id)
+            self._fill(self._listed.words, marked.id)
 
     async def _fork(self) -> None:
         marked = self._marked
@@ -235,81 +229,66 @@ class SessionsScreen(ModalScreen[Left]):
         except AgentError as error:
             self._say(str(error), is_bad=True)
         else:
-            self._fill(self._words, fork.id)
+            self._fill(self._listed.words, fork.id)
             self._say(f"forked: `{fork.id}` begins as `{marked.id}`, which stays as it is")
 
     # What is listed
 
     def _fill(self, words: str, mark: str = "") -> None:
         """Lists what the words find, from the beginning."""
-        self._words, self.settled = words.strip(), False
+        self._listed.words, self.settled = words.strip(), False
         begin(self, partial(self._filled, mark), "fill", anew=True)
 
     async def _filled(self, mark: str) -> None:
+        listed = self._listed
         try:
-            page = await self._library.page(everywhere=self._everywhere, words=self._words)
-            self._found, self._excerpts, self._has_more = list(page), {}, bool(page)
-            self._searching = "searching what was said …" if self._words else ""
+            await listed.begin()
             self._show(mark)
-            if self._words:
-                await self._find_said()
+            if listed.words:
+                await listed.add_said(self._headline)
+                self._draw()
+                self._look()
         except AgentError as error:
-            self._searching = ""
+            listed.searching = ""
             self._say(str(error), is_bad=True)
         self.settled = True
 
-    async def _find_said(self) -> None:
-        """Adds the sessions in which the words were said, behind those that have them in their title."""
-
-        def told(done: int, total: int) -> None:
-            self._searching = f"reading {done:,} of {total:,} messages …" if done < total else self._searching
-            self._headline()
-
-        found = await self._library.search(self._words, everywhere=self._everywhere, told=told)
-        known = {info.id for info in self._found}
-        self._excerpts = {one.info.id: one.excerpt for one in found}
-        self._found += [one.info for one in found if one.info.id not in known]
-        self._searching = ""
-        self._draw()
-        self._look()
-
     def on_listing_moved(self) -> None:
         self._look()
-        if self._has_more and self.query_one(Listing).marked >= len(self._found) - 20:
-            self._has_more = False
+        if self._listed.has_more and self.query_one(Listing).marked >= len(self._listed.sessions) - 20:
+            self._listed.has_more = False
             begin(self, self._add_page, "fill")
 
     async def _add_page(self) -> None:
-        if self._words or not self._found:
-            return
-        page = await self._library.page(everywhere=self._everywhere, after=self._found[-1])
-        self._found += page
-        self._has_more = bool(page)
-        self._draw()
+        if self._listed.sessions and not self._listed.words:
+            await self._listed.add_page()
+            self._draw()
 
     def _show(self, mark: str) -> None:
         """Draws the list anew, with a session marked."""
-        at = next((at for at, info in enumerate(self._found) if info.id == (mark or self._current)), 0)
-        listing = self.query_one(Listing)
-        listing.show(len(self._found), self._painted)
-        listing.move(at if mark or not self._words else 0)
+        sessions, listing = self._listed.sessions, self.query_one(Listing)
+        at = next((at for at, info in enumerate(sessions) if info.id == (mark or self._current)), 0)
+        listing.show(len(sessions), self._painted)
+        listing.move(at if mark or not self._listed.words else 0)
         self._headline()
         self._look()
 
     def _draw(self) -> None:
         """Draws the list as it is now, with the same session marked."""
-        listing = self.query_one(Listing)
-        listing.change(len(self._found), self._painted)
+        self.query_one(Listing).change(len(self._listed.sessions), self._painted)
         self._headline()
 
     def _painted(self, index: int, width: int) -> Text:
-        line = line_of(self._found[index], width, self._now, self._current, self._doomed, projects=self._everywhere)
+        listed = self._listed
+        info = listed.sessions[index]
+        line = line_of(info, width, self._now, self._current, self._doomed, projects=listed.everywhere)
         return painted([line], palette_of(self.app.theme_variables))
 
     def _headline(self) -> None:
-        more = self._has_more and len(self._found) >= 200
+        listed = self._listed
+        more = listed.has_more and len(listed.sessions) >= 200
         line = headline(
-            len(self._found), more, everywhere=self._everywhere, words=self._words, searching=self._searching,
+            len(listed.sessions), more, everywhere=listed.everywhere, words=listed.words, searching=listed.searching,
             doomed=len(self._doomed),
         )  # fmt: skip
         self.query_one("#headline", Static).update(painted([line], palette_of(self.app.theme_variables)))
@@ -318,22 +297,11 @@ class SessionsScreen(ModalScreen[Left]):
         begin(self, self._looked, "look", anew=True)
 
     async def _looked(self) -> None:
-        palette, marked = palette_of(self.app.theme_variables), self._marked
+        about, marked = self.query_one(LastSaid), self._marked
         if marked is None:
-            told = "no session is found" if self._words else "no session in this project yet; a shows all projects"
-            self.query_one("#said", Static).update(Text(told, palette.dim))
-            return
-        try:
-            messages = await self._library.last_said(marked.id, LAST_SAID)
-        except AgentError as error:
-            self.query_one("#said", Static).update(Text(visible_line(str(error)), palette.warn))
-            return
-        lines = about_lines(marked, self._excerpts.get(marked.id, ""), messages)
-        said = painted(lines, palette)
-        said.no_wrap, said.overflow = False, "fold"
-        self.query_one("#said", Static).update(said)
-        about = self.query_one("#about", VerticalScroll)
-        self.call_after_refresh(about.scroll_to, y=0, animate=False)
+            about.say(NOTHING_FOUND if self._listed.words else NOTHING_YET)
+        else:
+            await about.read(marked, self._listed.excerpt_of(marked))
 
     def _say(self, text: str, *, is_bad: bool = False) -> None:
         palette = palette_of(self.app.theme_variables)
