@@ -1,33 +1,30 @@
 """The terminal: widgets around one session. The app knows who is asked for what, and does none of it itself."""
 
-import asyncio
 import os
-from collections.abc import Awaitable, Callable
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import App
 from textual.binding import BindingType
-from textual.worker import Worker, WorkerError
 
-from agent.errors import AgentError
 from tui.bindings import bindings
 from tui.caret import CaretApp
-from tui.commands import Invocation, Unknown, named, parse
+from tui.commands import Invocation, named
 from tui.drafts import Drafts
 from tui.history import History
+from tui.jobs import Jobs
 from tui.looks import Looks, driver_class
 from tui.offering import Offers
-from tui.opening import First, loaded, open_first, settled
+from tui.opening import First, loaded
 from tui.outside import Outside
 from tui.pastes import Pastes
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.screens.main import MainScreen
 from tui.twice import Twice
 from tui.widgets.prompt import Prompt
-from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
     from agent.options import KeysName, NotifyName, StatusPart, ThemeName
@@ -40,9 +37,6 @@ if TYPE_CHECKING:  # types only: what a session and its commands are made of is 
 TWICE = 2.0
 """Seconds within which a second Ctrl-C means it: as long as the hint is shown."""
 
-_PATIENCE = 5.0
-"""Seconds that leaving waits for an interrupted turn to end."""
-
 
 class EbbApp(CaretApp, App[str]):
     """The terminal for sessions that `sessions` opens. Returns the id of the session to go on with, if
@@ -51,11 +45,11 @@ class EbbApp(CaretApp, App[str]):
     Behind its first paint it makes `sessions`, if that is a function, and opens a session: the one that `resume` names,
     the one that the user picks from a list (`choose`), or a new one, with `model` if given. `first_message` is sent as
     soon as it is open; with `may_be_word`, `resume` is its first word where no session's id begins so. Where the first
-    session cannot be opened the app ends, and `refused` tells why. What the user types is kept in `history_file`, as
-    said in `project`. The app closes every session it shows; whoever made `sessions` closes that. `guard` is how long,
-    in seconds, a question ignores keys. `theme` is worn, and `keys` are used, from the first paint on. What waits when
-    a session is left is kept in `drafts`. `notify` is how somebody who looks elsewhere is told of news, `status` what
-    the status line says. `settings` gives those of this run, where the user may change them.
+    session cannot be opened the app ends, and `jobs.refused` tells why. What the user types is kept in `history_file`,
+    as said in `project`. The app closes every session it shows; whoever made `sessions` closes that. `guard` is how
+    long, in seconds, a question ignores keys. `theme` is worn, and `keys` are used, from the first paint on. What waits
+    when a session is left is kept in `drafts`. `notify` is how somebody who looks elsewhere is told of news, `status`
+    what the status line says. `settings` gives those of this run, where the user may change them.
     """
 
     CSS_PATH = "app.tcss"
@@ -89,23 +83,13 @@ class EbbApp(CaretApp, App[str]):
         self.animation_level = "none"
         self.looks = Looks(self, theme, bool(colorless))
         self.outside = Outside(self, notify, lambda: self.talk.name)
-        self.refused: AgentError | None = None
-        """Why there is no first session."""
-        self._first = First(resume, may_be_word, choose, model, first_message or "")
+        first = First(resume, may_be_word, choose, model, first_message or "")
+        self.jobs = Jobs(self, first, partial(loaded, sessions), lambda: self.desk)
         self._sessions, self._guard, self._drafts, self._settings = sessions, guard, drafts, settings
         self._pastes, self._keys = Pastes(), keys
         self._history = History(history_file, str(project or ""))
-        self._working = True
-        """A job runs: what is said now waits in the queue. The first one opens the session."""
-        self.is_loaded = self._is_open = False
-        """All is there that sessions are made of; there was a first session."""
-        self._early: list[str] = []
-        """What was said before all was loaded."""
-        self._due: list[Invocation] = []
-        """Commands that were given before there was a session."""
         self._quitting, self._rewinding = Twice(TWICE), Twice(TWICE)
         self._status = status
-        self._job: Worker[None] | None = None
 
     @cached_property
     def desk(self) -> "Desk":
@@ -122,7 +106,8 @@ class EbbApp(CaretApp, App[str]):
         if self._status is not None:
             showing.wanted = self._status
         settings = self._settings() if self._settings is not None else None
-        return Desk(self, talk, showing, self._first.model, self.send, self.invoke, self.looks, settings, self._leave)
+        jobs = self.jobs
+        return Desk(self, talk, showing, jobs.first.model, jobs.send, jobs.invoke, self.looks, settings, jobs.leave)
 
     @property
     def talk(self) -> "Talk":
@@ -131,7 +116,7 @@ class EbbApp(CaretApp, App[str]):
     def get_default_screen(self) -> MainScreen:
         return MainScreen(
             self._history,
-            Offers(lambda: self.talk.session if self._is_open else None),
+            Offers(lambda: self.talk.session if self.jobs.is_open else None),
             self._pastes,
             lambda: self.talk.queue,
             vim=self._keys == "vim",
@@ -149,10 +134,10 @@ class EbbApp(CaretApp, App[str]):
             self.looks.ask(self._driver.write)
         self.outside.attend()
         self.theme_changed_signal.subscribe(self, lambda _: self._recolor())
-        self.call_after_refresh(self._start, self._open_first)
+        self.call_after_refresh(self.jobs.begin)
 
     def _recolor(self) -> None:
-        if self.is_loaded:
+        if self.jobs.is_loaded:
             self.desk.showing.recolor()
 
     async def on_event(self, event: events.Event) -> None:
@@ -171,60 +156,13 @@ class EbbApp(CaretApp, App[str]):
         return self.screen.ignores_key(key.time)
 
     async def on_unmount(self) -> None:
-        if self._is_open:
+        if self.jobs.is_open:
             await self.talk.close()
 
     @property
     def is_working(self) -> bool:
         """Something runs, or what it led to is not drawn yet."""
-        return self._working or self.desk.showing.is_behind
-
-    # Jobs: one at a time, and after each what waits in the queue
-
-    def _start(self, work: Callable[[], Awaitable[None]]) -> None:
-        self._working = True
-        self._job = self.run_worker(self._run(work), group="job")
-
-    async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await work()
-            while self.talk.queue and await self._say_next():
-                pass
-        except AgentError as error:
-            self.talk.fail(error)
-        finally:
-            self._working = False
-        self._take_back_queue()
-
-    async def _say_next(self) -> bool:
-        if self.talk.session is None and not await self.talk.open(self._first.resume, self._first.model):
-            return False
-        return await self.talk.say(self.talk.queue.pop())
-
-    async def _open_first(self) -> None:
-        await asyncio.to_thread(loaded, self._sessions)  # in a thread: keys are taken meanwhile
-        try:
-            self._first = await settled(self.desk, self._first)
-            self.is_loaded = True
-            for text in self._early:
-                self._take(text)
-            self._first = await open_first(self.desk, self._first)
-        except AgentError as error:
-            self.refused = error
-            self.talk.queue.clear()
-            self.desk.showing.end()
-            self.exit()
-            return
-        self._is_open = True
-        self.main.prompt.offer_again()
-        for invocation in self._due:
-            if invocation.command.when_busy:
-                self.invoke(invocation)
-            else:
-                await self._do(invocation)
-
-    async def _nothing(self) -> None:
-        """The job of only sending what is queued."""
+        return self.jobs.is_busy or self.desk.showing.is_behind
 
     def on_ground_told(self, message: "GroundTold") -> None:
         self.looks.told(message.ground)
@@ -233,61 +171,19 @@ class EbbApp(CaretApp, App[str]):
 
     @on(Prompt.Submitted)
     def _submitted(self, message: Prompt.Submitted) -> None:
-        if self.is_loaded:
-            self._take(message.text)
-        else:
-            self._early.append(message.text)
-
-    def _take(self, text: str) -> None:
-        match parse(text):
-            case Unknown() as unknown:
-                self.talk.notice(unknown.message)
-            case Invocation() as invocation:
-                self.invoke(invocation)
-            case None:
-                self.send(text)
-
-    def send(self, text: str, *, later: bool = False) -> None:
-        """Says it at once, or with the next step of what runs; `later` only when that is over."""
-        self.talk.queue.add(text, later=later)
-        self.main.transcript.go_end()
-        if not self._working:
-            self._start(self._nothing)
-
-    def invoke(self, invocation: Invocation) -> None:
-        """Does what a command asks for, at once or as the next job; what has to wait is told."""
-        if not self._is_open:
-            self._due.append(invocation)
-        elif invocation.command.when_busy:
-            self.run_worker(self._do(invocation), group="aside")
-        elif self._working:
-            self.talk.notice(f"`/{invocation.command.name}` has to wait until the session is free. Esc interrupts it.")
-            if invocation.argument and not self.main.prompt.text:
-                self.main.prompt.put(invocation.written)
-        else:
-            self._start(lambda: self._do(invocation))
-
-    async def _do(self, invocation: Invocation) -> None:
-        from tui.doing.table import DOING  # noqa: PLC0415  # deferred: behind the first paint
-
-        await DOING[invocation.command.name](self.desk, invocation.argument)
+        self.jobs.take(message.text)
 
     def action_command(self, name: str) -> None:
         """For keys: what the command of that name does, with nothing after it."""
-        self.invoke(Invocation(named(name), ""))
-
-    def _take_back_queue(self) -> None:
-        if self.talk.queue:
-            self.main.put_first(self.talk.queue.take_back())
+        self.jobs.invoke(Invocation(named(name), ""))
 
     @on(Prompt.Hinted)
     def _hinted(self, message: Prompt.Hinted) -> None:
         self.desk.showing.for_a_moment(message.text)
 
     def action_escape(self) -> None:
-        if self._working:
-            self._take_back_queue()
-            self.talk.interrupt()
+        if self.jobs.is_busy:
+            self.jobs.interrupt()
         elif self.talk.view.blocks and not self.query_one(Prompt).text:
             if self._rewinding.again():
                 self.action_command("rewind")
@@ -297,13 +193,6 @@ class EbbApp(CaretApp, App[str]):
     def action_suspend(self) -> None:
         if not self.outside.suspend():
             self.desk.showing.for_a_moment("no shell to come back from")
-
-    @on(Transcript.Copied)
-    def _copied(self, message: Transcript.Copied) -> None:
-        from tui.copying import last_answer, source_of  # noqa: PLC0415  # deferred: not before the first paint
-
-        block = message.block
-        self.copy_to_clipboard(last_answer(self.talk.view.blocks) if block is None else source_of(block))
 
     @on(events.TextSelected)
     def _selected(self) -> None:
@@ -320,21 +209,6 @@ class EbbApp(CaretApp, App[str]):
             self.copy_to_clipboard(selected)
             return self.screen.clear_selection()
         if self._quitting.again():
-            self.run_worker(self._leave(), group="aside")
+            self.run_worker(self.jobs.leave(), group="aside")
             return None
         return self.desk.showing.for_a_moment("Ctrl-C again quits")
-
-    async def _leave(self) -> None:
-        """Ends the turn, closes the session and leaves."""
-        self.talk.put_by(self.main.prompt.text)
-        if self._working and self._job is not None:
-            self.talk.interrupt()
-            try:
-                await asyncio.wait_for(self._job.wait(), _PATIENCE)
-            except (TimeoutError, WorkerError):
-                self._job.cancel()
-        session = self.talk.session
-        id = session.id if session is not None and session.history.messages else None
-        await self.talk.close()
-        self.desk.showing.end()
-        self.exit(id)

@@ -92,8 +92,7 @@ class Showing:
         self._status()
         draft = self._talk.take_draft()
         if draft:
-            prompt = self._app.query_one(Prompt)
-            prompt.put("\n\n".join([draft, prompt.text]).rstrip())
+            self._app.query_one(Prompt).put_first(draft)
         if session is not None:
             # After the paint: an SDK takes long to load, and the user sees the prompt meanwhile.
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")

@@ -62,8 +62,8 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
     )
 
     def leave() -> None:
-        if app.is_running and app.is_loaded:
-            app.run_worker(app.desk.leave(), group="aside")
+        if app.is_running and app.jobs.is_loaded:
+            app.run_worker(app.jobs.leave(), group="aside")
         else:  # nothing is to be closed, and it would take long to load what does that
             app.exit()
 
@@ -75,8 +75,8 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
         finally:
             if sessions.made is not None:
                 await sessions.made.close()
-    if app.refused is not None:
-        raise app.refused
+    if app.jobs.refused is not None:
+        raise app.jobs.refused
     return left, ending.code or app.return_code or 0
 
 

@@ -300,7 +300,7 @@ async def test_without_a_first_session_there_is_no_terminal() -> None:
     app = EbbApp(FakeSessions([failure]), first_message="hello", guard=0.0)
     async with app.run_test() as pilot:
         await Driven(app, pilot).until(lambda: not app.is_running)
-    assert (app.return_value, app.refused) == (None, failure)
+    assert (app.return_value, app.jobs.refused) == (None, failure)
 
 
 async def test_a_session_that_was_picked_and_cannot_be_opened_is_a_sentence_and_a_second_chance() -> None:

@@ -161,7 +161,7 @@ async def test_every_screen_in_hardly_any_room(size: tuple[int, int], tmp_path: 
         t = Driven(app, pilot)
         await t.rests()
         for name in SHOWN:
-            app.invoke(Invocation(named(name), "find" if name == "why" else ""))
+            app.jobs.invoke(Invocation(named(name), "find" if name == "why" else ""))
             await pilot.pause()
             await pilot.press("down", "pagedown", "end", "tab")
             await pilot.resize_terminal(80, 24)

@@ -58,7 +58,7 @@ def app_with(*changes: object) -> EbbApp:
 
 async def compacting(app: EbbApp, pilot: Pilot[str]) -> CompactionScreen:
     await ready(app, lambda: not app.is_working)(pilot)
-    app.invoke(Invocation(named("compact"), "the parser"))
+    app.jobs.invoke(Invocation(named("compact"), "the parser"))
     await ready(app, lambda: isinstance(app.screen, CompactionScreen) and app.screen.is_mounted)(pilot)
     screen = app.screen
     assert isinstance(screen, CompactionScreen)
@@ -96,7 +96,7 @@ def test_an_undo_with_its_price(snap_compare: Compare, size: tuple[int, int]) ->
 
     async def ask(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
-        app.invoke(Invocation(named("undo"), ""))
+        app.jobs.invoke(Invocation(named("undo"), ""))
         await ready(app, lambda: isinstance(app.screen, ConfirmScreen) and app.screen.is_mounted)(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=ask)

@@ -32,9 +32,9 @@ def test_messages_that_wait(snap_compare: Compare, size: tuple[int, int]) -> Non
         if not session.said or not app.is_running:
             return False
         if not app.talk.queue:
-            app.send("keep the error message as it is")
-            app.send("and then write the change log entry, in the words of a user", later=True)
-            app.send("use the tokens of the lexer, not regular expressions: they break on nested brackets " * 3)
+            app.jobs.send("keep the error message as it is")
+            app.jobs.send("and then write the change log entry, in the words of a user", later=True)
+            app.jobs.send("use the tokens of the lexer, not regular expressions: they break on nested brackets " * 3)
         lines = app.query_one(QueueLines)
         if not lines.has_focus:
             lines.focus()

@@ -237,7 +237,7 @@ def test_where_a_text_went(snap_compare: Compare, size: tuple[int, int], keys: t
 
     async def ask(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
-        app.invoke(Invocation(named("why"), "test_calc.py:40"))
+        app.jobs.invoke(Invocation(named("why"), "test_calc.py:40"))
         await ready(app, lambda: isinstance(app.screen, PlacesScreen) and app.screen.settled)(pilot)
         await pilot.press(*keys)
         await pilot.pause()

@@ -71,17 +71,13 @@ class MainScreen(Screen[None]):
 
     # What waits
 
-    def put_first(self, text: str) -> None:
-        """Puts a text back into the prompt, before what is being written there."""
-        self.prompt.put("\n\n".join([text, self.prompt.text]).rstrip())
-
     @on(Prompt.Recalled)
     def _walk_queue(self) -> None:
         self.query_one(QueueLines).focus()
 
     @on(QueueLines.Edited)
     def _edit_queued(self, message: QueueLines.Edited) -> None:
-        self.put_first(self._queue().remove(message.index))
+        self.prompt.put_first(self._queue().remove(message.index))
         self.prompt.focus()
 
     @on(QueueLines.Removed)
@@ -112,6 +108,12 @@ class MainScreen(Screen[None]):
             self.prompt.insert(message.typed)
         else:
             await self.run_action("app.escape")
+
+    @on(Transcript.Copied)
+    def _copied(self, message: Transcript.Copied) -> None:
+        from tui.copying import source_of  # noqa: PLC0415  # deferred: not before the first paint
+
+        self.app.copy_to_clipboard(source_of(message.block))
 
     def action_page(self, direction: int) -> None:
         self.transcript.page(direction)

@@ -115,6 +115,10 @@ class Prompt(TextArea):
         self.load_text(visible(text))
         self.move_cursor(self.document.end)
 
+    def put_first(self, text: str) -> None:
+        """Puts a text before what is being written."""
+        self.put("\n\n".join([text, self.text]).rstrip())
+
     def on_text_area_changed(self) -> None:
         self._offer()
 

@@ -48,9 +48,9 @@ class Transcript(SearchedRows, can_focus=True):
             self.count = count
 
     class Copied(Message):
-        """The user wants a block in the clipboard; None: the last answer."""
+        """The user wants a block in the clipboard."""
 
-        def __init__(self, block: Block | None) -> None:
+        def __init__(self, block: Block) -> None:
             super().__init__()
             self.block = block
 
@@ -202,9 +202,12 @@ class Transcript(SearchedRows, can_focus=True):
         if event.key == "u" and isinstance(self.marked, Compaction):
             event.stop()
             self.call_later(self.run_action, "app.command('undo')")
-        elif event.character == "Y" or (event.character == "y" and self._marked is not None):
+        elif event.character == "Y":
             event.stop()
-            self.post_message(self.Copied(self.marked if event.character == "y" else None))
+            self.call_later(self.run_action, "app.command('copy')")
+        elif event.character == "y" and self._marked is not None:
+            event.stop()
+            self.post_message(self.Copied(self._marked.block))
         elif event.is_printable and event.character and event.key != "space":
             event.stop()
             self.post_message(self.Left(event.character))
