@@ -1,12 +1,11 @@
 """The composition root: a configuration made into sessions. It alone opens the store."""
 
-import os
 import secrets
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from datetime import date
@@ -17,8 +16,6 @@ from agent.allowing import with_rules
 from agent.config import Config
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
-from agent.context.settings import Caps, Compacting, Patience
-from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
 from agent.deferral import Deferral, specs_of
 from agent.env import Limits
@@ -29,10 +26,8 @@ from agent.keeping import open_store, recall_of, tidy, with_archive
 from agent.messages import Conversation, Message
 from agent.meter import Meter, counted_for, decode_estimator
 from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
-from agent.options import MODES, AfterTool, Mode, stricter_mode
+from agent.options import Mode
 from agent.parts import Parts
-from agent.permissions import Policy, Rule, parse_rule
-from agent.providers.setup import first_choice
 from agent.recall import Recall
 from agent.recorder import Recorder
 from agent.resume import restore
@@ -41,12 +36,12 @@ from agent.served import Served
 from agent.session import Session
 from agent.storethread import StoreThread
 from agent.targets import Connected, Targets
+from agent.terms import compacting_of, hooks_for_calls, mode_of, model_of, policy_of, tools_for
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.sessions import SessionRow, SessionStore
-from tools.base import Tool, Workspace
+from tools.base import Workspace
 from tools.catalog import builtin_tools
-from tools.final_report import FinalReport
 
 if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
     from agent.library import Library
@@ -107,7 +102,7 @@ class Sessions:
             end = await Recorder(thread, store, row, is_new=False).newest(GLIMPSE)
             if end:
                 glimpse(Conversation(end))
-        chosen = model or self._chosen_model(row)
+        chosen = model or model_of(self.config, row.model if row else "", self._environment)
         async with AsyncExitStack() as closing:
             connected = await self._connect(chosen)
             closing.push_async_callback(connected.provider.close)
@@ -127,7 +122,7 @@ class Sessions:
                 self.config, self._environment, lambda: targets.provider.facts, headless=not self._interactive
             )
             closing.push_async_callback(summarisers.close)
-            parts = self._parts(targets, recorder, outputs, connected.meter, self._mode(row))
+            parts = self._parts(targets, recorder, outputs, connected.meter, mode_of(self.config, row.mode))
             servers = self._servers(parts.served)
             if servers is not None:
                 closing.push_async_callback(servers.close)
@@ -163,36 +158,19 @@ class Sessions:
         now = time.time()
         return SessionRow(secrets.token_hex(ID_BYTES), self._project, "", model, self.config.permission_mode, now, now)
 
-    def _mode(self, row: SessionRow) -> Mode:
-        """The session's own mode, unless this run was told another; a project's file can only make it stricter."""
-        configured, source = self.config.permission_mode, self.config.sources["agent.permission_mode"]
-        if row.mode not in MODES or source == "command line" or source.startswith(("environment", "--config")):
-            return configured
-        own = row.mode
-        from_project = source == str(self.config.project / ".ebb" / "config.toml")
-        return stricter_mode(configured, own) if from_project else own
-
     def _parts(self, targets: Targets, recorder: Recorder, outputs: Path, meter: Meter, mode: Mode) -> Parts:
         config, provider = self.config, targets.provider
         compacting = compacting_of(config, provider.window.effective)
-        policy = Policy(
-            root=str(self._root),
-            mode=mode,
-            allow=tuple(parse_rule(rule) for rule in config.allow),
-            deny=deny_rules(config.deny, self._root),
-            readable=(str(outputs),),
-            no_shell=NO_SANDBOX if config.sandbox == "require" else "",
-        )
         return Parts(
             targets=targets,
             instructions=self._instructions(mode),
             tools=tools_for(compacting),
             workspace=Workspace(self._root, outputs),
-            policy=policy,
+            policy=policy_of(config, self._root, mode, outputs),
             recorder=recorder,
             limits=Limits(config.max_turns, config.max_cost),
             compacting=compacting,
-            after_tool=tuple(filter(is_for_calls, config.hooks_after_tool)),
+            after_tool=hooks_for_calls(config),
             effort=config.reasoning_effort,
             debug=self._debug(),
             surroundings=self._surroundings,
@@ -220,11 +198,6 @@ class Sessions:
         if not is_asked_for(self._environment):
             return Debug()
         return Debug(self.config.folders.logs / "context.jsonl", None if self._interactive else sys.stderr)
-
-    def _chosen_model(self, row: SessionRow | None) -> str:
-        if self.config.sources["agent.model"] == "command line" and self.config.model:
-            return self.config.model
-        return (row.model if row else None) or self.config.model or first_choice(self._environment)
 
     def _outputs(self, session: str) -> Path:
         if self._ephemeral:
@@ -359,58 +332,3 @@ class Sessions:
             await tidy(self._thread, self._opened, self.config, ephemeral=self._ephemeral)
             await self._thread.close()
             self._thread = self._opened = None
-
-
-def tools_for(compacting: Compacting) -> tuple[Tool, ...]:
-    """The built-in tools; where a full window ends in a report, the tool that takes it is there from the beginning."""
-    return (*builtin_tools(), FinalReport()) if compacting.on_full == "final" else builtin_tools()
-
-
-def usual_protection(config: Config, effective: int) -> int:
-    """The newest outputs that stay whole. As a budget for all outputs it grows with the window."""
-    if config.rewrite_policy == "total_budget":
-        return min(max(effective // 4, 20_000), 60_000)
-    return Caps().protect
-
-
-def compacting_of(config: Config, effective: int) -> Compacting:
-    """How a session compacts. In a small window the parts that stay are smaller, too."""
-    usual = Caps()
-    caps = Caps(
-        tail=min(config.tail_tokens, effective // 5),
-        ledger=min(usual.ledger, effective // 5),
-        retain=min(config.retain_tokens, effective // 10),
-        summary=min(config.summary_tokens, effective // 8),
-        protect=min(config.protect_tokens or usual_protection(config, effective), effective // 4),
-        newest=config.keep_last_n or usual.newest,
-        turns=config.retain_last_turns,
-    )
-    wishes = Wishes(
-        config.summary_prompt or "", config.summary_directives, config.retain_prompt or "", config.retain_directives
-    )
-    return Compacting(
-        caps,
-        wishes,
-        config.on_full,
-        config.rewrite_policy,
-        Patience(config.rewrite_kappa_mask, config.rewrite_kappa_compact),
-    )
-
-
-NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
-
-
-def is_for_calls(hook: AfterTool) -> bool:
-    """True. Raises `ConfigError` when what the hook is for is no rule, before anything is opened for a session."""
-    return bool(parse_rule(hook.match).tool)
-
-
-def deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
-    """The rules, and each once more for where a symbolic link in its path leads: policy sees only resolved paths. An
-    allow rule does not follow links, since a repository could then choose what it covers."""
-    rules = tuple(parse_rule(text) for text in texts)
-    paths = [
-        (rule.tool, os.path.normpath(root / rule.prefix)) for rule in rules if rule.prefix and "\0" not in rule.prefix
-    ]
-    real = [(tool, path, os.path.realpath(path)) for tool, path in paths]
-    return (*rules, *(Rule(tool, resolved) for tool, path, resolved in real if resolved != path))

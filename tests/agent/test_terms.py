@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from agent.compose import compacting_of
 from agent.config import load_config
 from agent.context.settings import Caps, Compacting
 from agent.context.summary import Wishes
+from agent.terms import compacting_of
 
 ALL = (
     'agent.summary_prompt="what was done"',

@@ -1,0 +1,100 @@
+"""The terms of a session: what a configuration says of its model, its tools, what they may do, and how it compacts. It
+opens nothing."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from agent.config import Config
+from agent.context.settings import Caps, Compacting, Patience
+from agent.context.summary import Wishes
+from agent.options import MODES, AfterTool, Mode, stricter_mode
+from agent.permissions import Policy, Rule, parse_rule
+from agent.providers.setup import first_choice
+from tools.base import Tool
+from tools.catalog import builtin_tools
+from tools.final_report import FinalReport
+
+NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
+
+
+def model_of(config: Config, own: str, environment: Mapping[str, str]) -> str:
+    """The model of a session: the one that this run was told, or else its own, if it has one."""
+    if config.sources["agent.model"] == "command line" and config.model:
+        return config.model
+    return own or config.model or first_choice(environment)
+
+
+def mode_of(config: Config, own: str) -> Mode:
+    """The session's own mode, unless this run was told another; a project's file can only make it stricter."""
+    configured, source = config.permission_mode, config.sources["agent.permission_mode"]
+    if own not in MODES or source == "command line" or source.startswith(("environment", "--config")):
+        return configured
+    from_project = source == str(config.project / ".ebb" / "config.toml")
+    return stricter_mode(configured, own) if from_project else own
+
+
+def policy_of(config: Config, root: Path, mode: Mode, outputs: Path) -> Policy:
+    """What calls may do in a working folder; `outputs`, where long outputs are kept, may always be read. Raises
+    `ConfigError`."""
+    return Policy(
+        root=str(root),
+        mode=mode,
+        allow=tuple(parse_rule(rule) for rule in config.allow),
+        deny=_deny_rules(config.deny, root),
+        readable=(str(outputs),),
+        no_shell=NO_SANDBOX if config.sandbox == "require" else "",
+    )
+
+
+def _deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
+    """The rules, and each once more for where a symbolic link in its path leads: policy sees only resolved paths. An
+    allow rule does not follow links, since a repository could then choose what it covers."""
+    rules = tuple(parse_rule(text) for text in texts)
+    paths = [
+        (rule.tool, os.path.normpath(root / rule.prefix)) for rule in rules if rule.prefix and "\0" not in rule.prefix
+    ]
+    real = [(tool, path, os.path.realpath(path)) for tool, path in paths]
+    return (*rules, *(Rule(tool, resolved) for tool, path, resolved in real if resolved != path))
+
+
+def hooks_for_calls(config: Config) -> tuple[AfterTool, ...]:
+    """The programs that see outputs. Raises `ConfigError` when what one of them is for is no rule, before anything is
+    opened for a session."""
+    return tuple(hook for hook in config.hooks_after_tool if parse_rule(hook.match).tool)
+
+
+def tools_for(compacting: Compacting) -> tuple[Tool, ...]:
+    """The built-in tools; where a full window ends in a report, the tool that takes it is there from the beginning."""
+    return (*builtin_tools(), FinalReport()) if compacting.on_full == "final" else builtin_tools()
+
+
+def compacting_of(config: Config, effective: int) -> Compacting:
+    """How a session compacts. In a small window the parts that stay are smaller, too."""
+    usual = Caps()
+    caps = Caps(
+        tail=min(config.tail_tokens, effective // 5),
+        ledger=min(usual.ledger, effective // 5),
+        retain=min(config.retain_tokens, effective // 10),
+        summary=min(config.summary_tokens, effective // 8),
+        protect=min(config.protect_tokens or _usual_protection(config, effective), effective // 4),
+        newest=config.keep_last_n or usual.newest,
+        turns=config.retain_last_turns,
+    )
+    wishes = Wishes(
+        config.summary_prompt or "", config.summary_directives, config.retain_prompt or "", config.retain_directives
+    )
+    return Compacting(
+        caps,
+        wishes,
+        config.on_full,
+        config.rewrite_policy,
+        Patience(config.rewrite_kappa_mask, config.rewrite_kappa_compact),
+    )
+
+
+def _usual_protection(config: Config, effective: int) -> int:
+    """The newest outputs that stay whole. As a budget for all outputs it grows with the window."""
+    if config.rewrite_policy == "total_budget":
+        return min(max(effective // 4, 20_000), 60_000)
+    return Caps().protect
