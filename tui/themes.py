@@ -11,6 +11,20 @@ from agent.options import ThemeName
 Ground: TypeAlias = Literal["dark", "light"]
 """What the terminal draws on."""
 
+
+def _edges(border: str, blurred: str, dragged: str, *, ground: str) -> dict[str, str]:
+    """The colours of borders, and of scrollbars, which stand out as they do; `dragged`: of a bar that is held."""
+    grounds = ("background", "background-hover", "background-active", "corner-color")
+    return {
+        "border": border,
+        "border-blurred": blurred,
+        "scrollbar": blurred,
+        "scrollbar-hover": border,
+        "scrollbar-active": dragged,
+        **{f"scrollbar-{name}": ground for name in grounds},
+    }
+
+
 DARK = Theme(
     name="ebb-dark",
     primary="#7aa2c8",
@@ -25,18 +39,10 @@ DARK = Theme(
     error="#d98080",
     dark=True,
     variables={
-        "border": "#3a4149",
-        "border-blurred": "#2b3137",
+        **_edges("#3a4149", "#2b3137", "#4a535c", ground="#14171a"),
         "block-cursor-background": "#2f3b46",
         "block-cursor-foreground": "#e6e9ec",
         "block-cursor-text-style": "none",
-        "scrollbar": "#2b3137",
-        "scrollbar-hover": "#3a4149",
-        "scrollbar-active": "#4a535c",
-        "scrollbar-background": "#14171a",
-        "scrollbar-background-hover": "#14171a",
-        "scrollbar-background-active": "#14171a",
-        "scrollbar-corner-color": "#14171a",
     },
 )
 
@@ -54,18 +60,10 @@ LIGHT = Theme(
     error="#a62f2f",
     dark=False,
     variables={
-        "border": "#b4b8bd",
-        "border-blurred": "#d5d7d9",
+        **_edges("#b4b8bd", "#d5d7d9", "#979ca2", ground="#fbfaf8"),
         "block-cursor-background": "#d3e0ec",
         "block-cursor-foreground": "#14181c",
         "block-cursor-text-style": "none",
-        "scrollbar": "#d5d7d9",
-        "scrollbar-hover": "#b4b8bd",
-        "scrollbar-active": "#979ca2",
-        "scrollbar-background": "#fbfaf8",
-        "scrollbar-background-hover": "#fbfaf8",
-        "scrollbar-background-active": "#fbfaf8",
-        "scrollbar-corner-color": "#fbfaf8",
         "dim-part": "0.68",
         "comment-part": "0.66",
         "faint-part": "0.50",
@@ -88,18 +86,10 @@ HIGH_CONTRAST = Theme(
     error="#ffb3b3",
     dark=True,
     variables={
-        "border": "#ffffff",
-        "border-blurred": "#b0b0b0",
+        **_edges("#ffffff", "#b0b0b0", "#ffffff", ground="#000000"),
         "block-cursor-background": "#0f3350",
         "block-cursor-foreground": "#ffffff",
         "block-cursor-text-style": "bold",
-        "scrollbar": "#b0b0b0",
-        "scrollbar-hover": "#ffffff",
-        "scrollbar-active": "#ffffff",
-        "scrollbar-background": "#000000",
-        "scrollbar-background-hover": "#000000",
-        "scrollbar-background-active": "#000000",
-        "scrollbar-corner-color": "#000000",
         "dim-part": "0.80",
         "comment-part": "0.70",
         "faint-part": "0.60",
@@ -131,8 +121,6 @@ def _ansi(name: str, ground: Ground, primary: str, accent: str, success: str, wa
             "ansi-foreground": "ansi_default",
             "foreground-disabled": "ansi_default",
             "surface-active": "ansi_default",
-            "border": "ansi_default",
-            "border-blurred": "ansi_default",
             "block-cursor-background": "ansi_default",
             "block-cursor-foreground": "ansi_default",
             "block-cursor-text-style": "reverse",
@@ -143,13 +131,7 @@ def _ansi(name: str, ground: Ground, primary: str, accent: str, success: str, wa
             "input-selection-foreground": "ansi_black",
             "screen-selection-background": "ansi_cyan",
             "screen-selection-foreground": "ansi_black",
-            "scrollbar": "ansi_default",
-            "scrollbar-hover": "ansi_default",
-            "scrollbar-active": "ansi_default",
-            "scrollbar-background": "ansi_default",
-            "scrollbar-background-hover": "ansi_default",
-            "scrollbar-background-active": "ansi_default",
-            "scrollbar-corner-color": "ansi_default",
+            **_edges("ansi_default", "ansi_default", "ansi_default", ground="ansi_default"),
         },
     )
 
