@@ -8,15 +8,15 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from agent.messages import BY_USER
 from tui import receipts
 from tui.advice import advice_for
 from tui.blocks import MARGIN, AnswerText, Block, Call, CallStatus, Failure, Notice, Retry, Summary, Thought, UserText
 from tui.diffs.calls import diff_of, file_of
 from tui.diffs.drawn import Drawn
 from tui.diffs.rows import WIDE, layout_of
-from tui.diffs.unified import counted, files_of
+from tui.diffs.unified import files_of
 from tui.markdown import advance_pieces
+from tui.outcomes import few_lines, outcome_of
 from tui.palette import Palette
 from tui.prose import PaletteConsole, highlighted, prose
 from tui.receipts import Compacting, Compaction, Undone
@@ -24,8 +24,6 @@ from tui.sanitise import visible, visible_line
 from tui.titles import command_of, title_of
 
 _TAIL_LINES = 3
-_USERS_LINES = 12
-"""Lines of what a command of the user printed that are shown while it is folded."""
 _LONGEST_ANSWER = 150_000
 """Characters of an answer that are drawn as markdown. Models write less than that in one answer."""
 _PLAIN_LINES = 60
@@ -33,7 +31,6 @@ _OPEN_LINES = 400
 _OPEN_CHARACTERS = 60_000
 _OPEN_ROWS = 2_000
 """Lines of the screen that a diff takes at most where it is opened."""
-_EDITED = "as you changed it"
 _WHERE_ALL_IS = "; `/diff session` shows what the files hold now"
 
 Line = list[Segment]
@@ -169,11 +166,8 @@ def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> lis
         return lines + _call_details(block, diff, width, console)
     if block.status == "running" and block.tail.strip():
         return lines + _quoted(_last_lines(block.tail, _TAIL_LINES), palette.dim, width, console, wrap=False)
-    if block.call_id.startswith(BY_USER) and block.text.strip():
-        return lines + _quoted(_last_lines(block.text, _USERS_LINES), palette.dim, width, console, wrap=False)
-    if block.status == "failed" and block.text.strip():
-        return lines + _quoted(block.text.strip().rsplit("\n", 1)[-1], palette.dim, width, console, wrap=False)
-    return lines
+    said = few_lines(block)
+    return lines + _quoted("\n".join(said), palette.dim, width, console, wrap=False) if said else lines
 
 
 def _call_title(block: Call, diff: str, width: int, palette: Palette) -> Text:
@@ -183,7 +177,7 @@ def _call_title(block: Call, diff: str, width: int, palette: Palette) -> Text:
     title = Text.assemble((f"{mark} ", ink), (name, palette.strong), end="")
     if subject:
         title.append(f"  {subject}", palette.text)
-    outcome = _outcome(block, diff)
+    outcome = outcome_of(block, diff)
     if not outcome:
         return title
     title.truncate(max(1, width - cell_len(outcome) - 2), overflow="ellipsis")
@@ -204,28 +198,6 @@ def _mark(status: CallStatus, palette: Palette) -> tuple[str, Style]:
             return "⊘", palette.warn
         case "cancelled" | "interrupted":
             return "◌", palette.dim
-
-
-def _outcome(block: Call, diff: str) -> str:
-    outcome = _ending(block, diff)
-    return f"{_EDITED}  {outcome}".rstrip() if block.is_edited else outcome
-
-
-def _ending(block: Call, diff: str) -> str:
-    match block.status:
-        case "done":
-            if diff:
-                added, removed = counted(diff)
-                return f"+{added} −{removed}"
-            shown = len(block.text.strip().split("\n")) if block.text.strip() else 0
-            count = shown if block.lines is None else block.lines
-            return "" if count == 0 else "1 line" if count == 1 else f"{count:,} lines"
-        case "asking":
-            return "waits for you"
-        case "running" | "failed":
-            return ""
-        case "denied" | "cancelled" | "interrupted":
-            return block.status
 
 
 def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -> list[Line]:

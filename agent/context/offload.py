@@ -233,8 +233,11 @@ def preview_of(text: str, settings: Offloading = Offloading()) -> tuple[str, int
     return skim.preview(settings), skim.size, skim.lines
 
 
+_SEEN = 'Use the "read_result" tool with ref_id='
+
+
 def how_to_see(ref: str) -> str:
-    return f'Use the "read_result" tool with ref_id="{ref}" to read specific portions.'
+    return f'{_SEEN}"{ref}" to read specific portions.'
 
 
 def cut_form(skim: Skim, ref: str | None, settings: Offloading) -> str:
@@ -255,3 +258,13 @@ def is_preview(text: str) -> bool:
 def without_frame(text: str) -> str:
     """What an output said, without the words around it that tell where it is kept."""
     return _STORED.sub("", text)
+
+
+def unframed(text: str) -> str:
+    """The same of an output that is kept apart, without the lines that were found in it and how to see the rest: the
+    parts of it that are shown, and what stands behind it."""
+    if not is_preview(text):
+        return text
+    shown, _, behind = text.partition("\n")[2].rpartition(f"]\n{_SEEN}")
+    found = [match.start() for match in re.finditer(r"\nmatches: \d+: ", shown)]
+    return "\n".join((shown[: found[-1]] if found else shown, *behind.split("\n")[1:]))

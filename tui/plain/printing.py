@@ -23,6 +23,7 @@ from agent.messages import BY_USER
 from tui.blocks import AnswerText, Block, Call, Failure, Notice, Retry, Summary, Thought, UserText, View
 from tui.inks import Line
 from tui.numbers import counted
+from tui.outcomes import count_of, why_failed
 from tui.receipts import Compacting, Compaction, Undone, title_of
 from tui.sanitise import visible, visible_line
 from tui.titles import title_of as title_of_call
@@ -129,13 +130,14 @@ def words_of(block: Block) -> tuple[str, ...]:
 
 def outcome_of(event: ToolFinished) -> str:
     """How a call ended, in words."""
-    count = event.lines if event.lines is not None else len(event.text.splitlines())
     changed = f", changed {visible_line(', '.join(event.changed))}" if event.changed else ""
     match event.status:
         case "done":
-            return f"done, {counted(count, 'line')}{changed}"
+            return f"done, {counted(count_of(event.text, event.lines), 'line')}{changed}"
         case "failed":
-            why = visible_line(event.text.strip().split("\n", 1)[0])[:300].rstrip(".")
+            said, ended = why_failed(event.text)
+            line = said[-1:] if ended else said[:1]
+            why = ": ".join(visible_line(part)[:300].rstrip(".") for part in (ended, *line) if part)
             return f"failed{changed}: {why}" if why else f"failed{changed}"
         case _:
             return f"{event.status}{changed}"

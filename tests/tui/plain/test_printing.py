@@ -33,7 +33,7 @@ def test_what_a_command_of_the_user_printed_is_printed() -> None:
     assert printed(
         ToolStarted("by-user-1", "bash", {"command": "ls"}),
         ToolFinished("by-user-1", "bash", "done", "a.py\n\tb\x1b[2J.py\nexit code 0"),
-    ) == ["a.py", "    b␛[2J.py", "exit code 0", "Tool bash  ls: done, 3 lines."]
+    ) == ["a.py", "    b␛[2J.py", "exit code 0", "Tool bash  ls: done, 2 lines."]
 
 
 def said(text: str, size: int) -> list[Event]:
