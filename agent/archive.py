@@ -47,6 +47,9 @@ T = TypeVar("T")
 FORMER = "former"
 """The kind of the facts that tell which id and which project a session had where it was exported."""
 
+SAID_BEFORE = "\n\n[The same was said before, with this beside it:]\n"
+"""Stands between messages of one name: files and pastes that came with a message are no part of its name."""
+
 SHOWN_DIGITS = 8
 """Of a session's id, in a URI."""
 MOST_CANDIDATES = 5
@@ -295,7 +298,10 @@ class Archive:
             if known.location.number > len(calls):
                 raise ReferenceFailed(f"`{known.target}` has {len(calls)} calls")
             return InMemory(_encoded(call_text(calls[known.location.number - 1])))
-        return InMemory(_encoded(message_text(message)))
+        found = await self._thread.run(self._rows.messages_called, session, message_digits(message))
+        earlier = [await self._message_at(session, at) for at, _ in reversed(found) if at < position]
+        texts = dict.fromkeys(map(message_text, (message, *earlier)))
+        return InMemory(_encoded(SAID_BEFORE.join(texts)))
 
     async def _message_at(self, session: str, position: int) -> Message:
         rows = await self._thread.run(self._store.messages_before, session, position + 1, 1)

@@ -35,10 +35,8 @@ class Attachment:
 
 
 async def with_attached(said: User, env: Env) -> User:
-    """The message with the files and folders that it names. What came beside it is cut to what has room; all of it is
-    kept with the message."""
+    """The message with the files and folders that it names, as many as have room beside what came with it."""
     room = room_for(env.provider.window.effective)
-    said = _fitted(said, room)
     room -= sum(len(part.text.encode("utf-8", "surrogatepass")) for part in said.parts if isinstance(part, Note))
     if not env.provider.facts.images and any(isinstance(part, Image) for part in said.parts):
         env.emit(Noticed(f"`{env.provider.facts.id}` takes no pictures: it is told that there is one"))
@@ -72,8 +70,10 @@ async def with_attached(said: User, env: Env) -> User:
     return User((*said.parts, *parts)) if parts else said
 
 
-def _fitted(said: User, room: int) -> User:
-    """The message with each note that is too long cut; the name under which all of it is kept stays the same."""
+def fitted(said: User, env: Env) -> User:
+    """The message with what came beside it cut to what has room; all of it is kept with the message, under a name that
+    stays the same."""
+    room = room_for(env.provider.window.effective)
     notes = [part for part in said.parts if isinstance(part, Note)]
     if sum(len(note.text.encode("utf-8", "surrogatepass")) for note in notes) <= room:
         return said

@@ -3,7 +3,7 @@ user's message names of them is read."""
 
 from dataclasses import replace
 
-from agent.attaching import with_attached
+from agent.attaching import fitted, with_attached
 from agent.env import Env
 from agent.messages import Conversation, User
 from agent.preflight import begin_session
@@ -22,6 +22,7 @@ async def settle_tools(conversation: Conversation, env: Env) -> Conversation:
 async def with_named(said: User, env: Env) -> User:
     """What the user said, with the prompts and resources of servers and the files that it names. Raises
     `UsageError`."""
+    said = fitted(said, env)  # also when the user is faster than what follows
     with_files = await env.interrupt.race(with_attached(said, env)) or said
     if env.servers is None:
         return with_files

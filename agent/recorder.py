@@ -96,6 +96,11 @@ class Recorder:
         return None if self._is_new else (self._row.model, max(time.time() - self._row.updated, 0.0))
 
     @property
+    def count(self) -> int:
+        """How many messages the session has, those among them that could not be written."""
+        return self._position
+
+    @property
     def session(self) -> str:
         return self._row.id
 
@@ -292,8 +297,10 @@ class Recorder:
         left = ViewRow(self._position, encode_snapshot(before, self._position, self._mark())) if before else None
         seen = self._look()
         situation = replace(as_left(self._situation, conversation.messages), seen=seen.seen, jobs=seen.jobs)
+        summaries = await self._new_summary(conversation)
         try:
-            await self._write(rows, shown, situation, await self._new_summary(conversation), left, back)
+            await self._write(rows, shown, situation, summaries, left, back)
+            self._summary = conversation.summary if summaries else self._summary
         except StoreFailed as error:
             if error.reason != "unreadable":
                 raise
@@ -341,7 +348,7 @@ class Recorder:
         await self._thread.run(self._store.end_turn, self.session)
 
     async def _new_summary(self, conversation: Conversation) -> tuple[SummaryRow, ...]:
-        """The row of a summary that was not written down yet."""
+        """The row of a summary that is not written down yet."""
         summary = conversation.summary
         if summary == self._summary or not summary:
             return ()
@@ -349,7 +356,6 @@ class Recorder:
             known = await self._thread.run(self._archive.summaries, self.session)
         except StoreFailed:  # writing the snapshot says so
             return ()
-        self._summary = summary
         return (summary_row(summary, len(known) + 1, self._position - len(conversation.messages)),)
 
     async def _write(

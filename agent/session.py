@@ -292,7 +292,7 @@ class Session:
         return User((*said.parts, Note(note))) if note else said
 
     async def _catch_up(self) -> None:
-        """After a turn that failed half-way, what is on disk is the conversation."""
+        """After a turn or a change that failed half-way, what is on disk is the conversation."""
         if self._is_behind:
             conversation, _ = await self._parts.recorder.load()
             self._conversation = counted_for(conversation, self.model)
@@ -312,7 +312,12 @@ class Session:
         self._interrupt.reset()
         async with self._busy:
             await self._catch_up()
-            changed = await work(self._conversation, self._env)
+            written = self._parts.recorder.count
+            try:
+                changed = await work(self._conversation, self._env)
+            except BaseException:
+                self._is_behind = self._parts.recorder.count != written
+                raise
             self._conversation = changed.conversation
             await self._parts.recorder.end_turn(self.model, self.mode)
         return changed

@@ -5,17 +5,20 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent.archive import SAID_BEFORE
 from agent.context.refs import message_digits
 from agent.errors import ReferenceFailed
 from agent.events import Noticed, ReplyFinished, ToolFinished, TurnFinished
-from agent.messages import Assistant, Conversation, Image, Summary, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, Conversation, Image, Note, Summary, Text, ToolCall, ToolOutput, User
 from agent.providers.scripted import Scripted
 from agent.rows import decode_message
 from store.archive import ArchiveStore
 from store.errors import StoreError
+from store.sessions import SessionStore
 from tests.agent.archived import ID, OTHER, Home, bash, calls, events_of, outputs_of, said
 from tools.base import ToolError
 
@@ -305,3 +308,34 @@ async def test_the_terminal_is_shown_what_the_model_is_shown(home: Home) -> None
     (finished,) = [event for event in events if isinstance(event, ToolFinished)]
     assert finished.text == outputs_of(session)[0].text
     await session.close()
+
+
+async def test_a_message_that_was_said_twice_gives_back_all_that_came_with_it(home: Home) -> None:
+    pastes = [Note(f"What the user pasted as [#1]:\n\n{text}") for text in ("first", "second", "first")]
+    asked = [User((Text("look at [#1]"), paste)) for paste in pastes]
+    await said(home, *asked)
+    name = f"msg-{message_digits(asked[0])}"
+    assert [f"msg-{message_digits(message)}" for message in asked] == [name] * 3
+    found = await home.archive().read(name)
+    assert found.decode().split(SAID_BEFORE) == [f"look at [#1]\n\n{pastes[place].text}" for place in (2, 1)]
+    assert (await home.archive().resolve(name)).size == len(found)
+
+
+async def test_a_summary_that_could_not_be_written_is_written_with_the_next_snapshot(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = User((Text("fix the parser"),))
+    recorder = await said(home, asked)
+    conversation = Conversation((asked,), Summary("", "what was done"))
+    write = SessionStore.write
+
+    def without_summaries(store: SessionStore, *rows: Any) -> None:
+        if rows[8]:
+            raise StoreError("unreadable", "the table is damaged")
+        write(store, *rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionStore, "write", without_summaries)
+        await recorder.snapshot(conversation, User(()))
+    await recorder.snapshot(conversation, User(()))
+    assert await home.archive().read("sum-1") == b"what was done"

@@ -1,14 +1,17 @@
 """What a message names is read when it is sent, in a real session on a scripted model."""
 
+import asyncio
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from agent.compose import Sessions
 from agent.config import load_config
 from agent.context.mentions import pasted
-from agent.events import Noticed
+from agent.events import Noticed, TurnFinished, TurnStarted
 from agent.messages import Image, Note, Text, User
 from agent.session import Session
 
@@ -157,3 +160,52 @@ def _project(tmp_path: Path) -> Path:
     (project / "src" / "noise.log").write_text("ignored\n")
     (project / "src" / "inner" / "deep.py").write_text("")
     return project
+
+
+async def test_what_is_sent_and_interrupted_at_once_is_cut_all_the_same(tmp_path: Path) -> None:
+    session_of, project = _sessions(tmp_path, [{"text": "Seen."}], window=60_000), _project(tmp_path)
+    sessions = session_of(project)
+    session = await sessions.open()
+    servers: Any = Waiting()
+    session._env = replace(session._env, servers=servers)
+    huge = pasted("[pasted #1]", "line of text\n" * 50_000)
+    async for event in session.send("look", [huge]):
+        if isinstance(event, TurnStarted):
+            asyncio.get_running_loop().call_soon(session.interrupt)
+    first = session.history.messages[0]
+    assert isinstance(first, User)
+    assert [(part.whole == huge.text, len(part.text) < 30_000) for part in first.parts if isinstance(part, Note)] == [
+        (True, True)
+    ]
+    session._env = replace(session._env, servers=None)
+    assert [event async for event in session.send("now?")][-1] == TurnFinished("answered", "Seen.")
+    await session.close()
+    await sessions.close()
+
+
+class Waiting:
+    """Servers that are never settled."""
+
+    def attend(self, *told: object) -> None:
+        """Nothing to hear."""
+
+    async def settle(self, *, first: bool) -> None:
+        await asyncio.Event().wait()
+
+    async def with_named(self, said: User) -> User:
+        return said
+
+
+def _sessions(
+    tmp_path: Path, replies: Sequence[Mapping[str, object]], *, window: int, name: str = "script"
+) -> Callable[[Path], Sessions]:
+    """Opens the sessions of a project with a scripted model."""
+    script = tmp_path / f"{name}.json"
+    script.write_text(json.dumps({"context_window": window, "reply": replies}))
+    environment = {"EBB_HOME": str(tmp_path / "home")}
+
+    def opened(project: Path) -> Sessions:
+        config = load_config(project, environment, {"agent.model": f"scripted/{script}"})
+        return Sessions(config, project, environment, interactive=False)
+
+    return opened

@@ -11,7 +11,7 @@ import pytest
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
 from agent.context.settings import Caps, Compacting
-from agent.errors import AgentError
+from agent.errors import AgentError, StoreFailed
 from agent.events import (
     CacheBroken,
     CallDenied,
@@ -40,6 +40,7 @@ from agent.parts import Parts
 from agent.permissions import Policy, parse_rule
 from agent.providers.scripted import Scripted
 from agent.recorder import Recorder
+from agent.remembering import reminded_of
 from agent.session import Session
 from agent.storethread import StoreThread
 from agent.targets import Targets
@@ -659,3 +660,24 @@ async def test_a_compaction_is_no_drift(home: Home) -> None:
     events = await events_of(session, "second")
     assert session.history.summary
     assert not [event for event in events if isinstance(event, PrefixDrifted | CacheBroken)]
+
+
+async def test_a_change_that_could_not_be_written_leaves_no_gap_behind(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await home.open(Scripted.of({"text": "one"}, {"text": "two"}))
+    await events_of(session)
+
+    def locked(*_: object) -> None:
+        raise StoreError("locked", "another program writes")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionStore, "write", locked)
+        with pytest.raises(StoreFailed):
+            await session.change(reminded_of("- use tabs"))
+    await events_of(session, "more")
+    again = await home.open(Scripted.of(), resume=True)
+    assert [message.text for message in again.history.messages] == ["go", "one", "more", "two"]
+    assert again.history.messages == session.history.messages
+    await session.close()
+    await again.close()
