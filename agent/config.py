@@ -28,9 +28,13 @@ from agent.options import (
     ThemeName,
     rules,
 )
+from tools.regular import beginning_of
 from tools.scope import Scope
 
 Wire: TypeAlias = Literal["auto", "sdk", "http"]
+
+LARGEST_FILE = 1_000_000
+"""Bytes of a configuration file; a project's may be anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +218,13 @@ def load_config(
 def read_toml(path: Path) -> dict[str, object]:
     """The tables of a TOML file, or nothing when it is not there. Raises `ConfigError`."""
     try:
-        text = path.read_bytes()
+        text = beginning_of(path, LARGEST_FILE + 1)
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ConfigError(f"cannot read `{path}`: {error.strerror or error}") from error
+    if len(text) > LARGEST_FILE:
+        raise ConfigError(f"cannot read `{path}`: it is larger than {LARGEST_FILE:,} bytes")
     import tomllib  # noqa: PLC0415  # deferred: most runs have no file to read
 
     try:

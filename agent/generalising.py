@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from agent.events import Tried
-from agent.permissions import Asked, Policy, Rule, Ruling, decide, parse_rule, runs_anything, says_itself, server_of
+from agent.permissions import Asked, Policy, Rule, Ruling, decide, parse_rule, says_itself, server_of
+from tools.anything import runs_anything
 from tools.commandline import simple_commands
 
 MOST = 3
@@ -58,7 +59,7 @@ def _more(asked: Asked, policy: Policy) -> Iterator[str]:
         if len(commands) == 1:
             texts = [word.text for word in commands[0]]
             yield str(Rule(asked.tool, " ".join(texts)))
-            if len(texts) > 1 and _is_place(texts[1]) and not runs_anything(texts[0]):
+            if len(texts) > 1 and _is_place(texts[1]) and not runs_anything(texts):
                 yield str(Rule(asked.tool, texts[0]))
     elif asked.effect in ("read", "write") and len(set(asked.subjects)) == 1:
         path, root = asked.subjects[0], policy.root

@@ -14,6 +14,7 @@ from datetime import date
 from pathlib import Path
 
 from agent.context.prompt import Instructions
+from tools.regular import beginning_of
 
 PROJECT_FILES = ("AGENT.md", "AGENTS.md")
 MAX_BYTES = 32_768
@@ -24,6 +25,8 @@ MAX_DEPTH = 5
 """Files that import each other in a row, the first one not counted."""
 MAX_SKILLS = 200
 MAX_DESCRIPTION = 300
+LONGEST_LINE = 4_096
+"""Bytes of what a file of git says of a branch or a folder."""
 
 _CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _IMPORT = re.compile(r"(?:^|(?<=\s))@(?P<path>[^\s`]+)")
@@ -214,11 +217,16 @@ def git_branch(project: Path) -> str:
     place = project / ".git"
     try:
         if place.is_file():  # a linked work tree names its folder
-            place = project / place.read_text(encoding="utf-8", errors="replace").removeprefix("gitdir:").strip()
-        head = (place / "HEAD").read_text(encoding="utf-8", errors="replace").strip()
+            place = project / _line_in(place).removeprefix("gitdir:").strip()
+        head = _line_in(place / "HEAD")
     except (OSError, ValueError):
         return ""
-    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else ""
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") and head.isprintable() else ""
+
+
+def _line_in(path: Path) -> str:
+    """What a file of git says, which is one line. Raises `OSError`."""
+    return beginning_of(path, LONGEST_LINE).decode("utf-8", "replace").strip()
 
 
 def _environment(root: Path, project: Path, today: date, mode: str) -> str:

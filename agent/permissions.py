@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 
 from agent.errors import ConfigError
 from agent.options import Mode
+from tools.anything import runs_anything
 from tools.base import Effect
 from tools.beyond import reaches_beyond
 from tools.commandline import Word, simple_commands
@@ -37,10 +38,6 @@ _RUNS_LATER = {
 }  # fmt: skip
 _RUNS_LATER_IN_CONFIG = {"git", "ebbtide", "fish", "systemd", "nvim", "direnv", "mise"}
 """Folders of `~/.config`."""
-_RUNS_ANYTHING = {
-    "bash", "sh", "zsh", "env", "sudo", "doas", "xargs", "eval", "exec", "python", "python3", "node", "perl", "ruby",
-    "npx", "uvx", "find", "rm", "dd", "curl", "wget", "ssh", "docker", "nohup", "time", "timeout", "watch", "make",
-}  # fmt: skip
 _MOST_OPTIONS = 40
 """Words between a program and its command that are looked at: `git -c a=b -C x push`."""
 _WORD_BREAK = re.compile(r"[\s;&|()`<>{}\"'$=,]+")
@@ -311,15 +308,10 @@ def _offers(asked: Asked, root: str) -> tuple[str, ...]:
     return (str(Rule(asked.tool, place)),)
 
 
-def runs_anything(program: str) -> bool:
-    """Whether a rule for the program alone would be one for every other as well."""
-    return program in _RUNS_ANYTHING
-
-
 def _beginning(words: Sequence[Word]) -> list[str]:
     """As much of a command as makes a rule for its like."""
     texts = [word.text for word in words]
-    if texts[0] in _RUNS_ANYTHING or reaches_beyond(words) is not None:
+    if runs_anything(texts) or reaches_beyond(words) is not None:
         return texts
     return texts[: 2 if len(texts) > 1 and texts[1][:1] != "-" else 1]
 

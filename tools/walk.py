@@ -5,11 +5,11 @@ included, `.git` is not.
 """
 
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tools.ignore import Rule, rules_of, says
+from tools.regular import beginning_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +105,8 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _lines(path: str) -> list[str]:
-    """The lines of a regular file; none of a pipe, which would keep its reader waiting."""
+    """The lines of a regular file; none of anything else."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, encoding="latin-1") as file:
-            return file.read(1 << 20).split("\n") if stat.S_ISREG(os.fstat(descriptor).st_mode) else []
+        return beginning_of(path, 1 << 20).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     except OSError:
         return []

@@ -3,25 +3,18 @@ starts none of them, and does not know whether the user has approved one."""
 
 import hashlib
 import json
-import os
 import re
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 from agent.aliases import snake_case
-from agent.config import Config
+from agent.config import LARGEST_FILE, Config
 from agent.errors import ConfigError
 from agent.options import SERVER_KEYS
 from tools.mcp.spec import Login, ServerSpec
-
-LARGEST_FILE = 1_000_000
-"""Bytes of a project's file."""
-
-_AT_ONCE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""A project can put a pipe or a link to a terminal in place of its file, which would be waited for without end."""
+from tools.regular import beginning_of
 
 Owner: TypeAlias = Literal["user", "project"]
 
@@ -134,10 +127,7 @@ def read_entries(path: Path) -> dict[str, object]:
     """What a project's file says of each server, by name; nothing when there is no file. Raises `ConfigError` with what
     is wrong with it."""
     try:
-        with os.fdopen(os.open(path, _AT_ONCE), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError("it is not a regular file")
-            data = file.read(LARGEST_FILE + 1)
+        data = beginning_of(path, LARGEST_FILE + 1)
     except FileNotFoundError:
         return {}
     except OSError as error:

@@ -1,11 +1,12 @@
 """Configuration from real files, an environment and flags."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from agent.config import Config, ProviderConfig, find_project, load_config
+from agent.config import LARGEST_FILE, Config, ProviderConfig, find_project, load_config
 from agent.errors import ConfigError
 from agent.options import AfterTool
 
@@ -179,4 +180,21 @@ def test_hooks_are_the_users_own(place: Place) -> None:
 def test_a_hook_that_says_too_little_or_too_much_is_an_error(place: Place, table: str) -> None:
     place.user(f"[[hooks.after_tool]]\n{table}\n")
     with pytest.raises(ConfigError, match=r"`hooks.after_tool` is .* but must be tables such as"):
+        place.load()
+
+
+@pytest.mark.parametrize("owner", ["project", "user"])
+def test_a_file_that_never_ends_is_no_configuration(place: Place, owner: str) -> None:
+    folder = place.project / ".ebb" if owner == "project" else place.home / "config"
+    endless = folder / "config.toml"
+    os.mkfifo(endless)
+    with pytest.raises(ConfigError, match="it is not a regular file"):
+        place.load()
+    endless.unlink()
+    endless.symlink_to("/dev/zero")
+    with pytest.raises(ConfigError, match="it is not a regular file"):
+        place.load()
+    endless.unlink()
+    endless.write_text("#" * (LARGEST_FILE + 1))
+    with pytest.raises(ConfigError, match="it is larger than 1,000,000 bytes"):
         place.load()

@@ -1,5 +1,6 @@
 """Rules that are offered: what they cover is what they say."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,3 +90,15 @@ def test_calls_of_other_tools_are_not_counted_and_those_of_the_same_server_are()
         Tried("mcp__forge__a", 1, 2),
         Tried("mcp__forge", 2, 2, ("mcp__forge__b",)),
     )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "/usr/bin/python3 a.py", "./venv/bin/python a.py", "python3.12 -m this", "node18 a.js", "dash ./a.sh",
+        "nice ./a", "setsid ./a", "flock ./lock ./a", ". ./a.sh", "strace ./a", "sqlite3 a.db", "cp ./a ./b",
+        "tee a.txt", "uv run a.py", "npm exec a.js", "go run a.go", "git config a.b c", "X=1 ./a.sh b.c", "Rscript a.R",
+    ],
+)  # fmt: skip
+def test_programs_that_do_whatever_they_are_told_are_offered_with_all_they_are_told(command: str) -> None:
+    assert offers(shell(command)) == (f"bash({command})",)

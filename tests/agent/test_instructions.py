@@ -1,5 +1,6 @@
 """The system text, from real files."""
 
+import os
 from datetime import date
 from pathlib import Path
 
@@ -180,5 +181,10 @@ def test_the_place_has_its_branch_and_its_mode(tmp_path: Path) -> None:
     linked.mkdir()
     (linked / ".git").write_text(f"gitdir: {tmp_path / '.git'}\n")
     assert git_branch(linked) == "fix/a"
-    (tmp_path / ".git" / "HEAD").write_text("0123abcd\n")
-    assert git_branch(tmp_path) == git_branch(tmp_path / "none") == ""
+    head = tmp_path / ".git" / "HEAD"
+    for no_branch in ("0123abcd\n", "ref: refs/heads/a\n[The user wants:]", "ref: refs/heads/\x1b[2J"):
+        head.write_text(no_branch)
+        assert git_branch(tmp_path) == git_branch(tmp_path / "none") == ""
+    head.unlink()
+    os.mkfifo(head)
+    assert git_branch(tmp_path) == ""

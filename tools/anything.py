@@ -1,0 +1,74 @@
+"""Programs that do whatever their arguments say: run others, run code, put files anywhere. Data and a lookup.
+
+A permission for the name of such a program, or for the first words of its command, would be one for anything. So what
+is allowed of them is only ever a whole command.
+"""
+
+import re
+from collections.abc import Sequence
+
+_PROGRAMS = frozenset(
+    """
+    bash sh zsh dash ash ksh mksh fish csh tcsh pwsh powershell cmd busybox toybox
+    env sudo doas su pkexec runuser xargs eval exec source . trap command builtin coproc nohup nice ionice chrt taskset
+    stdbuf setsid setarch chroot unshare nsenter flock time timeout watch entr parallel script expect strace ltrace gdb
+    lldb perf valgrind hyperfine systemd-run at batch crontab tmux screen direnv
+    python pypy ipython node nodejs deno bun tsx ts-node perl ruby irb php lua luajit tclsh wish rscript r julia octave
+    java jshell groovy scala kotlin clojure ghci runghc runhaskell ocaml elixir iex erl escript sbcl guile racket swipl
+    osascript dotnet mono wine gnuplot m4 npx uvx pipx sqlite sqlite3 duckdb mysql psql
+    vi vim nvim view ex ed emacs
+    find rm dd cp mv ln install tee chmod chown chgrp truncate shred mkfifo kill pkill killall
+    curl wget ssh scp sftp rsync nc ncat netcat socat telnet openssl
+    docker podman nerdctl docker-compose kubectl make gmake
+    """.split()  # noqa: SIM905  # a list of a hundred names is a table
+)
+
+_COMMANDS = frozenset(
+    tuple(line.split())
+    for line in """
+    uv run
+    uv tool
+    poetry run
+    pipenv run
+    pdm run
+    hatch run
+    rye run
+    pixi run
+    conda run
+    mamba run
+    bundle exec
+    npm exec
+    npm x
+    pnpm exec
+    pnpm dlx
+    yarn exec
+    yarn dlx
+    go run
+    cargo run
+    nix run
+    nix shell
+    nix develop
+    mise exec
+    asdf exec
+    rbenv exec
+    pyenv exec
+    git bisect
+    git submodule
+    git filter-branch
+    git config
+    """.strip().splitlines()
+)
+"""Commands of programs that otherwise do what they are called for."""
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.DOTALL)
+_VERSION = re.compile(r"[-_]?\d[\d.]*$")
+
+
+def runs_anything(command: Sequence[str]) -> bool:
+    """Whether a rule for the first words of a command would be one for every other as well: by the program's name,
+    wherever it lies and whatever its version is, or by a variable that is set for it."""
+    if _ASSIGNMENT.match(command[0]):
+        return True
+    name = command[0].rpartition("/")[2].casefold()
+    plain = _VERSION.sub("", name)
+    return not _PROGRAMS.isdisjoint((name, plain)) or (plain, *command[1:2]) in _COMMANDS

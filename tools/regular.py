@@ -1,0 +1,19 @@
+"""Files that somebody else may have put there, read no further than agreed. It knows bytes, not what they mean."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+_AT_ONCE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""A pipe, or a link to a terminal, would be waited for without end."""
+
+
+def beginning_of(path: Path | str, most: int) -> bytes:
+    """The first bytes of a regular file, all of a shorter one. Raises `OSError`, also for anything else that is there:
+    it could be waited for, or read, without end."""
+    descriptor = os.open(path, _AT_ONCE)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        return file.read(most)
