@@ -34,6 +34,7 @@ from agent.resume import restore
 from agent.rows import decode_message
 from agent.served import Served
 from agent.session import Session
+from agent.sessionlog import SessionLog
 from agent.storethread import StoreThread
 from agent.targets import Connected, Targets
 from agent.terms import compacting_of, hooks_for_calls, mode_of, model_of, policy_of, tools_for
@@ -99,7 +100,7 @@ class Sessions:
         thread, store = await self._store()
         row = await self._find(resume) if resume is not None else None
         if row is not None and glimpse is not None:
-            end = await Recorder(thread, store, row, is_new=False).newest(GLIMPSE)
+            end = await SessionLog(thread, store, row.id).newest(GLIMPSE)
             if end:
                 glimpse(Conversation(end))
         chosen = model or model_of(self.config, row.model if row else "", self._environment)
@@ -286,7 +287,7 @@ class Sessions:
             size,
             reserves,
             window.effective,
-            overview.epochs_of(await recorder.requests(), await recorder.rewrites()),
+            overview.epochs_of(await recorder.log.requests(), await recorder.log.rewrites()),
             overview.HeldBack(*(sent.held_back if sent else (len(deferral.held_back), deferral.held_tokens))),
             overview.shares_of(parts.served.specs, offered, meter) if parts else (),
             overview.items_in(conversation, components, meter),

@@ -1,15 +1,15 @@
-"""A session's memory: it writes down what happens when it happens, and reads it back. It decides nothing.
+"""A session's memory: it writes down what happens when it happens, and how it stands is read back. It decides nothing.
 
 Each step is three short transactions: what the user said; the reply with its calls, before the first of them runs; all
 outputs with the snapshot. Whatever the moment at which the process dies, the session resumes.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import ParamSpec, TypeVar
 
+from agent.accounts import rewrite_row, usage_row
 from agent.context.mark import Mark
 from agent.context.mask import outputs_so_far
 from agent.context.select import meant
@@ -24,12 +24,11 @@ from agent.events import (
     TurnStarted,
     ViewChanged,
 )
-from agent.messages import Assistant, Conversation, Message, Summary, ToolOutput, Usage, User
-from agent.pictures import are_apart, as_in_log, brought_in
+from agent.messages import Assistant, Conversation, Message, Summary, ToolOutput, User
+from agent.pictures import as_in_log
 from agent.rows import (
     changes_of,
     decode_mark,
-    decode_message,
     decode_situation,
     decode_snapshot,
     encode_message,
@@ -37,8 +36,9 @@ from agent.rows import (
     output_rows,
     summary_row,
 )
+from agent.sessionlog import SessionLog
 from agent.situation import Situation, as_left
-from agent.spending import Asked, Rewrite, Spent
+from agent.spending import Spent
 from agent.storethread import StoreThread
 from store.accounts import RewriteRow, UsageRow
 from store.archive import ArchiveStore
@@ -47,16 +47,10 @@ from store.sessions import MessageRow, SessionRow, SessionStore, SnapshotRow
 from store.tool_uses import keep_tool_uses, tool_uses
 from store.views import ViewRow
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 INTERRUPTED = (
     "interrupted: the program ended while this call was running, so it may have been done in part. "
     "Check before you do it again."
 )
-
-_BEHIND_ALL = 1 << 60
-"""A position that no message has."""
 
 UNREADABLE_SNAPSHOT = "the session's snapshot could not be read, so all of its messages are shown to the model again"
 
@@ -68,6 +62,8 @@ class Recorder:
         self._thread = thread
         self._store = store
         self._row = row
+        self.log = SessionLog(thread, store, row.id)
+        """What is written down of the session."""
         self._is_new = is_new
         self._position = 0
         self._usage: list[UsageRow] = []
@@ -139,8 +135,7 @@ class Recorder:
         and on disk."""
         conversation = await self.read()
         self._situation = await self._last_situation()
-        used = await self._thread.run(self._store.used, self.session)
-        spent = Spent(Usage(used.input, used.cache_read, used.cache_write, used.output), used.cost)
+        spent = await self.log.spent()
         if conversation.unanswered:
             outputs = User(tuple(ToolOutput(c.id, INTERRUPTED, "interrupted") for c in conversation.unanswered))
             await self.said(outputs)
@@ -151,11 +146,11 @@ class Recorder:
         """The conversation as the last snapshot shows it, with what was said since. Without a snapshot that can be
         used it is everything that was said."""
         start, conversation = await self._view()
-        messages = await self._said_since(start)
-        if start and not await self._may_begin(start, messages):
+        messages, self._position = await self.log.messages(start)
+        if start and not await self.log.may_begin(start, messages):
             self._tell(UNREADABLE_SNAPSHOT)
             start, conversation = 0, Conversation()
-            messages = await self._said_since(start)
+            messages, self._position = await self.log.messages(start)
         if conversation.anchored > len(messages):
             conversation = replace(conversation, anchor=None, anchored=0)  # a count of messages that are not there
         self._summary = conversation.summary
@@ -167,65 +162,6 @@ class Recorder:
         self._outputs = outputs_so_far(conversation)
         self._tools = {call.id: meant(call).name for call in conversation.unanswered}
         return conversation
-
-    async def _said_since(self, start: int) -> tuple[Message, ...]:
-        """The messages from a position on, as they are sent. What is written next comes behind them."""
-        rows = await self._thread.run(self._store.messages, self.session, start)
-        self._position = rows[-1].position + 1 if rows else start
-        messages = await self._thread.run(_decoded, rows)  # of a long session that takes a while
-        return await self._thread.run(brought_in, messages, self._store.blobs) if are_apart(messages) else messages
-
-    async def newest(self, count: int) -> tuple[Message, ...]:
-        """The newest messages of a view that has more than `count` of them; none of a shorter one."""
-        try:
-            shown = await self._thread.run(self._store.snapshot, self.session)
-            view = decode_snapshot(shown.body) if shown else (0, Conversation())
-            if view is None:
-                return ()
-            rows = await self._thread.run(self._store.messages_before, self.session, _BEHIND_ALL, count + 1)
-            if len(rows) <= count or rows[0].position < view[0]:
-                return ()
-            return _decoded(rows[1:])
-        except StoreFailed:  # whoever reads all of it is told
-            return ()
-
-    async def _may_begin(self, start: int, messages: Sequence[Message]) -> bool:
-        """Whether a view may begin at a position: behind a message that is there, and not between calls and outputs."""
-        before = await self._thread.run(self._store.messages_before, self.session, start, 1)
-        is_behind_one = bool(before) and before[0].position == start - 1
-        return is_behind_one and not (messages and _is_cut_inside_a_step(messages))
-
-    async def before_rewrite(self, now: Conversation) -> tuple[int, Conversation, Mark | None] | None:
-        """The number of the view that the last rewrite replaced, that view with all that was said since, and the last
-        request of that time. `now`: what is shown. None when there is none that can be shown."""
-        for row in await self._thread.run(self._store.views, self.session):
-            decoded = decode_snapshot(row.body)
-            if decoded is None:
-                return None
-            start, view = decoded
-            messages = await self._said_since(start)
-            if start and not await self._may_begin(start, messages):
-                return None
-            view = replace(view, messages=messages)
-            if shown_by(view) != shown_by(now):
-                return row.number, view, decode_mark(row.body)
-        return None
-
-    async def requests(self) -> tuple[Asked, ...]:
-        """What each request of the session took, oldest first."""
-        rows = await self._thread.run(self._store.usage, self.session)
-        return tuple(
-            Asked(r.purpose, r.model, Usage(r.input, r.cache_read, r.cache_write, r.output), r.cost, r.created)
-            for r in rows
-        )
-
-    async def rewrites(self) -> tuple[Rewrite, ...]:
-        """Oldest first."""
-        rows = await self._thread.run(self._store.rewrites, self.session)
-        return tuple(
-            Rewrite(r.reason, tuple(r.strategies.split()), r.before, r.after, r.cost, r.created, r.requests)
-            for r in rows
-        )
 
     async def _view(self) -> tuple[int, Conversation]:
         try:
@@ -266,23 +202,11 @@ class Recorder:
         match event:
             case TurnStarted():
                 self.turn = (self._position, time.time())
-            case ReplyFinished(model=model, purpose=purpose, usage=u, cost=cost):
-                self._usage.append(
-                    UsageRow(model, purpose, u.input, u.cache_read, u.cache_write, u.output, cost, time.time())
-                )
-            case ContextCompacted(before_tokens=before, after_tokens=after, strategies=how, cause=cause) if how:
-                row = RewriteRow(self._position, cause, " ".join(how), before, after, event.cost, time.time())
-                self._rewrites.append(row)
-            case RewriteUndone(before_tokens=before, after_tokens=after):
-                self._rewrites.append(RewriteRow(self._position, "undone", "undo", before, after, 0.0, time.time()))
-            case ViewChanged(act=act, name=name, before_tokens=before, after_tokens=after) if event.price is not None:
-                what = f"{act}({'_'.join(name.split())})"
-                row = RewriteRow(self._position, "by hand", what, before, after, event.cost, time.time())
-                self._rewrites.append(row)
-            case ModelSwitched(tokens=tokens):
-                self._rewrites.append(RewriteRow(self._position, "model", "", tokens, tokens, 0.0, time.time()))
-            case PrefixRenewed(reasons=reasons):
-                self._rewrites.append(RewriteRow(self._position, ", ".join(reasons), "", 0, 0, 0.0, time.time()))
+            case ReplyFinished():
+                self._usage.append(usage_row(event, time.time()))
+            case ContextCompacted() | RewriteUndone() | ViewChanged() | ModelSwitched() | PrefixRenewed():
+                row = rewrite_row(event, self._position, time.time())
+                self._rewrites += [row] if row is not None else []
             case _:
                 pass
 
@@ -400,23 +324,8 @@ class Recorder:
         return [row]
 
 
-def shown_by(view: Conversation) -> tuple[object, ...]:
-    """All that decides what a view shows."""
-    return view.messages, view.summary, view.masked, view.retold, view.held_back
-
-
-def _decoded(rows: Sequence[MessageRow]) -> tuple[Message, ...]:
-    return tuple([decode_message(row) for row in rows])
-
-
 def title_of(text: str) -> str:
     """The first line of what the user said, as the session's name: at most 80 characters."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return first if len(first) <= 80 else first[:79] + "…"
-
-
-def _is_cut_inside_a_step(messages: Sequence[Message]) -> bool:
-    """Whether the first message answers calls that are not among the messages."""
-    first = messages[0]
-    return isinstance(first, User) and bool(first.outputs)

@@ -73,7 +73,7 @@ async def undo(conversation: Conversation, env: Env) -> Undone:
 
 async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversation, RewriteUndone, bool]:
     """The number of the view from before, that view, what there is to tell, and whether the tools are as they were."""
-    found = await env.recorder.before_rewrite(conversation)
+    found = await env.recorder.log.before_rewrite(conversation)
     if found is None:
         raise AgentError(NOTHING)
     number, restored, mark = found

@@ -129,7 +129,7 @@ async def test_an_evicted_output_is_a_line_until_it_is_brought_back_or_undone(ho
     await act(session, "evict", "r1")
     await turn(session, "go on")
     assert isinstance(await session.bring("r1"), BroughtBack)
-    rewrites = await session._parts.recorder.rewrites()
+    rewrites = await session._parts.recorder.log.rewrites()
     assert [(one.reason, one.strategies) for one in rewrites] == [
         ("by hand", ("evict(r1)",)),
         ("undone", ("undo",)),
@@ -231,7 +231,7 @@ async def test_a_model_sums_up_one_output_and_everything_up_to_one(home: Home) -
     event = await act(session, "summarise", "r1")
     assert isinstance(event, ViewChanged)
     assert output(session, 1).startswith("Read by a model for this call:\nIt is rows.\n[A summary of r1 by a model")
-    assert (await session._parts.recorder.requests())[-1].purpose == "reading"
+    assert (await session._parts.recorder.log.requests())[-1].purpose == "reading"
     before = session.history
     await act(session, "summarise_before", "r2")
     assert session.history.messages == before.messages[5:]

@@ -84,7 +84,7 @@ async def test_a_summary_that_is_not_used_is_paid_for_and_changes_nothing(desk: 
     assert session.history == before
     assert drafted.cost
     assert session.cost == pytest.approx(cost + drafted.cost)
-    assert [asked.purpose for asked in await session._parts.recorder.requests()][-1] == "summary"
+    assert [asked.purpose for asked in await session._parts.recorder.log.requests()][-1] == "summary"
     assert await desk.say(session, "and now?") == []
     await session.close()
 

@@ -636,7 +636,7 @@ class Anything(RuleBasedStateMachine):
         for event in self.events:
             if isinstance(event, ContextCompacted):
                 assert event.after_tokens < event.before_tokens
-        rewrites = [rewrite for rewrite in self.run(self.env.recorder.rewrites()) if rewrite.strategies]
+        rewrites = [rewrite for rewrite in self.run(self.env.recorder.log.rewrites()) if rewrite.strategies]
         assert len(rewrites) + self.switches == self.epochs + self.env.watch.epoch
 
     @invariant()

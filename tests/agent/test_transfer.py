@@ -82,10 +82,10 @@ class Opened:
             "log": log,
             "view": shown,
             "spent": spent,
-            "requests": await recorder.requests(),
-            "rewrites": await recorder.rewrites(),
+            "requests": await recorder.log.requests(),
+            "rewrites": await recorder.log.rewrites(),
             "situation": recorder.situation,
-            "before the last rewrite": await recorder.before_rewrite(shown),
+            "before the last rewrite": await recorder.log.before_rewrite(shown),
             "references": {ref: (await self.read(ref), await self.read(f"{where}/{ref}")) for ref in refs},
             "found": found,
         }

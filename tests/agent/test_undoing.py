@@ -218,7 +218,7 @@ async def test_an_undo_is_written_down_and_told(desk: Desk) -> None:
     await compacted(desk, session)
     event = (await session.change(undo)).event
 
-    written = await session._parts.recorder.rewrites()
+    written = await session._parts.recorder.log.rewrites()
     assert [(one.reason, one.strategies, one.before, one.after) for one in written][-1] == (
         "undone", ("undo",), event.before_tokens, event.after_tokens,
     )  # fmt: skip
