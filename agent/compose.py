@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from agent.allowing import with_rules
 from agent.config import Config
+from agent.context.mark import Mark
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
 from agent.debug import Debug, is_asked_for
@@ -46,7 +47,7 @@ from tools.catalog import builtin_tools
 
 if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
     from agent.library import Library
-    from agent.overview import Overview
+    from agent.overview import Equipped, Overview
     from agent.servers.running import RunningServers
 
 ID_BYTES = 6
@@ -254,7 +255,7 @@ class Sessions:
     async def overview(self, prefix: str) -> "Overview":
         """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's
         newest session. Raises `AgentError`."""
-        from agent import overview  # noqa: PLC0415  # deferred: only who looks at the context pays for it
+        from agent.overview import equipped_with, overview_of  # noqa: PLC0415  # deferred: few look at the context
 
         thread, store = await self._store()
         parts = self._open_parts.get(prefix)
@@ -262,39 +263,23 @@ class Sessions:
         row = await thread.run(store.session, prefix) if parts is not None else await self._find(prefix)
         recorder = Recorder(thread, store, row or self._new_row(""))
         conversation = await recorder.read() if row else Conversation()
-        provider = parts.targets.provider if parts else None
-        model = provider.facts.id if provider else row.model if row else ""
-        facts, window = (provider.facts, provider.window) if provider else known_model(self.config, model)
-        # Of a session that is not open, its last request tells what flags and servers had made of it.
-        sent = None if parts else recorder.mark
-        window = (parts.lessons.window if parts else sent and sent.window) or window
-        # A meter of its own: to measure is to count, and the session's own counts are its turn's.
-        learned = parts.meter.estimator if parts else decode_estimator(await thread.run(store.calibration, model))
-        meter = Meter(learned, parts.meter.ruler if parts else None)
-        instructions = parts.instructions if parts else self._instructions(self.config.permission_mode)
-        tools = (*specs_of(parts.tools), *parts.served.specs) if parts else specs_of(builtin_tools())
-        deferral = parts.deferral if parts else Deferral()
-        size, reserves = overview.window_numbers(window)
-        offered, tool_tokens = deferral.offered(tools), sent.tool_tokens if sent else None
-        components = overview.budget_by_component(
-            conversation, instructions, offered, window, facts.images, meter, tool_tokens
-        )
-        return overview.Overview(
-            row.id if row else prefix,
-            row.title if row else "",
-            facts.id,
-            components,
-            size,
-            reserves,
-            window.effective,
-            overview.epochs_of(await recorder.log.requests(), await recorder.log.rewrites()),
-            overview.HeldBack(*(sent.held_back if sent else (len(deferral.held_back), deferral.held_tokens))),
-            overview.shares_of(parts.served.specs, offered, meter) if parts else (),
-            overview.items_in(conversation, components, meter),
-            overview.pins_in(conversation, meter),
-            overview.tools_of(conversation, parts.served.specs, offered, meter) if parts else (),
-            facts.prices.cache_read / 1e6 if facts.prices else None,
-        )
+        model, sent = (row.model if row else ""), recorder.mark
+        equipped = equipped_with(parts) if parts is not None else await self._equipped(model, sent)
+        asked, rewritten = await recorder.log.requests(), await recorder.log.rewrites()
+        id, title = (row.id, row.title) if row else (prefix, "")
+        return overview_of(id, title, conversation, equipped, asked, rewritten)
+
+    async def _equipped(self, model: str, sent: Mark | None) -> "Equipped":
+        """What requests are made with in a session that is not open. The last one, as it was sent, tells what flags and
+        servers had made of it."""
+        from agent.overview import Equipped  # noqa: PLC0415  # deferred: as above
+
+        thread, store = await self._store()
+        facts, window = known_model(self.config, model)
+        meter = Meter(decode_estimator(await thread.run(store.calibration, model)))
+        instructions = self._instructions(self.config.permission_mode)
+        window = (sent and sent.window) or window
+        return Equipped(facts, window, meter, instructions, specs_of(builtin_tools()), sent=sent)
 
     async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> Recall:
         """What may be looked up from a session, or from the project when none is named; `everywhere`: of all projects.

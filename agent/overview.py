@@ -1,16 +1,20 @@
 """What a session's context holds and what it has cost, for people to look at. It reads and draws nothing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from agent.context.budget import Window
 from agent.context.items import Item, items_of, pins_of
+from agent.context.mark import Mark
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.select import ToolSpec
+from agent.deferral import Deferral, specs_of
 from agent.measuring import sections_of
 from agent.messages import Conversation, Usage
 from agent.meter import Meter
+from agent.parts import Parts
 from agent.permissions import server_of
+from agent.providers.base import ModelFacts
 from agent.spending import Asked, Rewrite
 
 
@@ -109,10 +113,81 @@ class Overview:
         return tuple(asked for epoch in self.epochs for asked in epoch.requests)
 
 
+@dataclass(frozen=True, slots=True)
+class Equipped:
+    """What the requests of a session are made with."""
+
+    facts: ModelFacts
+    window: Window
+    meter: Meter
+    """To measure is to count: it is not the one of a session that is open."""
+    instructions: Instructions
+    tools: Sequence[ToolSpec]
+    """Without those that servers brought."""
+    served: Sequence[ToolSpec] = ()
+    """Those that servers brought."""
+    deferral: Deferral = field(default_factory=Deferral)
+    sent: Mark | None = None
+    """The last request, where what it was made with is not known any more."""
+
+
 MESSAGES = ("history", "pending")
 """The components that are made of messages."""
 SHOWN_ALWAYS = ("system", "instructions", "tools", "history")
 """Components that are listed also where they take nothing."""
+
+
+def equipped_with(parts: Parts) -> Equipped:
+    """What an open session makes its requests with."""
+    provider, own = parts.targets.provider, parts.meter
+    return Equipped(
+        provider.facts,
+        parts.lessons.window or provider.window,
+        Meter(own.estimator, own.ruler),
+        parts.instructions,
+        specs_of(parts.tools),
+        parts.served.specs,
+        parts.deferral,
+    )
+
+
+def overview_of(
+    session: str,
+    title: str,
+    conversation: Conversation,
+    equipped: Equipped,
+    asked: Sequence[Asked],
+    rewritten: Sequence[Rewrite],
+) -> Overview:
+    """What a conversation takes, and what its requests and rewrites so far have cost."""
+    facts, meter, deferral, sent = equipped.facts, equipped.meter, equipped.deferral, equipped.sent
+    size, reserves = window_numbers(equipped.window)
+    offered = deferral.offered((*equipped.tools, *equipped.served))
+    components = budget_by_component(
+        conversation,
+        equipped.instructions,
+        offered,
+        equipped.window,
+        facts.images,
+        meter,
+        sent.tool_tokens if sent else None,
+    )
+    return Overview(
+        session,
+        title,
+        facts.id,
+        components,
+        size,
+        reserves,
+        equipped.window.effective,
+        epochs_of(asked, rewritten),
+        HeldBack(*(sent.held_back if sent else (len(deferral.held_back), deferral.held_tokens))),
+        shares_of(equipped.served, offered, meter),
+        items_in(conversation, components, meter),
+        pins_of(conversation, meter.size_of),
+        tools_of(conversation, equipped.served, offered, meter),
+        facts.prices.cache_read / 1e6 if facts.prices else None,
+    )
 
 
 def budget_by_component(
@@ -157,11 +232,6 @@ def items_in(conversation: Conversation, components: Sequence[Number], meter: Me
     """Each part of the messages, with its share of what they are known to take."""
     whole = sum(component.tokens for component in components if component.name in MESSAGES)
     return items_of(conversation, meter.size_of, whole)
-
-
-def pins_in(conversation: Conversation, meter: Meter) -> tuple[Item, ...]:
-    """What is pinned, or was, and stands with the summary."""
-    return pins_of(conversation, meter.size_of)
 
 
 def tools_of(

@@ -27,6 +27,8 @@ from agent.undoing import offer_undo, undo
 from store.sessions import SessionStore
 from tests.agent.serving import House
 from tests.agent.test_rewriting import Desk, reads
+from tests.agent.test_servers import phase
+from tests.waiting import until
 
 ROWS = "".join(f"row {number} of a long file\n" for number in range(1, 400))
 
@@ -270,6 +272,7 @@ async def test_tools_are_kept_out_of_requests_and_found_by_search(tmp_path: Path
     house.user(forge={"command": words[0], "args": words[1:]})
     sessions = house.sessions(*[{"text": "done"}] * 6, settings=("agent.tool_deferral_threshold=1.0",))
     session = await sessions.open()
+    await until(lambda: phase(session, "forge") == "ready")
     await turn(session)
     names = {spec.name for spec in session._env.offered}
     assert {"mcp__forge__tool_1", "mcp__forge__tool_2"} <= names
