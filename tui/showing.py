@@ -13,6 +13,7 @@ from textual.timer import Timer
 from agent.options import STATUS, StatusPart
 from tui.blocks import View
 from tui.branch import branch_of
+from tui.elapsed import Elapsed
 from tui.pace import Pace
 from tui.palette import palette_of
 from tui.sanitise import visible_line
@@ -42,7 +43,7 @@ class Showing:
         self._due: asyncio.TimerHandle | None = None
         """The drawing that is to come."""
         self._tick_timer: Timer | None = None
-        self._busy_since = 0.0
+        self._elapsed = Elapsed()
         self._hint = ""
         self._is_over = False
         self._pace = Pace()
@@ -135,9 +136,8 @@ class Showing:
 
     def _status(self) -> None:
         now, view = monotonic(), self._talk.view
-        elapsed = int(now - self._busy_since) if view.busy else 0
         pace = self._pace.at(view.streamed, now) if view.busy else 0
-        shown = Shown(view, elapsed, self._hint, self._branch, pace, self.wanted)
+        shown = Shown(view, self._elapsed.at(view, now), self._hint, self._branch, pace, self.wanted)
         self._app.query_one(StatusLine).show(shown)
 
     def _tick(self) -> None:
@@ -147,7 +147,6 @@ class Showing:
     def _keep_time(self, busy: bool) -> None:
         """Counts seconds while there is something to wait for, and wakes nobody otherwise."""
         if busy and self._tick_timer is None:
-            self._busy_since = monotonic()
             self._tick_timer = self._app.set_interval(1.0, self._tick)
         elif not busy and self._tick_timer is not None:
             self._tick_timer.stop()

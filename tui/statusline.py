@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from tui.blocks import View
+from tui.elapsed import Took
 from tui.inks import Ink, Line
 from tui.numbers import dollars, seconds, tokens
 from tui.sanitise import visible_line
@@ -29,8 +30,7 @@ _GROUPS: Mapping[str, str] = {
 @dataclass(frozen=True, slots=True)
 class Shown:
     view: View
-    elapsed: int = 0
-    """Seconds since the turn began, while busy."""
+    took: Took = Took()  # noqa: RUF009  # a frozen value
     hint: str = ""
     """Said instead of what goes on, for a moment."""
     branch: str = ""
@@ -92,7 +92,9 @@ def _left(shown: Shown) -> Line:
     if view.asked:
         return (("● waits for your answer", "warn"),)
     activity = visible_line(view.activity or "working")
-    return (("● ", "accent"), (activity, "text"), (f"  {seconds(shown.elapsed)}  Esc interrupts", "dim"))
+    part, turn = shown.took.part, shown.took.turn
+    took = seconds(part) if part == turn else f"{seconds(part)} of {seconds(turn)}"
+    return (("● ", "accent"), (activity, "text"), (f"  {took}  Esc interrupts", "dim"))
 
 
 def _mode(mode: str) -> Line:

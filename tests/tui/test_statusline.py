@@ -7,11 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from agent.events import CallDelta, ContextMeasured, ReplyFinished, TextDelta, TurnStarted
+from agent.events import (
+    CallDelta,
+    ContextMeasured,
+    Event,
+    PermissionAnswered,
+    PermissionAsked,
+    ReplyFinished,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
 from agent.messages import Usage
 from agent.options import STATUS, StatusPart, status_parts
 from tui.blocks import View
 from tui.branch import branch_of
+from tui.elapsed import Elapsed, Took
 from tui.inks import Line
 from tui.pace import Pace
 from tui.statusline import CELLS, Shown, bar, status_line
@@ -126,3 +139,36 @@ def test_only_parts_that_there_are_may_be_set() -> None:
     for wrong in ("cost", ["cost", "weather"], ["cost", "cost"]):
         with pytest.raises(ValueError, match=r'a list of some of "speed", "cache"'):
             status_parts(wrong)
+
+
+def test_only_what_is_done_takes_time_and_a_question_takes_none() -> None:
+    happened: list[tuple[float, Event | None, Took]] = [
+        (100.0, TurnStarted("s", "m", "go"), Took(0, 0)),
+        (103.0, CallDelta("bash", 10), Took(0, 3)),
+        (105.0, CallDelta("bash", 900), Took(2, 5)),
+        (106.0, ToolStarted("1", "bash", {}), Took(0, 6)),
+        (106.0, PermissionAsked("q", "1", "bash", {}, ""), Took(0, 6)),
+        (144.0, PermissionAnswered("q", "allow"), Took(0, 6)),
+        (152.0, None, Took(8, 14)),
+        (153.0, ToolFinished("1", "bash", "done", ""), Took(0, 15)),
+        (153.0, ToolStarted("2", "bash", {}), Took(0, 15)),
+        (155.5, None, Took(2, 17)),
+        (156.0, TurnFinished("answered", ""), Took(0, 0)),
+        (400.0, TurnStarted("s", "m", "go"), Took(0, 0)),
+        (401.0, None, Took(1, 1)),
+    ]
+    view, elapsed, counted = View(), Elapsed(), []
+    for now, event, _ in happened:
+        view = advance(view, event) if event is not None else view
+        counted.append(elapsed.at(view, now))
+    assert counted == [took for _, _, took in happened]
+
+
+def test_a_call_that_follows_another_at_once_begins_anew() -> None:
+    view, elapsed = advance(View(busy=True), ToolStarted("1", "bash", {})), Elapsed()
+    elapsed.at(view, 1.0)
+    assert elapsed.at(view, 9.0) == Took(8, 8)
+    for event in (ToolFinished("1", "bash", "done", ""), ToolStarted("2", "bash", {})):
+        view = advance(view, event)
+    assert elapsed.at(view, 9.0) == Took(0, 8)
+    assert text_of(status_line(Shown(view, Took(3, 71)), 80)).startswith("● running bash  3s of 1m 11s  Esc interrupts")

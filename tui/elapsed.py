@@ -1,0 +1,47 @@
+"""How long a turn takes, and what is done in it. It is told views and the time, and reads no clock."""
+
+from dataclasses import dataclass
+
+from tui.blocks import Call, View
+
+_LOOKED_AT = 20
+"""Blocks from the end among which the call is looked for that runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Whole seconds."""
+
+    part: int = 0
+    """Of what is done now."""
+    turn: int = 0
+    """Of all that was done in the turn; the time in which the user is asked is none of it."""
+
+
+class Elapsed:
+    """Counts while something is done, one turn after the other."""
+
+    def __init__(self) -> None:
+        self._at = 0.0
+        self._part = self._turn = 0.0
+        self._counts = False
+        """Whether something has been done since it was told last."""
+        self._doing: object = None
+
+    def at(self, view: View, now: float) -> Took:
+        """What has been counted up to now, when the view comes. To be told of every view in turn."""
+        passed = now - self._at if self._counts else 0.0
+        doing = _doing(view) if view.busy else None
+        if not view.busy or self._doing is None:
+            self._part = self._turn = 0.0
+        else:
+            self._turn += passed
+            self._part = self._part + passed if doing == self._doing else 0.0
+        self._at, self._doing, self._counts = now, doing, view.busy and not view.asked
+        return Took(int(self._part), int(self._turn))
+
+
+def _doing(view: View) -> object:
+    """What tells one thing that is done from the next: how far a call has been written is no other thing."""
+    running = (b.call_id for b in view.turn[-_LOOKED_AT:] if isinstance(b, Call) and b.status == "running")
+    return view.activity.partition(" (")[0], next(running, "")
