@@ -3,10 +3,11 @@ done, not how."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
-from textual.worker import Worker, WorkerError
+from textual.worker import Worker
 
 from agent.errors import AgentError
 from tui.commands import Invocation, Unknown, parse
@@ -162,10 +163,9 @@ class Jobs:
         talk.put_by(desk.prompt.text)
         if self.is_busy and self._job is not None:
             talk.interrupt()
-            try:
-                await asyncio.wait_for(self._job.wait(), _PATIENCE)
-            except (TimeoutError, WorkerError):
-                self._job.cancel()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(talk.rests(), _PATIENCE)
+            self._job.cancel()  # what is left of it waits for an answer of the user
         session = talk.session
         id = session.id if session is not None and session.history.messages else None
         await talk.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from time import monotonic
 
 from agent.errors import AgentError
@@ -208,7 +209,8 @@ class PlainFront:
         self.talk.put_by(self._reader.written if self._reader is not None else "")
         if self._job is not None:
             self.talk.interrupt()
-            await asyncio.wait({self._job}, timeout=_PATIENCE)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.talk.rests(), _PATIENCE)
         tasks = {task for task in (self._job, *self._asides) if task is not None}
         for task in tasks:
             task.cancel()

@@ -1,0 +1,73 @@
+"""Quitting waits for what must not be cut off, and for nothing that only the user could end."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from textual.screen import ModalScreen
+
+from agent.context.summary import Draft
+from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation
+from tests.tui.piloting import Terminal
+from tests.tui.plain.test_front import talking
+from tests.tui.set_up import Setup
+from tests.tui.test_compaction_screen import READS, WRITTEN, files, looking
+from tests.tui.test_real_session import working
+from tests.tui.test_rewind_screen import TREE
+from tui.app import EbbApp
+
+NEVER = 600.0
+"""Longer than any test waits."""
+
+
+@pytest.mark.parametrize("command", ["/model", "/sessions", "/rewind", "# a note", "/theme"])
+async def test_from_a_screen_it_quits_at_once(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tui.jobs._PATIENCE", NEVER)
+    session = FakeSession(history=conversation(1))
+    opener = FakeSessions([session], shelf=FakeLibrary(branches=TREE))
+    setup = Setup(tmp_path)
+    app = EbbApp(opener, guard=0.0, settings=lambda: setup.settings)
+    async with app.run_test() as pilot:
+        t = Terminal(app, pilot, opener)
+        await t.rests()
+        await t.type(command)
+        await t.until(lambda: isinstance(app.screen, ModalScreen))
+        await pilot.press("ctrl+c", "ctrl+c")
+        await t.until(lambda: session.closed)
+
+
+async def test_from_a_list_of_sessions_before_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.jobs._PATIENCE", NEVER)
+    opener = FakeSessions(shelf=FakeLibrary())
+    app = EbbApp(opener, guard=0.0, choose=True)
+    async with app.run_test() as pilot:
+        t = Terminal(app, pilot, opener)
+        await t.lists_sessions()
+        await pilot.press("ctrl+c", "ctrl+c")
+        await t.until(lambda: not app.is_running)
+
+
+async def test_a_summary_that_is_being_written_is_interrupted_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.jobs._PATIENCE", NEVER)
+    files(tmp_path)
+    drafts: list[Draft | None] = []
+    async with working(tmp_path, *READS, {"text": "Read."}, {**WRITTEN, "pause": NEVER}) as t:
+        screen = await looking(t)
+        await t.pilot.press("enter")
+        await t.until(lambda: t.app.talk.view.activity == "summarising")
+        await t.pilot.press("ctrl+c", "ctrl+c")
+        await t.until(lambda: t.app.talk.session is None)
+        drafts.append(screen._by_hand.drafted.draft)
+    assert drafts == [None]
+
+
+async def test_the_line_mode_leaves_a_question_of_a_command_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.plain.front._PATIENCE", NEVER)
+    async with talking(FakeSession()) as talk:
+        await talk.rests()
+        talk.type("/model")
+        await talk.asks("Number, or words to find; an empty line leaves: ")
+        talk.typist.close()
+        await asyncio.wait_for(asyncio.shield(talk.running), 20)
