@@ -388,6 +388,18 @@ class Noticed:
 
 
 @dataclass(frozen=True, slots=True)
+class Remembered:
+    """Something was written into a file that later sessions begin with."""
+
+    entry: str
+    path: str
+    before: int | None
+    """Bytes of the file before that; None when there was none."""
+    digest: str
+    """The SHA-256 of the file since then."""
+
+
+@dataclass(frozen=True, slots=True)
 class Resumed:
     """An earlier session goes on. What is listed is no longer as the session left it."""
 
@@ -454,6 +466,7 @@ Event: TypeAlias = (
     | ModelSwitched
     | FinalTurn
     | Noticed
+    | Remembered
     | Resumed
     | TurnFinished
     | TurnFailed

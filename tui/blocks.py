@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from tui.receipts import Compacting, Compaction, Undone
 
 if TYPE_CHECKING:  # types only: events and messages are loaded behind the first paint
-    from agent.events import PermissionAsked, QuestionAsked
+    from agent.events import PermissionAsked, QuestionAsked, Remembered
     from agent.messages import OutputStatus
 
 MARGIN = 2
@@ -66,6 +66,8 @@ class Retry:
 @dataclass(frozen=True, slots=True)
 class Notice:
     text: str
+    remembered: "Remembered | None" = None
+    """What `/undo` takes back right behind it."""
 
 
 @dataclass(frozen=True, slots=True)

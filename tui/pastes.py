@@ -81,6 +81,15 @@ class Pastes:
         """The message with the texts that its units stand for."""
         return _UNIT.sub(lambda match: self.text_of(match[0]) or match[0], text)
 
+    def folded_again(self, edited: str, before: str) -> str:
+        """A message that was edited unfolded, with the pasted texts of `before` folded again that are still whole in
+        it. What became of the others stays; too long for the prompt, all of it is folded."""
+        for name in (before[start:end] for start, end in self.units(before)):
+            whole = self.text_of(name)
+            if whole is not None:
+                edited = _once(edited, whole, name)
+        return edited if len(edited) <= UNFOLDED else self.fold(edited)
+
     def beside(self, text: str) -> "tuple[Image | Note, ...]":
         """What goes to the model with a message: all that its units stand for."""
         from agent.context.mentions import pasted  # noqa: PLC0415  # deferred: much is loaded with it
@@ -94,6 +103,14 @@ class Pastes:
                 case str() as whole:
                     parts.append(pasted(name, whole))
         return tuple(parts)
+
+
+def _once(text: str, old: str, new: str) -> str:
+    """The text with another one in the place of the first that is in it, which may have lost line ends at the end."""
+    if old in text:
+        return text.replace(old, new, 1)
+    bare = old.rstrip("\n")
+    return f"{text.removesuffix(bare)}{new}" if bare and text.endswith(bare) else text
 
 
 def dropped_picture(text: str, environment: Mapping[str, str]) -> bytes | None:

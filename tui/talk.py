@@ -47,9 +47,11 @@ class Talk:
         """Messages that wait for the next step of the turn, or for its end."""
         self.queue.watch(lambda: self._keep(self.queue.texts))
         self._drafts = drafts or Drafts(None)
-        self._pastes = pastes or Pastes()
+        self.pastes = pastes or Pastes()
+        """What is folded in messages."""
         self.occupied = False
         """A turn runs, or a session is being opened, closed or compacted."""
+        self._at_rest = asyncio.Event()
         self._changed = changed
         self.glimpsed: Callable[[], None] = lambda: None
         """Called when the view has become the end of a session that is being opened."""
@@ -101,7 +103,7 @@ class Talk:
         if draft:
             self.notice("what you had not sent when this session was left is in the prompt again")
         self._keep(self.queue.texts)
-        return self._pastes.fold(draft)
+        return self.pastes.fold(draft)
 
     def put_by(self, draft: str) -> None:
         """Nothing is sent any more: what waits is kept for the session, with what is being written."""
@@ -111,7 +113,7 @@ class Talk:
 
     def _keep(self, texts: Sequence[str]) -> None:
         if self.session is not None and (self.occupied or self.session.history.messages):
-            self._drafts.keep(self.session.id, [self._pastes.unfolded(text) for text in texts])
+            self._drafts.keep(self.session.id, [self.pastes.unfolded(text) for text in texts])
 
     async def say(self, text: str) -> bool:
         """Runs a turn. Tells whether it ended with an answer."""
@@ -119,7 +121,7 @@ class Talk:
             return False
         failed = False
         with self.occupied_with("thinking"):
-            events = self.session.send(text, self._pastes.beside(text), meanwhile=self._said_meanwhile)
+            events = self.session.send(text, self.pastes.beside(text), meanwhile=self._said_meanwhile)
             try:
                 async for event in events:
                     failed = failed or isinstance(event, TurnFailed)
@@ -136,19 +138,13 @@ class Talk:
         return not failed
 
     def _said_meanwhile(self) -> tuple[User, ...]:
-        return tuple(User((Text(text), *self._pastes.beside(text))) for text in self.queue.take_for_step())
+        return tuple(User((Text(text), *self.pastes.beside(text))) for text in self.queue.take_for_step())
 
     async def run(self, command: str) -> None:
         """Runs a command of the user, which the model sees with what it printed."""
         from agent.shell import run_by_user  # noqa: PLC0415  # deferred: it is not needed before the first paint
 
         await self.aside("running your command", lambda session: session.change(run_by_user(command, self.advance)))
-
-    async def remind(self, entry: str) -> None:
-        """Tells the model what is to be remembered."""
-        from agent.remembering import reminded_of  # noqa: PLC0415  # deferred: loaded when it is first needed
-
-        await self.aside("remembering", lambda session: session.change(reminded_of(entry)))
 
     async def compact(self, focus: str) -> None:
         if self.session is None:
@@ -228,6 +224,12 @@ class Talk:
         if self.session is not None:
             self.session.interrupt()
 
+    async def rests(self) -> None:
+        """Waits until nothing is done in the session."""
+        if self.occupied:
+            self._at_rest.clear()
+            await self._at_rest.wait()
+
     async def close(self) -> None:
         """Closes the session. Nothing happens when it is closed already."""
         session, self.session = self.session, None
@@ -258,6 +260,7 @@ class Talk:
             yield
         finally:
             self.occupied = False
+            self._at_rest.set()
             self._show(replace(self.view, busy=False, activity="", asked=()))
 
     def _show(self, view: View) -> None:

@@ -25,6 +25,7 @@ from agent.events import (
     QuestionAnswered,
     QuestionAsked,
     ReasoningDelta,
+    Remembered,
     ReplyFinished,
     Resumed,
     RetryScheduled,
@@ -126,6 +127,9 @@ def advance(view: View, event: Event) -> View:
             return _settle_texts(view).plus(Notice(_search_told(names)))
         case Noticed(text=text):
             return _settle_texts(view).plus(Notice(text))
+        case Remembered(path=path):
+            told = f"remembered in `{path}`: this session was told, later ones begin with it. `/undo` takes it back"
+            return _settle_texts(view).plus(Notice(told, event))
         case Resumed():
             return view  # shown when the session was opened, before any turn
         case TurnFinished(end=end, text=text):

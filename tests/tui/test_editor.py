@@ -9,7 +9,7 @@ from agent.compose import Sessions
 from agent.config import load_config
 from agent.errors import UsageError
 from agent.messages import Note, User
-from agent.remembering import places, remember
+from agent.remembering import places, remember, take_back
 from agent.settings import Settings
 from tests.tui.piloting import Driven, terminal
 from tests.tui.ptys import running
@@ -62,17 +62,49 @@ def test_ctrl_g_gives_the_terminal_to_the_editor_and_takes_it_back(
         screen.until("Seen.")
 
 
+def test_the_editor_gets_what_was_pasted_and_it_folds_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = program(tmp_path, f'cp "$1" {tmp_path}/seen; printf " and think" >> "$1"')
+    monkeypatch.setenv("VISUAL", f"'{file}'")
+    pasted = "".join(f"line {number}\n" for number in range(30))
+    with running(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
+        screen.until("/help shows keys")
+        screen.child.send(f"look at \x1b[200~{pasted}\x1b[201~")
+        screen.until("look at [pasted 30 lines #1]")
+        screen.child.send("\x07")
+        screen.until("look at [pasted 30 lines #1] and think")
+        assert (tmp_path / "seen").read_text() == f"look at {pasted}"
+
+
 def test_entries_are_added_as_whole_lines(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "AGENT.md"
     file.parent.mkdir()
     file.write_text("# Rules\nno line end")
-    assert remember("tests run\n with  tox", file) == "- tests run with tox"
+    assert remember("tests run\n with  tox", file).entry == "- tests run with tox"
     remember("second", file)
     assert file.read_text() == "# Rules\nno line end\n- tests run with tox\n- second\n"
     with pytest.raises(UsageError, match="too long to remember"):
         remember("x" * 3_000, file)
     with pytest.raises(UsageError, match="cannot write to"):
         remember("x", file / "below")
+
+
+@pytest.mark.parametrize("before", [None, b"", b"# Rules\nno line end", b"# Rules\n- one\n"])
+def test_an_entry_is_taken_back_as_long_as_nobody_else_wrote(tmp_path: Path, before: bytes | None) -> None:
+    file = tmp_path / "notes.md"
+    if before is not None:
+        file.write_bytes(before)
+    take_back(remember("never mind", file))
+    assert (file.read_bytes() if file.exists() else None) == before
+    kept = remember("mine", file)
+    with file.open("a") as other:
+        other.write("- theirs\n")
+    with pytest.raises(UsageError, match="has changed since: take the line out of it yourself"):
+        take_back(kept)
+    assert file.read_text().endswith("- mine\n- theirs\n")
+    file.unlink()
+    with pytest.raises(UsageError, match="cannot write to"):
+        take_back(kept)
+    assert not file.exists()
 
 
 async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(tmp_path: Path) -> None:
@@ -96,6 +128,18 @@ async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(tmp_pa
             assert place.path.read_text() == "- tests run with tox\n"
         told = app.talk.session.history.messages[0]
         assert told == User((Note("[The user wants you to remember from now on:\n- tests run with tox]"),))
+        await t.type("# no, with nox")
+        await t.asks(Picker)
+        await pilot.press("enter")
+        await t.rests()
+        await t.type("/undo")
+        await t.shows("taken out of")
+        await t.rests()
+        assert places(config)[0].path.read_text() == "- tests run with tox\n"
+        told = app.talk.session.history.messages[-1]
+        assert told == User((Note("[The user takes back what you were to remember:\n- no, with nox]"),))
+        await t.type("/undo")
+        await t.shows("there is nothing to undo")
         await t.type("# never mind")
         await t.asks(Picker)
         await pilot.press("escape")

@@ -32,6 +32,23 @@ def test_a_long_text_folds_and_goes_with_the_message() -> None:
     assert pastes.units("[pasted 9 lines #9]") == ()
 
 
+def test_what_was_edited_unfolded_folds_again_where_it_is_whole() -> None:
+    pastes = Pastes()
+    name, other, image = pastes.fold(LONG), pastes.fold("x" * 5_000), pastes.add_picture(PNG)
+    message = f"see {image}, {name} and {other}"
+    whole = pastes.unfolded(message)
+    assert whole == f"see {image}, {LONG} and {'x' * 5_000}"
+    assert pastes.folded_again(whole, message) == message
+    assert pastes.folded_again(whole.replace("xxx", "y", 1).replace(" and", "and"), message) == (
+        f"see {image}, {name}and y{'x' * 4_997}"
+    )
+    assert pastes.folded_again(LONG.rstrip("\n"), name) == name
+    assert pastes.folded_again("", message) == ""
+    twice = f"{name}{name}"
+    assert pastes.folded_again(f"{LONG}- {LONG}{LONG}", twice).startswith(f"{name}- {name}line 0\n")
+    assert pastes.folded_again("long " * 60_000, "long").startswith("[pasted 300,000 characters #")
+
+
 def test_a_picture_says_its_size_and_what_is_none_is_refused() -> None:
     pastes = Pastes()
     name = pastes.add_picture(PNG)

@@ -18,9 +18,10 @@ async def compact(desk: Desk, focus: str) -> None:
 async def undo(desk: Desk, _: str) -> None:
     from tui.compacting import take_back, what_undo_does  # noqa: PLC0415  # deferred: see above
     from tui.previews import undo_lines  # noqa: PLC0415  # deferred: see above
+    from tui.remembered import take_back_note  # noqa: PLC0415  # deferred: see above
     from tui.screens.confirm import ConfirmScreen  # noqa: PLC0415  # deferred: see above
 
-    event = await what_undo_does(desk.talk)
+    event = None if await take_back_note(desk.talk) else await what_undo_does(desk.talk)
     if event is None:
         return
     if await desk.app.push_screen_wait(ConfirmScreen("Undo the last rewrite?", undo_lines(event), "undoes it")):

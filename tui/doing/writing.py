@@ -30,32 +30,28 @@ async def find_message(desk: Desk, _: str) -> None:
 async def edit_message(desk: Desk, _: str) -> None:
     from tui.editor import edited_meanwhile  # noqa: PLC0415  # deferred: loaded when it is first needed
 
+    before, pastes = desk.prompt.text, desk.talk.pastes
     try:
-        text = await edited_meanwhile(desk.app, desk.prompt.text, "message.md")
+        text = await edited_meanwhile(desk.app, pastes.unfolded(before), "message.md")
     except AgentError as error:
         desk.talk.notice(str(error))
     else:
-        desk.prompt.put(text.rstrip("\n"))
+        desk.prompt.put(pastes.folded_again(text.rstrip("\n"), before))
 
 
 async def remember(desk: Desk, text: str) -> None:
-    from agent import remembering  # noqa: PLC0415  # deferred: loaded when it is first needed
+    from agent.remembering import places as places_for  # noqa: PLC0415  # deferred: loaded when it is first needed
+    from tui.remembered import keep_note  # noqa: PLC0415  # as above
     from tui.screens.picker import Choice, Picker  # noqa: PLC0415  # as above
 
     if not text or desk.settings is None:
         return desk.talk.notice("write what to remember after `#`, such as `# tests run with tox`")
-    places = {str(place.path): place for place in remembering.places(desk.settings.config)}
+    places = {str(place.path): place for place in places_for(desk.settings.config)}
     choices = [Choice(path, place.about, after=path) for path, place in places.items()]
     chosen = await desk.app.push_screen_wait(Picker("Remember it for", choices, "no place is called so"))
-    if not chosen:
-        desk.prompt.put(f"# {text}")
-        return None
-    try:
-        entry = remembering.remember(text, places[chosen].path)
-    except AgentError as error:
-        return desk.talk.fail(error)
-    await desk.talk.remind(entry)
-    return desk.talk.notice(f"remembered in `{chosen}`: sessions that begin from now on know it, and this one was told")
+    if chosen:
+        return await keep_note(desk.talk, text, places[chosen].path)
+    return desk.prompt.put(f"# {text}")
 
 
 async def switch_vim(desk: Desk, _: str) -> None:

@@ -5,6 +5,7 @@ from tui.compacting import begin, size_of, take_back, what_undo_does
 from tui.plain.desk import PlainDesk
 from tui.plain.printing import lines_of_text, plain_lines
 from tui.previews import draft_text, gate_lines, headline, plan_lines, undo_lines
+from tui.remembered import take_back_note
 
 
 async def compact(desk: PlainDesk, focus: str) -> None:
@@ -34,7 +35,7 @@ async def compact(desk: PlainDesk, focus: str) -> None:
 
 
 async def undo(desk: PlainDesk, _: str) -> None:
-    event = await what_undo_does(desk.talk)
+    event = None if await take_back_note(desk.talk) else await what_undo_does(desk.talk)
     if event is None:
         return
     desk.say(plain_lines(undo_lines(event)))

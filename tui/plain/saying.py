@@ -1,6 +1,5 @@
 """Commands that say something to the model, or help to write it, in lines."""
 
-from agent.errors import AgentError
 from tui.plain.desk import PlainDesk, choose
 from tui.sanitise import visible_line
 
@@ -32,22 +31,16 @@ async def run_shell(desk: PlainDesk, command: str) -> None:
 
 
 async def remember(desk: PlainDesk, text: str) -> None:
-    from agent import remembering  # noqa: PLC0415  # deferred: loaded when it is first needed
+    from agent.remembering import places as places_for  # noqa: PLC0415  # deferred: loaded when it is first needed
+    from tui.remembered import keep_note  # noqa: PLC0415  # as above
 
     if not text or desk.settings is None:
         return desk.talk.notice("write what to remember after `#`, such as `# tests run with tox`")
-    places = remembering.places(desk.settings.config)
+    places = places_for(desk.settings.config)
     index = await choose(
         desk, "Remember it for", [f"{place.about}: {visible_line(str(place.path))}" for place in places]
     )
-    if index is None:
-        return None
-    try:
-        entry = remembering.remember(text, places[index].path)
-    except AgentError as error:
-        return desk.talk.fail(error)
-    await desk.talk.remind(entry)
-    return desk.talk.notice(f"remembered in `{places[index].path}`; this session was told, later ones begin with it")
+    return await keep_note(desk.talk, text, places[index].path) if index is not None else None
 
 
 async def only_on_a_screen(desk: PlainDesk, _: str) -> None:
