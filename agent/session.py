@@ -2,7 +2,6 @@
 back in; what happens is decided elsewhere."""
 
 import asyncio
-from collections import ChainMap
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,9 +12,6 @@ from agent.asking import Asking
 from agent.board import Board
 from agent.bringing import bring_back, kept
 from agent.compaction import CompactResult
-from agent.context.notes import Surroundings
-from agent.deferral import specs_of
-from agent.digest import OutputReader
 from agent.env import Env, Limits
 from agent.errors import AgentError, StoreFailed
 from agent.events import (
@@ -29,25 +25,20 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.execute import Hands, forget_files
 from agent.filelog import FileLog
-from agent.gate import Gate
-from agent.ingest import Ingest, hooks_of
 from agent.interrupt import Interrupt
 from agent.measuring import is_over_trigger, remembered
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.meter import counted_for
 from agent.options import Mode
+from agent.outfit import env_of
 from agent.parts import Parts
 from agent.preflight import begin_session
 from agent.rewriting import compact_by_hand, compact_now, leave_room, unheard
 from agent.shelf import Shelf
 from agent.situation import news_for_user, note_for_model, situation_of
 from agent.spending import Spent
-from agent.tail import Tail
 from agent.turn import run_turn
-from agent.watch import Watch
-from tools.base import Tool
 
 if TYPE_CHECKING:  # a type only: few runs ask where a text is
     from agent.context.why import Trace
@@ -94,7 +85,9 @@ class Session:
         """What happened between two turns, told with the next one."""
         self._is_told = False
         """Whether the end of the running turn has been told."""
-        self._env = self._make_env()
+        self._env = env_of(
+            parts, self._conversation, self._asking, self._interrupt, self._emit, lambda: self._spent_here.cost or 0.0
+        )
         self._conversation = begin_session(self._conversation, replace(self._env, emit=self._unheard.append))
         if parts.servers is not None:
             parts.servers.attend(
@@ -104,49 +97,6 @@ class Session:
             )
         parts.recorder.attend(
             lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)), lambda: remembered(self._env)
-        )
-
-    def _make_env(self) -> Env:
-        parts = self._parts
-        workspace = replace(parts.workspace, held_back=self._held_back)
-        workspace = replace(workspace, ask=self._asking.words) if parts.interactive else workspace
-        ask = self._asking.permission if parts.interactive else None
-        note_files = parts.files.note if parts.files is not None else forget_files
-        gate = self._gate = Gate(parts.policy, ask, parts.earlier, parts.rules)
-        own = {tool.name: tool for tool in (*parts.tools, *parts.unlisted)}
-        tools = ChainMap(own, parts.served.callable)
-        reader = OutputReader(lambda: parts.targets.provider, self.id, self._interrupt, self._emit, parts.summarisers)
-        hooks = hooks_of(parts.after_tool, self.id, workspace, self._interrupt, self._emit)
-        keeper = Ingest(parts.archive, parts.offloading, self._emit, reader, parts.debug, hooks)
-        return Env(
-            targets=parts.targets,
-            instructions=parts.instructions,
-            own_tools=specs_of(parts.tools),
-            hands=Hands(tools, workspace, gate, self._interrupt, self._emit, keeper, note_files),
-            recorder=parts.recorder,
-            interrupt=self._interrupt,
-            emit=self._emit,
-            spent=lambda: self._spent_here.cost or 0.0,
-            limits=parts.limits,
-            compacting=parts.compacting,
-            summarisers=parts.summarisers,
-            lessons=parts.lessons,
-            effort=parts.effort,
-            debug=parts.debug,
-            meter=parts.meter,
-            rent=parts.rent,
-            watch=Watch(
-                self._emit,
-                parts.debug,
-                parts.now,
-                parts.instructions.sections,
-                parts.recorder.mark,
-                parts.recorder.used_before,
-            ),
-            tail=Tail(self._surroundings, self._conversation, parts.note_at),
-            deferral=parts.deferral,
-            served=parts.served,
-            servers=parts.servers,
         )
 
     @property
@@ -164,12 +114,13 @@ class Session:
 
     @property
     def mode(self) -> str:
-        return self._gate.policy.mode
+        return self._env.hands.gate.policy.mode
 
     async def change_mode(self, mode: Mode) -> None:
         """What runs without a question from now on, also in a turn that runs. The model is told with what is sent
         next."""
-        self._gate.policy = replace(self._gate.policy, mode=mode)
+        gate = self._env.hands.gate
+        gate.policy = replace(gate.policy, mode=mode)
         await self._parts.recorder.goes_on_with(self.model, mode)
 
     @property
@@ -375,13 +326,3 @@ class Session:
             self._events.put_nowait(event)
         elif self._tidying is not None and not self._tidying.done():
             self._unheard.append(event)
-
-    def _surroundings(self) -> Surroundings:
-        held_back, hosted = self._parts.deferral.counted
-        served = self._parts.served.news()
-        return replace(self._parts.surroundings(), mode=self.mode, deferred=held_back, hosted=hosted, served=served)
-
-    def _held_back(self) -> tuple[Tool, ...]:
-        held_back = self._parts.deferral.held_back
-        own = (tool for tool in self._parts.tools if tool.name in held_back)
-        return (*own, *self._parts.served.findable(held_back))

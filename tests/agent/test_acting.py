@@ -282,7 +282,10 @@ async def test_tools_are_kept_out_of_requests_and_found_by_search(tmp_path: Path
     event = await act(session, "defer", "forge")
     assert isinstance(event, ViewChanged)
     assert not [spec.name for spec in session._env.offered if spec.name.startswith("mcp__forge")]
-    assert {tool.name for tool in session._held_back()} >= {"mcp__forge__tool_1", "mcp__forge__tool_2"}
+    assert {tool.name for tool in session._env.hands.workspace.held_back()} >= {
+        "mcp__forge__tool_1",
+        "mcp__forge__tool_2",
+    }
     assert "kept out of requests already" in await why(session, "defer", "mcp__forge__tool_1")
     assert "no tool or server" in await why(session, "defer", "read")
     await turn(session, "go on")
