@@ -32,7 +32,7 @@ class KeptByProject:
         """Keeps what the work makes of what is kept; no other process changes it meanwhile. Raises `ConfigError`."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _alone(self.path.with_name(f"{self.path.name}.lock")):
+            with alone_with(self.path):
                 projects = {**self._projects(), self._project: work(self.read())}
                 write_bytes(self.path.resolve(), _encoded({"projects": projects}), 0o600)
         except OSError as error:
@@ -64,9 +64,10 @@ def _encoded(content: object) -> bytes:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def alone_with(path: Path) -> Iterator[None]:
     """Lets no other process change the file at the same time."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    lock = path.with_name(f"{path.name}.lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -1,16 +1,14 @@
 """What the user has allowed of a project's servers: a file that only its owner can read. It knows digests, not what
 they are of; what cannot be read was not allowed."""
 
-import fcntl
 import json
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.errors import ConfigError
+from agent.kept_by_project import alone_with
 from tools.base import ToolError
 from tools.files import write_bytes
 
@@ -67,7 +65,7 @@ class Approvals:
     def _keep(self, server: str, approval: Approval) -> None:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _alone(self._path.with_name(f"{self._path.name}.lock")):
+            with alone_with(self._path):
                 content = self._read()
                 content.setdefault(self._project, {})[server] = asdict(approval)
                 write_bytes(self._path.resolve(), json.dumps({"projects": content}, indent=1).encode(), 0o600)
@@ -85,14 +83,3 @@ def _decoded(entry: object) -> Approval | None:
             return Approval(digest, verdict, tools)
         case _:
             return None
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Lets no other process change the file at the same time."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

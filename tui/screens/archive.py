@@ -91,9 +91,7 @@ class ArchiveScreen(ModalScreen[str]):
             case "y" if listing.has_focus:
                 self._copy()
             case _ if listing.has_focus and event.character and event.is_printable:
-                box = self.query_one("#filter", Input)
-                box.focus()
-                box.insert_text_at_cursor(event.character)
+                self.query_one("#filter", Field).go_on_with(event.character)
             case _:
                 return
         event.stop()

@@ -8,3 +8,8 @@ class Field(Input):
 
     def on_mount(self) -> None:
         self.cursor_blink = False
+
+    def go_on_with(self, character: str) -> None:
+        """Writes on here what was begun elsewhere."""
+        self.focus()
+        self.insert_text_at_cursor(character)
