@@ -5,10 +5,10 @@ import asyncio
 import base64
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from agent.context.images import image_size
+from agent.context.attachments import attached_in, file_note, folder_note, picture_note
 from agent.context.mentions import MOST, Reading, mentions, room_for, within
 from agent.context.refs import message_digits
 from agent.env import Env
@@ -27,21 +27,12 @@ _LEAST = 400
 """Bytes below which an attachment is not worth its line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    parts: tuple[UserPart, ...]
-    about: str
-    """For the user, a few words."""
-
-
 async def with_attached(said: User, env: Env) -> User:
     """The message with the files and folders that it names, as many as have room beside what came with it."""
     room = room_for(env.provider.window.effective)
     room -= sum(len(part.text.encode("utf-8", "surrogatepass")) for part in said.parts if isinstance(part, Note))
-    if not env.provider.facts.images and any(isinstance(part, Image) for part in said.parts):
-        env.emit(Noticed(f"`{env.provider.facts.id}` takes no pictures: it is told that there is one"))
     parts: list[UserPart] = []
-    attached, meant = list[str](), dict[Path, Reading]()
+    meant = dict[Path, Reading]()
     for readings in mentions(said.text):
         found = _found(readings, env.hands.workspace)
         if found is None:
@@ -60,14 +51,14 @@ async def with_attached(said: User, env: Env) -> User:
         except ToolError as error:
             env.emit(Noticed(f"`{printable(reading.name)}` is not attached: {error}"))
             continue
-        room -= sum(
-            len(part.text.encode("utf-8", "surrogatepass")) for part in attachment.parts if isinstance(part, Note)
-        )
-        parts += attachment.parts
-        attached.append(f"`{printable(reading.name)}` ({attachment.about})")
-    if attached:
-        env.emit(Noticed(f"attached {', '.join(attached)}"))
-    return User((*said.parts, *parts)) if parts else said
+        room -= sum(len(part.text.encode("utf-8", "surrogatepass")) for part in attachment if isinstance(part, Note))
+        parts += attachment
+    message = User((*said.parts, *parts)) if parts else said
+    if parts:
+        env.emit(Noticed(f"attached {', '.join(attached_in(parts))}"))
+    if not env.provider.facts.images and any(isinstance(part, Image) for part in message.parts):
+        env.emit(Noticed(f"`{env.provider.facts.id}` takes no pictures: it is told that there is one"))
+    return message
 
 
 def fitted(said: User, env: Env) -> User:
@@ -95,7 +86,7 @@ def _found(readings: tuple[Reading, ...], workspace: Workspace) -> tuple[Path, R
     return None
 
 
-async def _attached(path: Path, reading: Reading, room: int, env: Env) -> Attachment:
+async def _attached(path: Path, reading: Reading, room: int, env: Env) -> tuple[UserPart, ...]:
     """Raises `ToolError` with why it is not."""
     ruling = decide(Asked("read", "read", (str(path),)), env.hands.gate.policy)
     if ruling.verdict != "allow":
@@ -107,7 +98,7 @@ async def _attached(path: Path, reading: Reading, room: int, env: Env) -> Attach
     return await _file(path, reading, room, env)
 
 
-async def _file(path: Path, reading: Reading, room: int, env: Env) -> Attachment:
+async def _file(path: Path, reading: Reading, room: int, env: Env) -> tuple[UserPart, ...]:
     workspace = env.hands.workspace
     limits = ReadLimits(min(room, workspace.reads.most_bytes), workspace.reads.longest_line)
     arguments: dict[str, object] = {"path": str(path), "offset": reading.first}
@@ -115,24 +106,12 @@ async def _file(path: Path, reading: Reading, room: int, env: Env) -> Attachment
         arguments["limit"] = reading.last - reading.first + 1
     result = await Read().run(arguments, replace(workspace, reads=limits, granted=frozenset([str(path)])))
     if result.pictures:
-        return _picture(result.pictures[0].media_type, result.pictures[0].data, reading, env)
-    count = result.text.count("\n") + 1
-    is_part = result.text.rpartition("\n")[2].startswith("(lines ")
-    count -= is_part
-    about = f"{count:,} line{'s' if count != 1 else ''}" + (" of it" if is_part else "")
-    return Attachment((Note(f"`{reading.name}` holds:\n\n{result.text}"),), about)
+        encoded = base64.b64encode(result.pictures[0].data).decode("ascii")
+        return picture_note(reading.name), Image(result.pictures[0].media_type, encoded)
+    return (file_note(reading.name, result.text),)
 
 
-def _picture(media_type: str, data: bytes, reading: Reading, env: Env) -> Attachment:
-    encoded = base64.b64encode(data).decode("ascii")
-    size = image_size(encoded)
-    about = f"picture, {size[0]}×{size[1]}" if size else "picture"
-    if not env.provider.facts.images:
-        about += f", which `{env.provider.facts.id}` does not take"
-    return Attachment((Note(f"`{reading.name}` is this picture:"), Image(media_type, encoded)), about)
-
-
-def _folder(path: Path, reading: Reading, room: int) -> Attachment:
+def _folder(path: Path, reading: Reading, room: int) -> tuple[UserPart, ...]:
     shown, left_out, size = list[str](), 0, 0
     for name in _names(path):
         size += len(name.encode("utf-8", "surrogatepass")) + 1
@@ -140,10 +119,7 @@ def _folder(path: Path, reading: Reading, room: int) -> Attachment:
             left_out += 1
         else:
             shown.append(name)
-    more = [f"({left_out:,} more: `glob` lists them)"] if left_out else []
-    about = f"folder, {len(shown) + left_out:,} entries"
-    listing = "\n".join([*shown, *more]) or "nothing that git does not ignore"
-    return Attachment((Note(f"The folder `{reading.name}` holds:\n\n{listing}"),), about)
+    return (folder_note(reading.name, shown, left_out),)
 
 
 def _names(path: Path) -> Iterator[str]:

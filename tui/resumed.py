@@ -1,7 +1,9 @@
 """What the screen shows of a conversation that goes on, from its messages. It knows neither events nor a widget."""
 
+import re
 from dataclasses import replace
 
+from agent.context.attachments import attached_in, is_told
 from agent.context.select import meant
 from agent.messages import (
     Assistant,
@@ -14,7 +16,9 @@ from agent.messages import (
     ToolOutput,
     User,
 )
-from tui.blocks import AnswerText, Block, Call, Summary, Thought, UserText, View
+from tui.blocks import AnswerText, Block, Call, Notice, Summary, Thought, UserText, View
+
+_NAMED = re.compile(r"\[image #\d+")
 
 
 def view_of(conversation: Conversation) -> View:
@@ -36,12 +40,15 @@ def view_of(conversation: Conversation) -> View:
 
 
 def _user_blocks(message: User) -> tuple[Block, ...]:
-    words = [
-        part.text if isinstance(part, Text) else f"[image, {part.media_type}]"
-        for part in message.parts
-        if isinstance(part, Text | Image)
-    ]
-    return (UserText("\n".join(words)),) if words else ()
+    """What the user said, and what was attached to it. A picture is named unless the words or the notice do so."""
+    text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
+    parts = message.parts
+    images = [part for index, part in enumerate(parts) if isinstance(part, Image) and not is_told(parts, index)]
+    words = [text] if text else []
+    words += [f"[image, {image.media_type}]" for image in images[len(_NAMED.findall(text)) :]]
+    attached = attached_in(parts)
+    said: tuple[Block, ...] = (UserText("\n".join(words)),) if words else ()
+    return (*said, Notice(f"attached {', '.join(attached)}")) if attached else said
 
 
 def _fill_outputs(blocks: list[Block], calls: dict[str, int], message: User) -> None:

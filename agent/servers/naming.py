@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from agent.context.attachments import attached_in, file_note
 from agent.errors import UsageError
 from agent.messages import Image, Note, User, UserPart
 from tools.base import Attached, Picture, Result, ToolError
@@ -148,7 +149,9 @@ async def _read(source: Source, uri: str, tell: Callable[[str], None]) -> list[U
     if len(text) > LONGEST:
         tool = f"mcp__{source.spec.prefix}__read_resource"
         text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST:,} characters more: `{tool}` brings all of it …]"
-    return [Note(f"`{name}` holds:\n\n{text}"), *_shown(found.pictures, found.files)]
+    note = file_note(name, text)
+    tell(f"attached {', '.join(attached_in([note]))}")
+    return [note, *_shown(found.pictures, found.files)]
 
 
 def _shown(pictures: Sequence[Picture], files: Sequence[Attached]) -> Iterator[UserPart]:

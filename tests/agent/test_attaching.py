@@ -12,8 +12,10 @@ from agent.compose import Sessions
 from agent.config import load_config
 from agent.context.mentions import pasted
 from agent.events import Noticed, TurnFinished, TurnStarted
-from agent.messages import Image, Note, Text, User
+from agent.messages import Conversation, Image, Note, Text, User
 from agent.session import Session
+from tui.blocks import Notice
+from tui.resumed import view_of
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -69,6 +71,7 @@ async def test_a_file_a_part_of_one_and_a_folder_come_with_the_message(tmp_path:
         "The folder `@src/` holds:\n\na.py\nb c.txt\ninner/",
     ]
     assert told.notices == ["attached `@src/a.py` (3 lines), `@src/a.py:2` (1 line of it), `@src/` (folder, 3 entries)"]
+    assert view_of(Conversation((told.message,))).blocks[1:] == (Notice(told.notices[0]),)
 
 
 async def test_names_with_blanks_stand_in_quotation_marks_and_must_be_there(tmp_path: Path) -> None:
@@ -112,6 +115,7 @@ async def test_pictures_are_shown_to_the_model(tmp_path: Path) -> None:
     told = await said(project, "what is @dot.png?")
     assert Image("image/png", base64.b64encode(PNG).decode()) in told.message.parts
     assert told.notices == ["attached `@dot.png` (picture, 1×1)"]
+    assert view_of(Conversation((told.message,))).blocks[1:] == (Notice(told.notices[0]),)
 
 
 async def test_what_is_no_text_is_told(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import messages
+from agent.context.attachments import file_note, picture_note
 from agent.events import (
     CallDelta,
     CallDenied,
@@ -29,7 +30,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.messages import Assistant, Conversation, Image, Reasoning, Text, ToolCall, ToolOutput, Usage, User
+from agent.messages import Assistant, Conversation, Image, Note, Reasoning, Text, ToolCall, ToolOutput, Usage, User
 from tui.blocks import AnswerText, Call, Failure, Notice, Retry, Summary, Thought, UserText, View
 from tui.receipts import Compaction
 from tui.resumed import view_of
@@ -205,6 +206,24 @@ def test_a_resumed_conversation_is_shown_whole() -> None:
             Call("1", "read", {"path": "a"}, "failed", text="text"),
             Call("2", "bash", {}, "interrupted"),
         ),
+    )
+
+
+def test_what_was_attached_is_told_again_and_pictures_are_named_once() -> None:
+    said = User(
+        (
+            Text("look at [image #1 1×1], @a.py and @b.png"),
+            Image("image/png", "pasted"),
+            file_note("@a.py", "1\tone\n2\ttwo"),
+            picture_note("@b.png"),
+            Image("image/png", "of the file"),
+            Note("[The time is late]"),
+        )
+    )
+    assert view_of(Conversation((said, User((Image("image/gif", "x"),))))).blocks == (
+        UserText("look at [image #1 1×1], @a.py and @b.png"),
+        Notice("attached `@a.py` (2 lines), `@b.png` (picture)"),
+        UserText("[image, image/gif]"),
     )
 
 
