@@ -3,12 +3,15 @@ changes nothing; to be called in the thread of the session store."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from agent.context.ledger import keep_ledger, path_of
 from agent.messages import Assistant, Message, User
 from agent.rows import decode_message
+from store.befores import changes
 from store.branches import Branches
 from store.sessions import MessageRow, SessionRow, SessionStore
+from tools.paths import display
 
 _SAID = '{"type":"text"'
 """What the body of a message holds in which somebody says something."""
@@ -38,8 +41,8 @@ class Branch:
     """Empty at the root."""
     forked: int
     said: tuple[Said, ...]
-    changed: tuple[tuple[int, str], ...]
-    """Positions of calls that changed a file, and the file."""
+    changed: tuple[tuple[float, str], ...]
+    """When its tools changed a file, in Unix seconds, and which."""
     messages: int
 
 
@@ -76,15 +79,26 @@ def _branch(store: SessionStore, branches: Branches, row: SessionRow) -> Branch:
         for position, body, at in branches.holding(row.id, "user", _SAID, start)
         if (text := _text_of(decode_message(MessageRow(position, "user", body))))
     )
-    places = sorted(
-        {position for name in _CHANGES for position, _, _ in branches.holding(row.id, "assistant", name, start)}
-    )
-    changed = tuple(
-        (position, path)
-        for position in places
-        for path in _changed_by([decode_message(found) for found in store.messages_before(row.id, position + 2, 2)])
-    )
+    changed = _changed(store, branches, row, start)
     return Branch(row.id, row.title, row.parent or "", start, said, changed, row.messages)
+
+
+def _changed(store: SessionStore, branches: Branches, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
+    """As it was written down when files were changed; of earlier turns, of which nothing was, as their calls tell."""
+    noted = [one for one in changes(store, row.id) if one.turn >= start]
+    end = min((one.turn for one in noted), default=1 << 62)
+    calls = {
+        position: at
+        for name in _CHANGES
+        for position, _, at in branches.holding(row.id, "assistant", name, start)
+        if position < end
+    }
+    told = [
+        (calls[position], path)
+        for position in sorted(calls)
+        for path in _changed_by([decode_message(found) for found in store.messages_before(row.id, position + 2, 2)])
+    ]
+    return (*told, *((one.at, display(Path(one.path), Path(row.project))) for one in noted))
 
 
 def _text_of(message: Message) -> str:
@@ -137,7 +151,6 @@ def _add(
 
 
 def changed_since(tree: Tree, said: Said) -> tuple[str, ...]:
-    """The files that were changed after a message in its branch, each once, in order."""
-    branch = next((branch for branch in tree.branches if branch.session == said.session), None)
-    found = (path for position, path in branch.changed if position > said.position) if branch else ()
-    return tuple(dict.fromkeys(found))
+    """The files that were changed after a message, each once, in order. Files are the same in all branches."""
+    found = sorted(change for branch in tree.branches for change in branch.changed if change[0] > said.at)
+    return tuple(dict.fromkeys(path for _, path in found))

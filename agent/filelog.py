@@ -86,7 +86,7 @@ class FileLog:
         except ToolError as error:
             return FileChange(name, unknown=f"what it holds now cannot be read: {error}")
         digest = "" if now is None else hashlib.sha256(now).hexdigest()
-        note = "" if digest == row.after else "changed since by something else than a tool"
+        note = "" if digest == row.after else "changed since, and not by a tool of this session"
         before, is_known = self._before(row)
         if not is_known:
             return FileChange(name, now=now, unknown="what it held before was not kept", note=note)

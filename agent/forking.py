@@ -10,6 +10,7 @@ from agent.messages import Conversation, Message, User
 from agent.rows import changes_of, decode_mark, decode_message, decode_snapshot, encode_snapshot, read_summary
 from agent.situation import Situation, as_left
 from store.archive import ArchiveStore
+from store.befores import facts_before
 from store.branches import Branches
 from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow
 
@@ -88,7 +89,8 @@ def _is_before(key: str, bounds: Mapping[str, int]) -> bool:
 
 
 def _facts_at(store: SessionStore, parent: SessionRow, at: int) -> tuple[FactRow, ...]:
-    """What still held then. Background jobs are the parent's, and which files were known is only known of now."""
+    """What still held then, and what had been changed by then in files, which stay as they are. Background jobs are the
+    parent's, and which files were known is only known of now."""
     facts = tuple(fact for fact in store.situation(parent.id) if fact.kind != "job")
     if at >= parent.messages:
         return facts
@@ -97,4 +99,5 @@ def _facts_at(store: SessionStore, parent: SessionRow, at: int) -> tuple[FactRow
         if position + 1 < at:
             steps += _messages(store, parent.id, position, position + 2)
     now, _ = changes_of(Situation(), as_left(Situation(), steps))
-    return (*(fact for fact in facts if fact.kind == "former"), *now)
+    former = (fact for fact in facts if fact.kind == "former")
+    return (*former, *now, *facts_before(store, parent.id, at))

@@ -5,7 +5,7 @@ import json
 import sqlite3
 from dataclasses import dataclass
 
-from store.sessions import SessionStore
+from store.sessions import FactRow, SessionStore
 
 KIND = "change"
 
@@ -47,6 +47,19 @@ def changes(store: SessionStore, session: str) -> tuple[ChangeRow, ...]:
             continue
         found.append(row)
     return tuple(sorted(found, key=lambda row: row.turn))
+
+
+def facts_before(store: SessionStore, session: str, position: int) -> tuple[FactRow, ...]:
+    """The rows of turns that began before a position, as another session can have them: bytes that both need stay as
+    long as one of them does."""
+    return tuple(fact for fact in store.facts(session, KIND) if _turn_of(fact) < position)
+
+
+def _turn_of(fact: FactRow) -> int:
+    try:
+        return int(json.loads(fact.key)[0])
+    except (ValueError, TypeError, LookupError):
+        return 1 << 62
 
 
 def befores(db: sqlite3.Connection) -> set[str]:

@@ -78,7 +78,7 @@ async def test_a_session_that_goes_on_knows_what_it_changed(tmp_path: Path, proj
     (project / "a").write_text("by hand")
     async with opened(tmp_path, DONE, resume=id) as session:
         found = await session.files.changes("session")
-    note = "changed since by something else than a tool"
+    note = "changed since, and not by a tool of this session"
     assert found.files == (FileChange("a", b"old", b"by hand", note=note),)
 
 

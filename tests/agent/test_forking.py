@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent.branching import Branch, Row, Said, Tree, changed_since, rows_of
 from agent.errors import AgentError, UsageError
+from agent.filechange import FileChange
 from agent.library import Library
 from agent.messages import Message, Text, User
 from agent.providers.scripted import Scripted
@@ -218,6 +219,40 @@ async def test_the_tree_of_real_sessions_knows_the_files_that_were_changed(desk:
         ("bye", 0, False, False),
     ]
     assert [changed_since(tree, row.said) for row in rows] == [("new.txt",), ("new.txt",), (), ()]
+    await other.close()
+    await session.close()
+    desk.sql("delete from situation where kind = 'change'")  # as earlier versions left it
+    assert [changed_since(await books.tree(other.id), row.said) for row in rows][:2] == [("new.txt",), ("new.txt",)]
+
+
+async def test_a_fork_knows_the_files_that_were_changed_before_it_and_none_that_came_later(desk: Desk) -> None:
+    (desk.root / "new.txt").write_text("old\n")
+    look: dict[str, object] = {"calls": [{"name": "read", "arguments": {"path": "new.txt"}}]}
+    later: dict[str, object] = {"calls": [{"name": "write", "arguments": {"path": "later.txt", "content": "y\n"}}]}
+    session = await opened(desk, look, WRITE, {"text": "Written."}, later, {"text": "More."})
+    for text in ("write it", "and more"):
+        await say(session, text)
+    books = await library(desk)
+    early, whole = await books.fork(session.id, 6), await books.fork(session.id)
+    await session.close()
+    await books.delete(session.id)
+    for info, known in ((early, ["new.txt"]), (whole, ["later.txt", "new.txt"])):
+        fork = await opened(desk, resume=info.id)
+        found = [change for change in (await fork.files.changes("session")).files if change.by_tool]
+        assert sorted(change.name for change in found) == known
+        assert FileChange("new.txt", b"old\n", b"x\n") in found
+        await fork.close()
+
+
+async def test_a_tree_names_what_any_branch_has_changed_since(desk: Desk) -> None:
+    session = await opened(desk, {"text": "Hi."})
+    await say(session, "hello")
+    books = await library(desk)
+    fork = await books.fork(session.id, 2)
+    other = await opened(desk, WRITE, {"text": "Written."}, resume=fork.id)
+    await say(other, "write it")
+    tree = await books.tree(other.id)
+    assert [changed_since(tree, row.said) for row in rows_of(tree, other.id)] == [("new.txt",), ("new.txt",)]
     await other.close()
     await session.close()
 

@@ -13,7 +13,9 @@ from tui.widgets.listing import Listing
 
 CHANGED = (
     FileChange("made.py", None, b"print(1)\n"),
-    FileChange("src/\x1b]0;x\x07\u202e.py", b"a\nb\n", b"a\nc\n", note="changed since by something else than a tool"),
+    FileChange(
+        "src/\x1b]0;x\x07\u202e.py", b"a\nb\n", b"a\nc\n", note="changed since, and not by a tool of this session"
+    ),
     FileChange("huge", unknown="what it held before was not kept"),
     FileChange("same", b"x", b"x", note="as it was before"),
     FileChange("by_shell", b"one\n", None, by_tool=False),
