@@ -170,13 +170,15 @@ class PermissionAsked:
     preview: str = ""
     """What the call would do, as a unified diff, when it changes files."""
     offers: tuple[str, ...] = ()
-    """Rules that would answer this question for the rest of the session."""
+    """Rules that would answer this question for the rest of the session, the narrowest first."""
     tried: tuple[Tried, ...] = ()
     """What each of the offers would have allowed so far."""
     rules_file: str = ""
     """Where rules for the project are kept; empty where none can be."""
     is_edited: bool = False
     """The user has changed the call; `arguments` are what it would be run with."""
+    offers_exact: bool = True
+    """The first of the offers is for exactly this command line or this file; the others go further."""
 
 
 @dataclass(frozen=True, slots=True)

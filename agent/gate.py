@@ -200,7 +200,7 @@ async def _question(looked: Looked, is_edited: bool, count: int, door: Doorway) 
             if is_edited:
                 raise EditedCallError(call, error) from error
             raise
-    offers, found = await _offers(looked, door)
+    offers, found, is_exact = await _offers(looked, door)
     return PermissionAsked(
         f"permission-{call.id}" if count == 1 else f"permission-{call.id}-{count}",
         call.id,
@@ -212,22 +212,29 @@ async def _question(looked: Looked, is_edited: bool, count: int, door: Doorway) 
         found,
         door.gate.rules.place if door.gate.rules is not None and offers else "",
         is_edited,
+        is_exact,
     )
 
 
-async def _offers(looked: Looked, door: Doorway) -> tuple[tuple[str, ...], tuple[Tried, ...]]:
-    """Rules that would answer the question, and what they would have allowed so far."""
-    if not looked.ruling.offers:
-        return (), ()
-    from agent.generalising import is_alike, offers_for, tried  # noqa: PLC0415  # deferred: few runs have questions
+async def _offers(looked: Looked, door: Doorway) -> tuple[tuple[str, ...], tuple[Tried, ...], bool]:
+    """Rules that would answer the question, what they would have allowed so far, and whether the first of them is for
+    exactly this call."""
+    from agent.generalising import (  # noqa: PLC0415  # deferred: few runs have questions
+        exact_rule,
+        is_alike,
+        offers_for,
+        tried,
+    )
 
-    offers = offers_for(looked.asked, looked.ruling, door.gate.policy)
-    alike = [call for call in await door.gate.earlier() if is_alike(call.name, looked.asked.tool)] if offers else []
+    asked, policy = looked.asked, door.gate.policy
+    offers = offers_for(asked, policy)
+    is_exact = exact_rule(asked, policy.root) in offers
+    alike = [call for call in await door.gate.earlier() if is_alike(call.name, asked.tool)] if offers else []
 
     def try_all() -> tuple[Tried, ...]:
-        return tried(offers, looked.asked, list(_as_asked(alike, door)), door.gate.policy)
+        return tried(offers, asked, list(_as_asked(alike, door)), policy)
 
-    return offers, await asyncio.to_thread(try_all) if alike else ()
+    return offers, await asyncio.to_thread(try_all) if alike else (), is_exact
 
 
 def _as_asked(calls: Sequence[ToolCall], door: Doorway) -> Iterator[Asked]:

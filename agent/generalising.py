@@ -7,8 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from agent.events import Tried
-from agent.permissions import Asked, Policy, Rule, Ruling, decide, parse_rule, says_itself, server_of
-from tools.anything import runs_anything
+from agent.permissions import (
+    Asked,
+    Policy,
+    Rule,
+    any_runs_later,
+    decide,
+    is_within,
+    left_open,
+    parse_rule,
+    rules_for,
+    says_itself,
+    server_of,
+)
+from tools.anything import beginning_of, is_place
+from tools.beyond import reaches_beyond
 from tools.commandline import simple_commands
 
 MOST = 3
@@ -18,13 +31,21 @@ LONGEST = 200
 """Characters of a rule that can be taken in at a glance."""
 
 
-def offers_for(asked: Asked, ruling: Ruling, policy: Policy) -> tuple[str, ...]:
-    """The rules that would answer the question: the usual one, one for exactly this, and a wider one, as far as there
-    are such. Each covers the call, and says in words all that it covers."""
-    if ruling.verdict != "ask" or not ruling.offers:
+def offers_for(asked: Asked, policy: Policy) -> tuple[str, ...]:
+    """The rules that would answer the question, the narrowest first: one for exactly this, the usual one, and a wider
+    one, as far as there are such. Each covers the call, and says in words all that it covers."""
+    if decide(asked, policy).verdict != "ask":
         return ()
-    offers = dict.fromkeys((*ruling.offers, *_more(asked, policy)))
-    return tuple(offer for offer in offers if _answers(offer, asked, policy))[:MOST]
+    offers = dict.fromkeys((exact_rule(asked, policy.root), *_wider(asked, policy)))
+    return tuple(offer for offer in offers if offer and _answers(offer, asked, policy))[:MOST]
+
+
+def exact_rule(asked: Asked, root: str) -> str:
+    """The rule for exactly this command line or this file; empty where none can say so."""
+    subjects = tuple(dict.fromkeys(asked.subjects))
+    if len(subjects) != 1 or asked.effect not in ("run", "read", "write"):
+        return ""
+    return str(Rule(asked.tool, f"={subjects[0]}" if asked.effect == "run" else _from_root(subjects[0], root)))
 
 
 def tried(offers: Sequence[str], asked: Asked, past: Sequence[Asked], policy: Policy) -> tuple[Tried, ...]:
@@ -53,25 +74,39 @@ def _answers(offer: str, asked: Asked, policy: Policy) -> bool:
     return decide(asked, replace(policy, allow=(*policy.allow, parse_rule(offer)))).verdict == "allow"
 
 
-def _more(asked: Asked, policy: Policy) -> Iterator[str]:
+def _wider(asked: Asked, policy: Policy) -> Iterator[str]:
     if asked.effect == "run":
-        commands = [words for subject in asked.subjects for words in simple_commands(subject)]
-        if len(commands) == 1:
-            texts = [word.text for word in commands[0]]
-            yield str(Rule(asked.tool, " ".join(texts)))
-            if len(texts) > 1 and _is_place(texts[1]) and not runs_anything(texts):
-                yield str(Rule(asked.tool, texts[0]))
-    elif asked.effect in ("read", "write") and len(set(asked.subjects)) == 1:
-        path, root = asked.subjects[0], policy.root
-        is_inside = path.startswith(root.rstrip("/") + "/")
-        yield str(Rule(asked.tool, posixpath.relpath(path, root) if is_inside else path))
-        if is_inside:
+        yield from _beginnings(asked, policy)
+    elif asked.effect == "serve":
+        yield asked.tool
+        yield server_of(asked.tool)
+    elif not any_runs_later(asked, policy.root):
+        folder, *others = {posixpath.dirname(path) for path in asked.subjects} or {"/"}
+        if not others and folder != "/":  # nobody means the whole disk
+            yield str(Rule(asked.tool, _from_root(folder, policy.root)))
+        if all(path.startswith(policy.root.rstrip("/") + "/") for path in asked.subjects):
             yield str(Rule(asked.tool, "."))
 
 
-def _is_place(word: str) -> bool:
-    """Whether a word is the name of a file, as far as that shows, and no part of a program's own language."""
-    return "/" in word or "." in word
+def _beginnings(asked: Asked, policy: Policy) -> Iterator[str]:
+    """Rules for all commands that begin like the one that is asked about. Of a line with several it has to be the only
+    one that no rule covers yet."""
+    rules = rules_for(asked, policy)
+    is_open = [words for subject in asked.subjects for words in left_open(simple_commands(subject), rules)]
+    beginnings = list(dict.fromkeys(beginning_of([word.text for word in words]) for words in is_open))
+    if len(beginnings) != 1 or any(reaches_beyond(words) is not None for words in is_open):
+        return
+    (texts,) = beginnings
+    # A rule is words between blanks: one that is empty or holds a blank cannot be said in it.
+    if not texts or any(text.split() != [text] for text in texts):
+        return
+    yield str(Rule(asked.tool, " ".join(texts)))
+    if texts[1:] and is_place(texts[-1]) and beginning_of(texts[:1]):
+        yield str(Rule(asked.tool, texts[0]))
+
+
+def _from_root(path: str, root: str) -> str:
+    return posixpath.relpath(path, root) if is_within(path, (root,)) else path
 
 
 def _shown(call: Asked, root: str) -> str:

@@ -1,7 +1,8 @@
 """Whether a call may run. Pure policy: it knows rules, modes and names, and touches no file and no user.
 
 A rule is `TOOL` or `TOOL(PREFIX)`. TOOL may hold `*`. For a tool that works on files, PREFIX is a file or folder,
-relative to the working folder. For shell, it is the beginning of a command, in whole words: `bash(git status)`.
+relative to the working folder. For shell, it is the beginning of a command, in whole words: `bash(git status)`; or,
+behind `=`, one whole line as it is written: `bash(=make test)`.
 `mcp__SERVER` stands for all tools of a server; what their calls are about is not known, so such rules have no PREFIX.
 Deny rules come first, then what always asks, then allow rules, then the mode. A rule that allows covers only what can
 be read in the call; one that denies, all that may be meant by it.
@@ -18,7 +19,7 @@ from typing import Literal, TypeAlias
 
 from agent.errors import ConfigError
 from agent.options import Mode
-from tools.anything import runs_anything
+from tools.anything import behind_assignments, depends_on_its_folder
 from tools.base import Effect
 from tools.beyond import reaches_beyond
 from tools.commandline import Word, simple_commands
@@ -51,11 +52,21 @@ class Rule:
     def __str__(self) -> str:
         return f"{self.tool}({self.prefix})" if self.prefix else self.tool
 
+    @property
+    def line(self) -> str | None:
+        """The one command line that it is about; None when it is about a beginning."""
+        return self.prefix[1:] if self.prefix[:1] == "=" else None
+
+    @property
+    def words(self) -> list[str]:
+        """Those of a command that it is about, or that its one line consists of."""
+        return self.prefix.removeprefix("=").split()
+
 
 def parse_rule(text: str) -> Rule:
     """The rule that a text stands for. Raises `ConfigError`."""
     match = _RULE.fullmatch(text.strip())
-    if match is None:
+    if match is None or (match["prefix"] or "").strip() == "=":
         raise ConfigError(f"`{text}` is not a rule; write `TOOL` or `TOOL(PREFIX)`, such as `bash(git status)`")
     return Rule(match["tool"], (match["prefix"] or "").removesuffix(":*").strip())
 
@@ -99,8 +110,6 @@ class Ruling:
     verdict: Verdict
     rule: str
     """What decided: a rule, or the mode in words."""
-    offers: tuple[str, ...] = ()
-    """Rules that would allow this call and its like, when the verdict is ask."""
 
 
 def decide(asked: Asked, policy: Policy) -> Ruling:
@@ -122,29 +131,28 @@ def decide(asked: Asked, policy: Policy) -> Ruling:
 
 
 def _by_mode(asked: Asked, policy: Policy) -> Ruling:
-    offers = tuple(filter(says_itself, _offers(asked, policy.root)))
     if asked.effect == "write":
         later = next((path for path in asked.subjects if _runs_later(path, policy.root)), None)
         if later is not None:
-            return Ruling("ask", f"`{later}` can make other programs run commands", offers)
+            return Ruling("ask", f"`{later}` can make other programs run commands")
     if asked.effect == "none":
         return Ruling("allow", "it stays inside the session")
     if policy.mode == "auto":
         return Ruling("allow", "auto mode")
     if asked.effect == "run":
-        return Ruling("ask", f"{policy.mode} mode asks before a command runs", offers)
+        return Ruling("ask", f"{policy.mode} mode asks before a command runs")
     if asked.effect == "serve":
-        return Ruling("ask", f"{policy.mode} mode asks before a server does something", offers)
-    outside = next((path for path in asked.subjects if not _is_within(path, (policy.root,))), None)
+        return Ruling("ask", f"{policy.mode} mode asks before a server does something")
+    outside = next((path for path in asked.subjects if not is_within(path, (policy.root,))), None)
     if asked.effect == "read":
-        if all(_is_within(path, (policy.root, *policy.readable)) for path in asked.subjects):
+        if all(is_within(path, (policy.root, *policy.readable)) for path in asked.subjects):
             return Ruling("allow", "reading inside the working folder")
-        return Ruling("ask", f"`{outside}` is outside the working folder", offers)
+        return Ruling("ask", f"`{outside}` is outside the working folder")
     if outside is not None:
-        return Ruling("ask", f"`{outside}` is outside the working folder", offers)
+        return Ruling("ask", f"`{outside}` is outside the working folder")
     if policy.mode == "accept-edits":
         return Ruling("allow", "accept-edits mode")
-    return Ruling("ask", f"{policy.mode} mode asks before a file changes", offers)
+    return Ruling("ask", f"{policy.mode} mode asks before a file changes")
 
 
 def concerns(rule: Rule, asked: Asked, root: str) -> bool:
@@ -154,7 +162,7 @@ def concerns(rule: Rule, asked: Asked, root: str) -> bool:
         return False
     rule = Rule(rule.tool, rule.prefix.removesuffix("*"))
     if asked.effect == "run":
-        wanted = rule.prefix.casefold().split()
+        wanted = [word.casefold() for word in rule.words]
         readings_of_all = (words for command in asked.subjects for words in _all_readings(command))
         return not wanted or any(_holds(words, wanted) for words in readings_of_all)
     return not rule.prefix or any(_is_same_or_within(path, _place(rule, root)) for path in asked.subjects)
@@ -178,9 +186,9 @@ def _denies(rule: Rule, asked: Asked, root: str) -> bool:
         return True
     if asked.effect != "run":
         place = _place(rule, root)
-        covers = any(_is_same_or_within(path, place) for path in asked.subjects)
-        return covers or (_forbids(rule, asked) and any(_is_same_or_within(place, path) for path in asked.subjects))
-    wanted = rule.prefix.casefold().split()
+        is_inside = any(_is_same_or_within(path, place) for path in asked.subjects)
+        return is_inside or (_forbids(rule, asked) and any(_is_same_or_within(place, path) for path in asked.subjects))
+    wanted = [word.casefold() for word in rule.words]
     return any(_holds(words, wanted) for command in asked.subjects for words in _all_readings(command))
 
 
@@ -238,19 +246,41 @@ def _after(words: Sequence[str], at: int, wanted: str) -> int:
 def _allows(rule: Rule, asked: Asked, policy: Policy) -> bool:
     if asked.effect != "run":
         place = _place(rule, policy.root)
-        if rule.prefix and not (asked.subjects and all(_is_within(path, (place,)) for path in asked.subjects)):
+        if rule.prefix and not (asked.subjects and all(is_within(path, (place,)) for path in asked.subjects)):
             return False
         is_about_such = bool(rule.prefix) and _runs_later(place, policy.root)
-        return asked.effect != "write" or is_about_such or not _any_runs_later(asked, policy.root)
+        return asked.effect != "write" or is_about_such or not any_runs_later(asked, policy.root)
     if not rule.prefix:
         return True
-    rules = [other for other in policy.allow if _names(other, asked)]
+    if rule.line is not None:
+        return all(subject == rule.line and _can_be_read(subject, policy.root) for subject in asked.subjects)
+    rules = rules_for(asked, policy)
     return all(
-        bool(commands)
-        and all(any(_covers(other, words) for other in rules) for words in commands)
-        and _stays(commands, policy.root)
+        bool(commands) and not left_open(commands, rules) and _stays(commands, policy.root)
         for commands in (simple_commands(command) for command in asked.subjects)
     )
+
+
+def _can_be_read(line: str, root: str) -> bool:
+    """Whether all that a line runs stands in it, so that it does the same whenever it is run."""
+    commands = simple_commands(line)
+    return bool(commands) and not hides_a_command(line) and _stays(commands, root)
+
+
+def rules_for(asked: Asked, policy: Policy) -> list[Rule]:
+    """The rules that allow commands like these by how they begin."""
+    return [rule for rule in policy.allow if _names(rule, asked) and rule.line is None]
+
+
+def left_open(commands: Sequence[Sequence[Word]], rules: Sequence[Rule]) -> list[Sequence[Word]]:
+    """Those of a line's commands that no rule covers. Going into a folder allows nothing by itself, and needs no rule
+    where what follows is the same command in every folder."""
+    covered = [any(_covers(rule, words) for rule in rules) for words in commands]
+    is_open = [words for words, is_covered in zip(commands, covered, strict=True) if not is_covered]
+    others = [words for words in commands if words[0].text != "cd"]
+    if not others or any(depends_on_its_folder([word.text for word in words]) for words in others):
+        return is_open
+    return [words for words in is_open if words[0].text != "cd"]
 
 
 def _place(rule: Rule, root: str) -> str:
@@ -259,7 +289,7 @@ def _place(rule: Rule, root: str) -> str:
 
 def _covers(rule: Rule, words: Sequence[Word]) -> bool:
     """Whether the rule is the beginning of the command, up to where the command does more than its name says."""
-    wanted = rule.prefix.split()
+    wanted = rule.words
     beyond = reaches_beyond(words)
     if [word.text for word in words[: len(wanted)]] != wanted or any(word.globs for word in words[: len(wanted)]):
         return False
@@ -271,58 +301,28 @@ def _stays(commands: Sequence[Sequence[Word]], root: str) -> bool:
     else's repository, whose settings make git run programs."""
     at = root
     for words in commands:
-        if words[0].text in ("cd", "pushd"):
-            given = [word for word in words[1:] if word.text not in ("--", "-P", "-L")]
+        name, *others = [*words[behind_assignments([word.text for word in words]) :], Word("")]
+        if name.text in ("cd", "pushd"):
+            given = [word for word in others[:-1] if word.text not in ("--", "-P", "-L")]
             if len(given) != 1 or not given[0].is_plain or given[0].text[:1] in "-~+":
                 return False
             if ".." in given[0].text.split("/"):
                 return False  # it leads elsewhere when the folder before it was not entered
             at = posixpath.normpath(posixpath.join(at, given[0].text))
-        if words[0].text == "popd" or not _is_within(at, (root,)):
+        if name.text == "popd" or not is_within(at, (root,)):
             return False
-        if at != root and any(word.text == "git" for word in words):
+        if at != root and any(posixpath.basename(word.text) == "git" for word in words):
             return False
     return True
 
 
-def _offers(asked: Asked, root: str) -> tuple[str, ...]:
-    if asked.effect == "run":
-        commands = [words for command in asked.subjects for words in simple_commands(command)]
-        offers = tuple(dict.fromkeys(str(Rule(asked.tool, " ".join(_beginning(words)))) for words in commands))
-        # A rule is words between blanks: one that is empty or holds a blank cannot be said in it.
-        single = (
-            len(offers) == 1
-            and all(word.split() == [word] for words in commands for word in _beginning(words))
-            and all(_covers(parse_rule(offers[0]), words) for words in commands)
-        )
-        return offers if single and _stays(commands, root) else ()
-    if asked.effect == "serve":
-        return tuple(filter(None, (asked.tool, server_of(asked.tool))))
-    if _any_runs_later(asked, root):
-        places = tuple(dict.fromkeys(asked.subjects))
-    else:
-        places = tuple(dict.fromkeys(posixpath.dirname(path) for path in asked.subjects))
-    if len(places) != 1 or places[0] == "/":  # nobody means the whole disk
-        return ()
-    place = posixpath.relpath(places[0], root) if _is_within(places[0], (root,)) else places[0]
-    return (str(Rule(asked.tool, place)),)
-
-
-def _beginning(words: Sequence[Word]) -> list[str]:
-    """As much of a command as makes a rule for its like."""
-    texts = [word.text for word in words]
-    if runs_anything(texts) or reaches_beyond(words) is not None:
-        return texts
-    return texts[: 2 if len(texts) > 1 and texts[1][:1] != "-" else 1]
-
-
-def _is_within(path: str, folders: Sequence[str]) -> bool:
+def is_within(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 def _is_same_or_within(path: str, folder: str) -> bool:
-    """As `_is_within`, but names that some file system holds for the same are the same: for rules that forbid."""
-    return _is_within(_folded(path), (_folded(folder),))
+    """As `is_within`, but names that some file system holds for the same are the same: for rules that forbid."""
+    return is_within(_folded(path), (_folded(folder),))
 
 
 def _folded(path: str) -> str:
@@ -330,12 +330,12 @@ def _folded(path: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", visible).casefold())
 
 
-def _any_runs_later(asked: Asked, root: str) -> bool:
+def any_runs_later(asked: Asked, root: str) -> bool:
     return any(_runs_later(path, root) for path in asked.subjects)
 
 
 def _runs_later(path: str, root: str) -> bool:
-    inside = posixpath.relpath(path, root) if _is_within(path, (root,)) else path
+    inside = posixpath.relpath(path, root) if is_within(path, (root,)) else path
     parts = _folded(inside).split("/")
     in_config = any(pair[0] == ".config" and pair[1] in _RUNS_LATER_IN_CONFIG for pair in pairwise(parts))
     return in_config or any(part in _RUNS_LATER or part.endswith(".git") for part in parts)

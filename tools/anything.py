@@ -56,9 +56,18 @@ _COMMANDS = frozenset(
     git submodule
     git filter-branch
     git config
+    git rebase
+    git for-each-repo
+    git difftool
+    git mergetool
+    git clone
     """.strip().splitlines()
 )
 """Commands of programs that otherwise do what they are called for."""
+
+_FOLLOWED = {"uv run", "poetry run", "pipenv run", "pdm run", "hatch run", "rye run", "pixi run", "bundle exec"}
+"""Those behind which the command stands that they run, where no option comes first."""
+_HAVE_SUCH = {program for program, *_ in _COMMANDS}
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.DOTALL)
 _VERSION = re.compile(r"[-_]?\d[\d.]*$")
@@ -72,3 +81,29 @@ def runs_anything(command: Sequence[str]) -> bool:
     name = command[0].rpartition("/")[2].casefold()
     plain = _VERSION.sub("", name)
     return not _PROGRAMS.isdisjoint((name, plain)) or (plain, *command[1:2]) in _COMMANDS
+
+
+def beginning_of(command: Sequence[str]) -> tuple[str, ...]:
+    """As much of a command as tells what it does: the program, and what that is to do. Nothing where only all of its
+    words do."""
+    if " ".join(command[:2]) in _FOLLOWED:
+        followed = beginning_of(command[2:]) if command[2:] else ()
+        is_command = bool(followed) and not any(map(is_place, followed)) and followed[0][:1] != "-"
+        return (*command[:2], *followed) if is_command else ()
+    words = tuple(command[: 2 if len(command) > 1 and command[1][:1] != "-" else 1])
+    return () if runs_anything(words) or (len(words) == 1 and words[0] in _HAVE_SUCH) else words
+
+
+def is_place(word: str) -> bool:
+    """Whether a word is the name of a file, as far as that shows, and no part of a program's own language."""
+    return "/" in word or "." in word
+
+
+def depends_on_its_folder(command: Sequence[str]) -> bool:
+    """Whether the same words may be another command in another folder."""
+    return runs_anything(command) or command[0].find("/") > 0
+
+
+def behind_assignments(command: Sequence[str]) -> int:
+    """Where in a command its program stands; beyond the end when there is none."""
+    return next((at for at, word in enumerate(command) if not _ASSIGNMENT.match(word)), len(command))

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from tools.commandline import JOINTS, RESERVED, Line, UnreadableError, Word, scan
 
 _STARTS = {*JOINTS, "&", "(", ")", ";;", ";&", ";;&"}
-_KEEPS_PLACE = RESERVED - {"case", "for", "select", "in", "function", "[[", "]]"} | {
+WRAPPERS = {
     "time", "command", "builtin", "exec", "env", "sudo", "doas", "nice", "nohup", "timeout", "xargs", "busybox",
     "setsid", "stdbuf", "ionice", "chroot", "unshare",
 }  # fmt: skip
+"""Programs that another command follows."""
+_KEEPS_PLACE = RESERVED - {"case", "for", "select", "in", "function", "[[", "]]"} | WRAPPERS
 """What another command follows."""
-_SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}
+SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*?\])?\+?=", re.DOTALL)
 _DURATION = re.compile(r"[0-9.]+[smhd]?")
 
@@ -88,15 +90,15 @@ def _hides(command: _Command) -> bool:
             follows_option = False  # it may be the option's value: the command comes later then
         else:
             given = command.words[place + 1 :]
-            return (command.is_fed and name in _SHELLS) or any(map(_is_hidden_text, _texts(name, given)))
+            return (command.is_fed and name in SHELLS) or any(map(_is_hidden_text, _texts(name, given)))
     return False
 
 
 def _texts(name: str, given: Sequence[Word]) -> Sequence[Word]:
     """Those of a command's arguments that it runs, as a text or as a file."""
-    if name in ("eval", "trap") or (name in _SHELLS and any(re.match("-[a-z]*c", word.text) for word in given)):
+    if name in ("eval", "trap") or (name in SHELLS and any(re.match("-[a-z]*c", word.text) for word in given)):
         return given
-    if name in _SHELLS or name in ("source", "."):
+    if name in SHELLS or name in ("source", "."):
         return [word for word in given if word.text[:1] != "-"][:1]
     return ()
 

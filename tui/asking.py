@@ -6,7 +6,7 @@ from typing import Any
 from textual.app import App
 
 from agent.events import Decision, PermissionAsked
-from tui.blocks import Asked, Notice, View
+from tui.blocks import Asked, Call, Notice, View
 from tui.screens.permission import PermissionScreen
 from tui.screens.question import QuestionScreen
 
@@ -25,8 +25,10 @@ class Asking:
         """Questions whose answer is on its way: they are open until the session says otherwise."""
 
     def show(self, view: View) -> None:
-        self._told = told_just_before(view)
+        told, self._told = self._told, told_just_before(view)
         self._show(view.asked)
+        if self._shown is not None and told != self._told:
+            self._shown.tell(self._told)
 
     def _show(self, asked: Sequence[Asked]) -> None:
         self._open = tuple(asked)
@@ -48,7 +50,7 @@ class Asking:
             self._show(self._open)
 
         if isinstance(question, PermissionAsked):
-            permission = PermissionScreen(question, self._guard)
+            permission = PermissionScreen(question, self._guard, self._told)
             self._shown = permission
             self._app.push_screen(permission, answered)
         else:
@@ -58,10 +60,11 @@ class Asking:
 
 
 def told_just_before(view: View) -> tuple[str, ...]:
-    """The notices at the end of what is shown: a question covers them."""
+    """The notices at the end of what is shown, before and behind calls that have not ended: a question covers them."""
     told: list[str] = []
     for block in reversed(view.turn):
-        if not isinstance(block, Notice):
+        if isinstance(block, Notice):
+            told.append(block.text)
+        elif not (isinstance(block, Call) and block.status in ("running", "asking")):
             break
-        told.append(block.text)
     return tuple(reversed(told))

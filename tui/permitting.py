@@ -1,6 +1,10 @@
 """What a question about a call says, and what may be answered. Plain values: it knows no screen."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from textwrap import wrap
+
+from rich.cells import cell_len
 
 from agent.events import Decision, PermissionAsked, Tried
 from tui.inks import Line, Span
@@ -30,24 +34,73 @@ def _edited(question: PermissionAsked) -> tuple[Span, ...]:
     return (("  as you changed it", "warn"),) if question.is_edited else ()
 
 
-def answers_of(question: PermissionAsked, *, for_project: bool, brief: bool = False) -> tuple[Line, ...]:
-    """The keys that answer, a line or two each. `for_project`: rules are kept for more than this session; `brief`:
-    there is no room for what rules would have done."""
-    keys = [("y", "once"), ("n", "no"), ("d", "no, and say why")]
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The keys that answer, as lines."""
+
+    lines: tuple[Line, ...]
+    height: int
+    """How many lines they take on the screen."""
+    has_rules: bool
+    """Whether the rules are among them: what is not shown is not offered."""
+
+
+def answers_in(question: PermissionAsked, *, for_project: bool, width: int, height: int) -> Answers:
+    """As much about the answers as so many lines hold: what rules would have done is left out first, then the rules,
+    and then what the keys mean."""
+    *longer, shortest = _keys(question)
+    keys = next((line for line in longer if len(_words(line)) <= width), shortest)
+    for brief in (False, True):
+        lines = (keys, *_rules(question, for_project=for_project, brief=brief))
+        taken = sum(lines_taken(_words(line), width) for line in lines)
+        if taken <= height:
+            return Answers(lines, taken, has_rules=True)
+    return Answers((keys,), lines_taken(_words(keys), width), has_rules=False)
+
+
+def numbered(question: PermissionAsked) -> tuple[tuple[int, str], ...]:
+    """The rules that are offered, each with the number that keeps it. 1 is always for exactly this: who presses it by
+    habit allows no more."""
+    return tuple(enumerate(question.offers, 1 if question.offers_exact else 2))
+
+
+def said_of_rule(rule: str) -> str:
+    """A rule as the user reads it."""
+    return "exactly this" if "(=" in rule else visible_line(rule)
+
+
+def lines_taken(text: str, width: int) -> int:
+    """How many lines a text takes at most, words kept whole."""
+    return max(1, len(wrap(text, max(1, width))), -(-cell_len(text) // max(1, width)))
+
+
+def _keys(question: PermissionAsked) -> tuple[Line, ...]:
+    """The keys that answer in a word, with more and more of their meaning left out."""
+    keys = [("y", "once", "once"), ("n", "no", "no"), ("d", "no, and say why", "why not")]
     if changeable(question):
-        keys.append(("e", "edit first"))
-    lines: list[Line] = [tuple(span for key, meaning in keys for span in _key(key, f"{meaning}   "))]
+        keys.append(("e", "edit first", "edit"))
+    return (
+        tuple(span for key, meaning, _ in keys for span in _key(key, f"{meaning}   ")),
+        tuple(span for key, _, meaning in keys for span in _key(key, f"{meaning} ")),
+        tuple((f"{key} ", "accent") for key, _, _ in keys),
+    )
+
+
+def _rules(question: PermissionAsked, *, for_project: bool, brief: bool) -> Iterator[Line]:
     how_long = "in this project, from now on" if for_project else "in this session"
     known = {one.rule: one for one in question.tried}
-    for number, offer in enumerate(question.offers, 1):
-        lines.append((*_key(str(number), f"{how_long}: "), (visible_line(offer), "strong")))
+    for number, offer in numbered(question):
+        yield (*_key(str(number), f"{how_long}: "), (said_of_rule(offer), "strong"))
         if not brief and offer in known:
-            lines.append((("   ", "dim"), (dry_run_of(known[offer]), "dim")))
+            yield (("   ", "dim"), (dry_run_of(known[offer]), "dim"))
     if question.rules_file:
         other = "only in this session" if for_project else "in this project, from now on"
         place = f" ({visible_line(question.rules_file)})" if for_project and not brief else ""
-        lines.append((*_key("p", f"those rules {other}"), (place, "dim")))
-    return tuple(lines)
+        yield (*_key("p", f"those rules {other}"), (place, "dim"))
+
+
+def _words(line: Line) -> str:
+    return "".join(text for text, _ in line).rstrip()
 
 
 def _key(key: str, meaning: str) -> tuple[Span, Span]:
@@ -67,15 +120,14 @@ def dry_run_of(rule: Tried) -> str:
 
 def decision_for(key: str, question: PermissionAsked, *, for_project: bool) -> Decision | None:
     """What a key answers; None when it answers nothing."""
-    offers = question.offers
-    number = 1 if key == "a" else int(key) if key.isdecimal() and key.isascii() else 0
+    rule = dict(numbered(question)).get(1 if key == "a" else int(key) if key.isdecimal() and key.isascii() else 0)
     match key:
         case "y":
             return Decision("allow")
         case "n" | "escape":
             return Decision("deny")
-        case _ if 0 < number <= len(offers):
-            return Decision("allow", rule=offers[number - 1], kept="project" if for_project else "session")
+        case _ if rule is not None:
+            return Decision("allow", rule=rule, kept="project" if for_project else "session")
         case _:
             return None
 

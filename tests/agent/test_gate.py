@@ -168,7 +168,7 @@ async def test_a_rule_answers_the_open_questions_that_it_covers_and_no_other(roo
             all_asked.set()
         await all_asked.wait()
         if question.call_id == "c1":
-            return Decision("allow", rule=question.offers[0])
+            return Decision("allow", rule=question.offers[1])
         if question.call_id == "c3":
             return Decision("deny")
         await forever.wait()  # nobody answers this one
@@ -180,7 +180,7 @@ async def test_a_rule_answers_the_open_questions_that_it_covers_and_no_other(roo
     outputs = await run(*reads, ToolCall("c3", "read", {"path": str(elsewhere)}))
     assert [output.status for output in outputs] == ["done", "done", "denied"]
     assert PermissionAnswered("permission-c2", "allow") in run.events
-    assert asked[0].offers[0] == f"read({outside})"
+    assert asked[0].offers == (f"read({outside / 'a'})", f"read({outside})")
 
 
 async def test_once_answers_one_question_alone(root: Path) -> None:
@@ -194,8 +194,30 @@ async def test_rules_are_tried_on_what_was_called_before(root: Path) -> None:
     run = Run(root, lambda question: Decision("deny"), calls=[*past, ToolCall("w", "write", {"path": "x"})])
     await run(bash("pytest -q"))
     (question,) = run.asked
-    assert question.offers == ("bash(pytest)", "bash(pytest -q)")
-    assert question.tried == (Tried("bash(pytest)", 3, 5, ("pytest tests",)), Tried("bash(pytest -q)", 2, 5))
+    assert (question.offers, question.offers_exact) == (("bash(=pytest -q)", "bash(pytest)"), True)
+    assert question.tried == (Tried("bash(=pytest -q)", 2, 5), Tried("bash(pytest)", 3, 5, ("pytest tests",)))
+
+
+async def test_a_rule_that_is_tried_goes_into_folders_of_the_project(root: Path) -> None:
+    past = [bash(command) for command in ("cd src && pytest", "pytest -x", "cd .. && pytest", "cd src && make")]
+    run = Run(root, lambda question: Decision("deny"), calls=past)
+    await run(bash("cd src && pytest"))
+    (question,) = run.asked
+    assert question.tried == (
+        Tried("bash(=cd src && pytest)", 1, 4),
+        Tried("bash(pytest)", 2, 4, ("pytest -x",)),
+    )
+
+
+async def test_a_question_that_has_no_rule_for_exactly_this_says_so(root: Path) -> None:
+    run = Run(root, lambda question: Decision("deny"))
+    await run(bash("echo 1\necho 2"))
+    (question,) = run.asked
+    assert (question.offers, question.offers_exact) == ((), False)
+    await run(bash(f"echo {'1' * 300}"))
+    assert (run.asked[1].offers, run.asked[1].offers_exact) == ((), False)
+    await run(bash(f"ls -l {'1' * 300}"))
+    assert (run.asked[2].offers, run.asked[2].offers_exact) == (("bash(ls)",), False)
 
 
 async def test_an_interrupted_question_leaves_nothing_open(root: Path) -> None:
@@ -267,7 +289,7 @@ async def test_a_rule_for_the_project_holds_in_its_next_session(tmp_path: Path) 
         )
     file = tmp_path / "home" / "config" / "rules.json"
     assert question.rules_file == str(file)
-    assert json.loads(file.read_text()) == {"projects": {str(tmp_path / "project"): {"allow": ["bash(ls)"]}}}
+    assert json.loads(file.read_text()) == {"projects": {str(tmp_path / "project"): {"allow": ["bash(=ls -la)"]}}}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     async with opened(tmp_path, LIST, DONE) as session:
         assert questions(await answered(session, lambda asked: Decision("deny"))) == []

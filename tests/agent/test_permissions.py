@@ -75,13 +75,6 @@ def test_a_rule_for_a_folder_does_not_cover_such_files_in_it(rule: str) -> None:
     assert decide(edit(f"{ROOT}/src/.vscode/tasks.json"), rules).verdict == "ask"
 
 
-def test_a_question_about_such_a_file_offers_a_rule_for_that_file_alone() -> None:
-    for path in (f"{ROOT}/.envrc", f"{ROOT}/.git/hooks/x", "/home/u/.bashrc"):
-        (offer,) = decide(edit(path), policy("auto")).offers
-        assert decide(edit(path), policy(allow=(offer,))).verdict == "allow"
-        assert decide(edit(f"{path}.py"), policy(allow=(offer,))).verdict == "ask"
-
-
 @pytest.mark.parametrize(
     ("rule", "command", "verdict"),
     [
@@ -164,20 +157,68 @@ def test_reading_a_folder_that_holds_a_denied_one_is_denied() -> None:
     assert decide(Asked("grep", "read", (ROOT,)), policy(deny=("grep(secret)",))).verdict == "deny"
 
 
-def test_a_question_offers_a_rule_that_would_answer_it() -> None:
-    for asked in (shell("git log -3"), shell("pytest -q"), edit(f"{ROOT}/src/a.py"), read("/etc/hosts")):
-        ruling = decide(asked, policy())
-        assert ruling.verdict == "ask"
-        assert [decide(asked, policy(allow=(offer,))).verdict for offer in ruling.offers] == ["allow"]
-    assert decide(shell("git log -3"), policy()).offers == ("bash(git log)",)
-    assert decide(shell("rm -rf build"), policy()).offers == ("bash(rm -rf build)",)
-    assert decide(shell("ls > x"), policy()).offers == ()
+@pytest.mark.parametrize(
+    ("rule", "command", "verdict"),
+    [
+        ("bash(=make test)", "make test", "allow"),
+        ("bash(=make test)", "make test all", "ask"),
+        ("bash(=make test)", "make  test", "ask"),
+        ("bash(=make test)", "make test && make test", "ask"),
+        ("bash(=cd src && make 'a  b')", "cd src && make 'a  b'", "allow"),
+        ("bash(==x)", "=x", "allow"),
+        ("bash(=x)", "=x", "ask"),
+        ("bash(=make $X)", "make $X", "ask"),
+        ("bash(=cat x | sh)", "cat x | sh", "ask"),
+        ("bash(=cd .. && make)", "cd .. && make", "ask"),
+        ("bash(=make > out)", "make > out", "ask"),
+    ],
+)
+def test_a_rule_for_one_line_allows_that_line_as_far_as_it_can_be_read(rule: str, command: str, verdict: str) -> None:
+    assert decide(shell(command), policy(allow=(rule,))).verdict == verdict
 
 
-@pytest.mark.parametrize("command", ['grep "" a.txt', "python ''", "'' x"])
-def test_a_command_with_an_empty_word_is_asked_about_and_has_no_rule_to_offer(command: str) -> None:
-    ruling = decide(shell(command), policy())
-    assert (ruling.verdict, ruling.offers) == ("ask", ())
+def test_rules_that_cover_a_line_together_are_about_beginnings() -> None:
+    both = policy(allow=("bash(=pytest)", "bash(ls)", "bash(A=1 cd)"))
+    assert decide(shell("ls && ls"), both).verdict == "allow"
+    assert decide(shell("ls && pytest -x"), both).verdict == "ask"
+    assert decide(shell("A=1 cd .. && ls"), both).verdict == "ask"
+
+
+@pytest.mark.parametrize("command", ["git push", "cd x && git push -f", "sh -c 'git push'"])
+def test_a_deny_rule_for_one_line_denies_what_begins_so(command: str) -> None:
+    assert decide(shell(command), policy("auto", deny=("bash(=git push)",))).verdict == "deny"
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "verdict"),
+    [
+        ("bash(pytest)", "cd src && pytest -q", "allow"),
+        ("bash(pytest)", f"cd {ROOT}/src && cd a; pytest", "allow"),
+        ("bash(pytest)", "cd src | pytest || pytest -x", "allow"),
+        ("bash(pytest)", "cd src && rm x", "ask"),
+        ("bash(pytest)", "cd src && pytest && rm x", "ask"),
+        ("bash(pytest)", "cd /tmp && pytest", "ask"),
+        ("bash(pytest)", "cd src/../.. && pytest", "ask"),
+        ("bash(pytest)", "cd ~ && pytest", "ask"),
+        ("bash(pytest)", "cd - && pytest", "ask"),
+        ("bash(pytest)", "cd && pytest", "ask"),
+        ("bash(pytest)", "cd * && pytest", "ask"),
+        ("bash(pytest)", "cd $X && pytest", "ask"),
+        ("bash(pytest)", "cd $(rm x) && pytest", "ask"),
+        ("bash(pytest)", "pushd src && pytest", "ask"),
+        ("bash(pytest)", "CDPATH=/ cd etc && pytest", "ask"),
+        ("bash(pytest)", "A=1 cd .. && pytest", "ask"),
+        ("bash(pytest)", "cd src", "ask"),
+        ("bash(git status)", "cd src && git status", "ask"),
+        ("bash(/usr/bin/git status)", "cd src && /usr/bin/git status", "ask"),
+        ("bash(git status)", f"cd {ROOT} && git status", "allow"),
+        ("bash(make test)", "cd src && make test", "ask"),
+        ("bash(./run.sh)", "cd src && ./run.sh", "ask"),
+        ("bash(=pytest)", "cd src && pytest", "ask"),
+    ],
+)
+def test_a_folder_of_the_project_is_gone_into_without_a_rule_of_its_own(rule: str, command: str, verdict: str) -> None:
+    assert decide(shell(command), policy(allow=(rule,))).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -257,7 +298,6 @@ def test_a_deny_rule_of_several_words_sees_past_options(command: str) -> None:
 @pytest.mark.parametrize("command", ["$x a", "/bin/r? a", "echo cm0= | base64 -d | sh", 'eval "$x"', "ls 'open"])
 def test_where_there_is_a_deny_rule_a_command_that_cannot_be_read_is_asked_about(command: str) -> None:
     assert decide(shell(command), policy("auto", allow=("bash",), deny=("bash(rm)",))).verdict == "ask"
-    assert decide(shell(command), policy("auto", deny=("bash(rm)",))).offers == ()
     assert decide(shell(command), policy("auto", deny=("read(x)",))).verdict == "allow"
 
 
@@ -279,8 +319,6 @@ def test_no_broad_rule_covers_what_makes_other_programs_run_commands(name: str, 
     asked = edit(f"{ROOT}/{name}")
     ruling = decide(asked, policy("auto", allow=(rule,)))
     assert ruling.verdict == "ask"
-    assert bool(ruling.offers) == name.isprintable()  # a rule with a sign that nobody sees is not offered
-    assert not ruling.offers or decide(asked, policy(allow=ruling.offers)).verdict == "allow"
 
 
 @pytest.mark.parametrize("name", ["Secret/key", "secret", "SECRET/a/b", "s\u200decret/key"])
@@ -366,13 +404,9 @@ def test_what_a_server_is_asked_for_is_not_known_so_a_narrower_prohibition_asks(
     )
 
 
-def test_a_question_about_a_servers_tool_offers_the_tool_and_the_server() -> None:
-    ruling = decide(served("mcp__forge__list_issues"), policy())
-    assert (ruling.rule, ruling.offers) == (
-        "ask mode asks before a server does something",
-        ("mcp__forge__list_issues", "mcp__forge"),
-    )
-    for offer in ruling.offers:
+def test_a_servers_tool_is_allowed_by_its_name_and_by_that_of_the_server() -> None:
+    assert decide(served("mcp__forge__list_issues"), policy()).rule == "ask mode asks before a server does something"
+    for offer in ("mcp__forge__list_issues", "mcp__forge"):
         assert decide(served("mcp__forge__list_issues"), policy(allow=(offer,))).verdict == "allow"
 
 

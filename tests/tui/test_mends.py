@@ -1,7 +1,6 @@
 """Failures say what to do; questions hide nothing that was told before them, and show all that they are about."""
 
 from textual.containers import VerticalScroll
-from textual.widgets import Static
 
 from agent.errors import AgentError
 from agent.events import Event, Noticed, QuestionAsked, TextDelta, TurnFailed
@@ -13,9 +12,10 @@ from tools.base import Arguments, Result
 from tools.mcp.tool import McpTool
 from tui.advice import ADVICE, advice_for
 from tui.asking import told_just_before
-from tui.blocks import AnswerText, Notice, View
+from tui.blocks import AnswerText, Call, Notice, View
 from tui.screens.question import QuestionScreen
 from tui.widgets.pages import place_of
+from tui.widgets.told import Told
 
 
 def codes(error: type[AgentError]) -> set[str]:
@@ -41,6 +41,8 @@ async def test_a_failure_says_what_to_do() -> None:
 def test_notices_before_a_question_are_told_with_it() -> None:
     view = View(turn=(Notice("old"), AnswerText("I ask."), Notice("one"), Notice("two")))
     assert told_just_before(view) == ("one", "two")
+    waits, ended = Call("1", "bash", status="asking"), Call("2", "bash", status="done")
+    assert told_just_before(View(turn=(Notice("old"), ended, Notice("one"), waits, Notice("two")))) == ("one", "two")
     assert told_just_before(View()) == ()
 
 
@@ -50,7 +52,7 @@ async def test_a_long_question_shows_what_came_before_and_can_be_read_to_its_end
     async with terminal(FakeSession([turn])) as t:
         await t.type("go")
         await t.asks(QuestionScreen)
-        assert "· the server has changed␛[2J" in str(t.app.screen.query_one("#told-before", Static).render())
+        assert "· the server has changed␛[2J" in str(t.app.screen.query_one(Told).render())
         subject = t.app.screen.query_one("#subject", VerticalScroll)
         await t.until(lambda: subject.max_scroll_y > 0)
         for _ in range(30):

@@ -1,17 +1,20 @@
 """The question about a call: what it says, and what each key answers."""
 
+from dataclasses import replace
+
 import pytest
 
-from agent.events import Decision, PermissionAsked, Tried, TurnFinished
+from agent.events import Decision, Noticed, PermissionAsked, Tried, TurnFinished
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import Terminal, terminal
-from tui.permitting import answers_of, changeable, decision_for, dry_run_of, headline_of
+from tui.permitting import Answers, answers_in, changeable, decision_for, dry_run_of, headline_of, lines_taken
 from tui.screens.permission import CommandField, PermissionScreen
 from tui.widgets.diffview import DiffView
+from tui.widgets.told import Told
 
 TRIED = (
+    Tried("bash(=pytest -x)", 0, 31),
     Tried("bash(pytest)", 7, 31, ("pytest -q", "pytest tests\n--x\x1b[2J")),
-    Tried("bash(pytest -x)", 0, 31),
 )
 QUESTION = PermissionAsked(
     "q",
@@ -20,30 +23,29 @@ QUESTION = PermissionAsked(
     {"command": "pytest -x", "timeout": 5},
     "ask mode asks before a command runs",
     "",
-    ("bash(pytest)", "bash(pytest -x)"),
+    ("bash(=pytest -x)", "bash(pytest)"),
     TRIED,
     "/home/me/.config/ebbtide/rules.json",
 )
 DONE = TurnFinished("answered", "ok")
 
 
-def words(question: PermissionAsked, *, for_project: bool, brief: bool = False) -> list[str]:
-    lines = answers_of(question, for_project=for_project, brief=brief)
-    return ["".join(text for text, _ in line).rstrip() for line in lines]
+def words(answers: Answers) -> list[str]:
+    return ["".join(text for text, _ in line).rstrip() for line in answers.lines]
 
 
 def test_each_rule_says_what_it_would_have_allowed() -> None:
-    assert words(QUESTION, for_project=False) == [
+    assert words(answers_in(QUESTION, for_project=False, width=90, height=7)) == [
         " y once    n no    d no, and say why    e edit first",
-        " 1 in this session: bash(pytest)",
-        "   would have allowed 7 of 31 earlier calls, e.g. `pytest -q`, `pytest tests --x␛[2J`",
-        " 2 in this session: bash(pytest -x)",
+        " 1 in this session: exactly this",
         "   would have allowed none of 31 earlier calls",
+        " 2 in this session: bash(pytest)",
+        "   would have allowed 7 of 31 earlier calls, e.g. `pytest -q`, `pytest tests --x␛[2J`",
         " p those rules in this project, from now on",
     ]
-    assert words(QUESTION, for_project=True, brief=True)[1:] == [
-        " 1 in this project, from now on: bash(pytest)",
-        " 2 in this project, from now on: bash(pytest -x)",
+    assert words(answers_in(QUESTION, for_project=True, width=80, height=4))[1:] == [
+        " 1 in this project, from now on: exactly this",
+        " 2 in this project, from now on: bash(pytest)",
         " p those rules only in this session",
     ]
     assert dry_run_of(Tried("x", 0, 0)) == "nothing like it was asked about so far"
@@ -51,13 +53,32 @@ def test_each_rule_says_what_it_would_have_allowed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("width", "height", "keys", "has_rules"),
+    [
+        (80, 3, " y once    n no    d no, and say why    e edit first", False),
+        (52, 0, " y once    n no    d no, and say why    e edit first", False),
+        (51, 9, " y once  n no  d why not  e edit", True),
+        (20, 3, "y n d e", False),
+        (7, 9, "y n d e", False),
+        (1, 1, "y n d e", False),
+    ],
+)
+def test_where_there_is_no_room_the_rules_are_neither_shown_nor_offered(
+    width: int, height: int, keys: str, has_rules: bool
+) -> None:
+    answers = answers_in(QUESTION, for_project=False, width=width, height=height)
+    assert (words(answers)[0], answers.has_rules, len(answers.lines) > 1) == (keys, has_rules, has_rules)
+    assert answers.height == sum(lines_taken(line, width) for line in words(answers))
+
+
+@pytest.mark.parametrize(
     ("key", "decision"),
     [
         ("y", Decision("allow")),
         ("n", Decision("deny")),
-        ("a", Decision("allow", rule="bash(pytest)")),
-        ("1", Decision("allow", rule="bash(pytest)")),
-        ("2", Decision("allow", rule="bash(pytest -x)")),
+        ("a", Decision("allow", rule="bash(=pytest -x)")),
+        ("1", Decision("allow", rule="bash(=pytest -x)")),
+        ("2", Decision("allow", rule="bash(pytest)")),
         ("3", None),
         ("0", None),
         ("²", None),
@@ -66,6 +87,13 @@ def test_each_rule_says_what_it_would_have_allowed() -> None:
 )
 def test_keys_answer(key: str, decision: Decision | None) -> None:
     assert decision_for(key, QUESTION, for_project=False) == decision
+
+
+def test_the_first_number_is_for_exactly_this_or_for_nothing() -> None:
+    question = replace(QUESTION, offers=("bash(pytest)",), offers_exact=False)
+    answers = {key: decision_for(key, question, for_project=False) for key in ("1", "a", "2")}
+    assert answers == {"1": None, "a": None, "2": Decision("allow", rule="bash(pytest)")}
+    assert words(answers_in(question, for_project=False, width=80, height=9))[1] == " 2 in this session: bash(pytest)"
 
 
 def test_only_what_can_be_changed_is_offered_to_be_changed() -> None:
@@ -98,7 +126,7 @@ async def test_a_rule_for_the_project() -> None:
         await asked(t)
         await t.pilot.press("p", "2")
         await t.rests()
-        assert session.answers == {"q": Decision("allow", rule="bash(pytest -x)", kept="project")}
+        assert session.answers == {"q": Decision("allow", rule="bash(pytest)", kept="project")}
 
 
 async def test_where_nothing_is_kept_for_projects_none_is_offered() -> None:
@@ -153,6 +181,48 @@ async def test_without_a_terminal_that_can_be_given_away_an_editor_is_refused() 
         await t.pilot.press("n")
         await t.rests()
         assert session.answers == {"q": Decision("deny")}
+
+
+async def test_what_is_told_meanwhile_stands_in_the_question() -> None:
+    session = FakeSession([[Noticed("told before"), QUESTION, DONE]])
+    async with terminal(session) as t:
+        await asked(t)
+        told = t.app.screen.query_one(Told)
+        await t.until(lambda: str(told.render()) == "· told before")
+        t.app.talk.notice("told\x1b[2J meanwhile")
+        await t.until(lambda: "meanwhile" in str(told.render()))
+        assert str(told.render()) == "· told before\n· told␛[2J meanwhile"
+        await t.pilot.press("y")
+        await t.rests()
+        assert session.answers == {"q": Decision("allow")}
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        ((10, 5), ["? May bas…", "pytest -x", "y n d e"]),
+        ((20, 6), ["May bash run this?", "pytest -x", "y n d e"]),
+        ((40, 3), ["May bash run this?", "pytest -x", "y once  n no  d why not  e edit"]),
+        ((80, 3), ["May bash run this?", "pytest -x", "y once    n no    d no, and say why    e edit first"]),
+        ((80, 11), ["pytest -x", "1 in this session: exactly this", "2 in this session: bash(pytest)"]),
+    ],
+)
+async def test_where_there_is_hardly_any_room_a_question_shows_what_it_is_about_and_the_keys(
+    size: tuple[int, int], shown: list[str]
+) -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session, size=size) as t:
+        await asked(t)
+        await t.pilot.pause()
+        lines = [strip.text for strip in t.app.screen._compositor.render_strips()]
+        assert len(lines) == size[1]
+        for words in shown:
+            assert words in "\n".join(lines)
+        await t.pilot.press("2")
+        has_rules = "bash(pytest)" in "\n".join(lines)
+        assert session.answers == ({"q": Decision("allow", rule="bash(pytest)")} if has_rules else {})
+        await t.pilot.press("n")
+        await t.rests()
 
 
 @pytest.mark.parametrize("size", [(10, 6), (3, 3), (1, 1), (30, 10)])

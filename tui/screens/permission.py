@@ -1,5 +1,6 @@
 """May this call run? The screen knows the question and its possible answers, not who asked."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -15,17 +16,18 @@ from agent.events import Decision, PermissionAsked
 from tui.diffs.unified import counted, files_of
 from tui.paint import arguments_text
 from tui.palette import painted, palette_of
-from tui.permitting import answers_of, changeable, changed, decision_for, headline_of
+from tui.permitting import answers_in, changeable, changed, decision_for, headline_of, lines_taken
 from tui.sanitise import visible
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.titles import command_of, path_of
 from tui.widgets.diffview import DiffView
 from tui.widgets.field import Field
+from tui.widgets.told import Told
 
-_BRIEF = 20
-"""Lines of the screen below which rules are shown without what they would have done."""
 _FRAME = 6
 """Lines that the dialog takes besides what it is about, the reason and the answers."""
+_LOW, _NARROW = 12, 30
+"""Sizes of the screen below which the dialog has neither a frame nor empty lines."""
 _EDITING = "Enter runs it   Ctrl-J begins a line   Esc goes back"
 
 
@@ -40,16 +42,26 @@ class PermissionScreen(GuardedScreen[Decision | None]):
         height: auto; min-height: 3; max-height: 50vh;
         border: none; padding: 0; background: $surface;
     }
+    PermissionScreen #dialog.bare { width: 100%; height: 100%; border: none; padding: 0; }
+    PermissionScreen #dialog.bare > * { margin: 0; }
+    PermissionScreen #dialog.bare > #headline { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    PermissionScreen #dialog.bare > #subject { height: 1fr; min-height: 1; max-height: 100%; }
+    PermissionScreen #dialog.bare > #command { height: 1fr; min-height: 1; max-height: 100%; }
     """
 
-    def __init__(self, question: PermissionAsked, guard: float = GUARD) -> None:
+    def __init__(self, question: PermissionAsked, guard: float = GUARD, told: Sequence[str] = ()) -> None:
+        """`told`: what the user was told just before, which this covers."""
         super().__init__(guard)
         self.question = question
+        self._told_before = tuple(told)
         self._for_project = False
+        self._has_rules = True
+        """The rules are shown: what is not shown is kept by no key."""
 
     def compose(self) -> ComposeResult:
         palette, question = palette_of(self.app.theme_variables), self.question
         with Vertical(id="dialog", classes="wide" if question.preview else ""):
+            yield Told(self._told_before)
             yield Static(painted([headline_of(question, *counted(question.preview))], palette), id="headline")
             yield DiffView(id="subject")
             yield CommandField(id="command")
@@ -60,21 +72,55 @@ class PermissionScreen(GuardedScreen[Decision | None]):
     def on_mount(self) -> None:
         super().on_mount()
         self.query_one("#note").display = self.query_one("#command").display = False
+        self.query_one(Told).tell(self._told_before)
         show_subject(self.query_one(DiffView), self.question)
 
-    def on_resize(self) -> None:
-        """What the call would do gets all lines that the frame and the answers leave."""
-        lines = self._tell_answers()
-        reason = 1 + len(self.question.reason) // max(1, self.query_one("#dialog").size.width - 2)
-        others = _FRAME + lines + reason
-        self.query_one("#subject").styles.max_height = max(3, self.size.height - others)
+    def tell(self, told: Sequence[str]) -> None:
+        """Shows what the user is told meanwhile."""
+        self._told_before = tuple(told)
+        if self.is_mounted:
+            self.query_one(Told).tell(told)
+            self._fit()
 
-    def _tell_answers(self) -> int:
+    def on_resize(self) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        """What the call would do gets all lines that the frame and the answers leave. Where there are few, the rest
+        gives way: the frame, the reason, what rules would have done, the rules."""
+        width, height = self.size
+        is_bare = height < _LOW or width < _NARROW
+        self.query_one("#dialog").set_class(is_bare, "bare")
+        inside = width if is_bare else self._inside(width)
+        subject = self.query_one(DiffView)
+        wanted = min(subject.get_content_height(self.size, self.size, inside), max(1 if is_bare else 3, height // 3))
+        self.query_one("#headline").display = height > 2
+        self.query_one("#reason").display = not is_bare
+        self.query_one(Told).show_at_most(0 if is_bare else 1 + 2 * (height >= 2 * _LOW))
+        others = self._others(inside, is_bare=is_bare)
+        lines = self._tell_answers(inside, height - others - wanted)
+        if not is_bare:
+            subject.styles.max_height = max(3, height - others - lines)
+        else:
+            subject.styles.max_height = None
+
+    def _inside(self, width: int) -> int:
+        outside = min(240, width) if self.question.preview else min(130, width * 92 // 100)
+        return max(1, outside - 4)
+
+    def _others(self, width: int, *, is_bare: bool) -> int:
+        """Lines that are neither what the call would do nor answers."""
+        if is_bare:
+            return int(self.query_one("#headline").display)
+        told = self.query_one(Told)
+        return _FRAME + lines_taken(visible(self.question.reason), width) + (told.lines + 1 if told.display else 0)
+
+    def _tell_answers(self, width: int, height: int) -> int:
         """Shows the keys that answer; how many lines they take."""
-        brief = self.size.height < _BRIEF
-        lines = answers_of(self.question, for_project=self._for_project, brief=brief)
-        self.query_one("#answers", Static).update(painted(lines, palette_of(self.app.theme_variables)))
-        return len(lines)
+        answers = answers_in(self.question, for_project=self._for_project, width=width, height=height)
+        self._has_rules = answers.has_rules
+        self.query_one("#answers", Static).update(painted(answers.lines, palette_of(self.app.theme_variables)))
+        return answers.height
 
     def on_key(self, event: events.Key) -> None:
         if self.query_one("#note").display or self.query_one("#command").display:
@@ -89,15 +135,15 @@ class PermissionScreen(GuardedScreen[Decision | None]):
 
     def _answers(self, key: str) -> bool:
         decision = decision_for(key, self.question, for_project=self._for_project)
-        if decision is not None:
+        if decision is not None and (self._has_rules or not decision.rule):
             self.dismiss(decision)
         elif key == "d":
             self._write("#note")
         elif key == "e" and changeable(self.question):
             self._edit()
-        elif key == "p" and self.question.rules_file:
+        elif key == "p" and self.question.rules_file and self._has_rules:
             self._for_project = not self._for_project
-            self._tell_answers()
+            self._fit()
         else:
             return False
         return True
@@ -116,7 +162,7 @@ class PermissionScreen(GuardedScreen[Decision | None]):
         for each in ("#note", "#command"):
             self.query_one(each).display = False
         self.query_one("#answers").display = self.query_one("#subject").display = True
-        self._tell_answers()
+        self._fit()
         self.query_one("#subject").focus()
 
     def _edit(self) -> None:
@@ -134,6 +180,7 @@ class PermissionScreen(GuardedScreen[Decision | None]):
         except UsageError as error:
             palette = palette_of(self.app.theme_variables)
             self.query_one("#reason", Static).update(Text(visible(str(error)), palette.warn))
+            self.query_one("#reason").display = True
             return None
         if text != before:
             self.dismiss(Decision("edit", arguments=changed(self.question, text)))

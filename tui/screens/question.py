@@ -14,13 +14,13 @@ from tui.palette import palette_of
 from tui.sanitise import visible, visible_line
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.widgets.field import Field
+from tui.widgets.told import Told
 
 
 class QuestionScreen(GuardedScreen[str | None]):
     """Gives the answer: an option or the user's own words; empty when the user does not want to answer."""
 
     AUTO_FOCUS = "#words"
-    DEFAULT_CSS = "QuestionScreen #told-before { height: auto; max-height: 6; }"
 
     def __init__(self, question: QuestionAsked, guard: float = GUARD, told: Sequence[str] = ()) -> None:
         """`told`: what the user was told just before, which this covers."""
@@ -31,9 +31,7 @@ class QuestionScreen(GuardedScreen[str | None]):
     def compose(self) -> ComposeResult:
         palette = palette_of(self.app.theme_variables)
         with Vertical(id="dialog"):
-            if self._told_before:
-                told = "\n".join(f"· {visible_line(text)}" for text in self._told_before)
-                yield Static(Text(told, palette.dim), id="told-before")
+            yield Told(self._told_before)
             with VerticalScroll(id="subject", can_focus=False):
                 yield Static(Text(visible(self.question.question), palette.strong))
             if self.question.options:
@@ -43,6 +41,16 @@ class QuestionScreen(GuardedScreen[str | None]):
             yield Static(
                 Text("Up, Down, Enter choose   PgUp, PgDn read   Esc leaves it unanswered", palette.dim), id="reason"
             )
+
+    def tell(self, told: Sequence[str]) -> None:
+        """Shows what the user is told meanwhile."""
+        self._told_before = tuple(told)
+        if self.is_mounted:
+            self.query_one(Told).tell(told)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one(Told).tell(self._told_before)
 
     def on_key(self, event: events.Key) -> None:
         options = self.query(OptionList)

@@ -1,0 +1,42 @@
+"""Notices that a question covers, shown in it."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+from textual.widgets import Static
+
+from tui.palette import palette_of
+from tui.sanitise import visible_line
+
+
+class Told(Static):
+    """The newest of what the user was told, one below the other; nothing where nothing was."""
+
+    DEFAULT_CSS = "Told { height: auto; }"
+
+    def __init__(self, told: Sequence[str] = (), most: int = 6) -> None:
+        super().__init__()
+        self._told = tuple(told)
+        self._most = most
+
+    def on_mount(self) -> None:
+        self.show_at_most(self._most)
+
+    @property
+    def lines(self) -> int:
+        """How many it shows."""
+        return min(self._most, len(self._told))
+
+    def tell(self, told: Sequence[str]) -> None:
+        """Shows these notices in place of those before."""
+        self._told = tuple(told)
+        self.show_at_most(self._most)
+
+    def show_at_most(self, lines: int) -> None:
+        """Shows the newest notices, a line each; all of them stand in the conversation below."""
+        self._most = lines
+        shown = self._told[max(0, len(self._told) - lines) :]
+        self.display = bool(shown)
+        text = Text("\n".join(f"· {visible_line(text)}" for text in shown), palette_of(self.app.theme_variables).dim)
+        text.no_wrap = len(shown) > 1
+        self.update(text)
