@@ -49,8 +49,14 @@ def compile_sources() -> None:
     subprocess.run([sys.executable, "-m", "compileall", "-q", *folders], check=True)
 
 
-def row(name: str, values: Sequence[float], unit: str, limit: float | None = None) -> str:
-    """One line of a table: the median, the range, and whether the limit holds."""
-    middle = statistics.median(values)
-    verdict = "" if limit is None else f"   limit {limit:g}: {'holds' if middle <= limit else 'MISSED'}"
-    return f"{name:44} {middle:8.3f} {unit:3} ({min(values):.3f} to {max(values):.3f}){verdict}"
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that such a share of them does not exceed."""
+    return statistics.quantiles(values, n=100, method="inclusive")[round(share * 100) - 1] if values[1:] else values[0]
+
+
+def row(name: str, values: Sequence[float], unit: str, limit: float | None = None, *, share: float = 0.5) -> str:
+    """One line of a table: the median, or the value of another share, with the range, and whether the limit holds."""
+    value = percentile(values, share)
+    verdict = "" if limit is None else f"   limit {limit:g}: {'holds' if value <= limit else 'MISSED'}"
+    said = name if share == 0.5 else f"{name}, {100 * share:.0f} % of them"
+    return f"{said:48} {value:8.3f} {unit:3} ({min(values):.3f} to {max(values):.3f}){verdict}"

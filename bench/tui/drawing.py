@@ -19,7 +19,6 @@ from textual.pilot import Pilot
 from agent.messages import Conversation
 from bench.measure import row
 from bench.tui.sessions import ANSWER, history
-from bench.tui.working import percentile
 from tui.blocks import AnswerText, View
 from tui.resumed import view_of
 from tui.themes import DARK
@@ -77,7 +76,7 @@ def main() -> int:
         times = asyncio.run(drawn(count))
         print(row(f"{count:,} messages: opened and painted", [times.opened], "ms", 500))
         print(row(f"{count:,} messages: append to paint", times.added, "ms"))
-        print(row("95th percentile of it", [percentile(times.added)], "ms", 30))
+        print(row(f"{count:,} messages: append to paint", times.added, "ms", 30, share=0.95))
         ratio = statistics.median(times.added) / statistics.median(short)
         print(row(f"beside a session of {SHORT} messages", [ratio], "x", 1.5))
     return 0
