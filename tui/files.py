@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Sequence
 from heapq import nsmallest
+from itertools import islice
 from pathlib import Path
 from time import monotonic
 
@@ -17,6 +18,8 @@ MOST = 50
 """Paths that are offered at once."""
 OLD = 15.0
 """Seconds after which the list is made anew when it is needed again."""
+_FIRST = 2_000
+"""Names in the folder itself that are known before the list is made."""
 _SLICE = 200
 """Paths that are compared between two looks at the clock."""
 _AT_ONCE = 0.002
@@ -26,6 +29,45 @@ _SOON = 0.03
 _BOUNDARY = "/_-. "
 
 Score = tuple[int, int, int, str]
+
+
+class Hunt:
+    """One search among paths that may become more meanwhile. No path is compared twice."""
+
+    def __init__(self, written: str) -> None:
+        self._wanted = written.lower()
+        self._letters = re.compile(".*?".join(map(re.escape, self._wanted)))
+        self._near: list[Score] = []
+        """Paths in which the letters stand together; those in which they stand apart are looked for when these are
+        too few."""
+        self._apart: list[Score] = []
+        self._near_at = self._apart_at = 0
+
+    def go_on(self, paths: Sequence[str]) -> bool:
+        """Compares a few more of the paths, of which the first are those of last time. Tells whether there were any."""
+        if self._near_at < len(paths):
+            part = paths[self._near_at : self._near_at + _SLICE]
+            self._near_at += len(part)
+            self._near = _likeliest(self._near, scores(self._wanted, part, self._letters, is_near=True))
+            return True
+        if len(self._near) < MOST and self._apart_at < len(paths):
+            part = paths[self._apart_at : self._apart_at + _SLICE]
+            self._apart_at += len(part)
+            self._apart = _likeliest(self._apart, scores(self._wanted, part, self._letters, is_near=False))
+            return True
+        return False
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """The likeliest first."""
+        found = self._near if len(self._near) >= MOST else [*self._near, *self._apart]
+        return tuple(score[-1] for score in nsmallest(MOST, found))
+
+
+def _likeliest(before: list[Score], more: Sequence[Score]) -> list[Score]:
+    """Both, or those of them that may still be offered."""
+    both = [*before, *more] if more else before
+    return both if len(both) <= 20 * MOST else nsmallest(MOST, both)
 
 
 class ProjectFiles:
@@ -40,23 +82,26 @@ class ProjectFiles:
 
     async def matching(self, written: str) -> AsyncIterator[tuple[str, ...]]:
         """What the letters may mean, the likeliest first: soon what is known, and again when more is."""
-        if not written:
-            yield self._top()
-            self.refresh()
-            return
         self.refresh()
+        if not written:
+            yield await asyncio.to_thread(_top, self._root)
+            return
+        paths, hunt = self._paths, Hunt(written)
         shown: tuple[str, ...] | None = None
         while True:
             making = self._making
-            async for found in self._matching(written):
+            is_made = making is None or making.done()
+            if paths is not self._paths:
+                paths, hunt = self._paths, Hunt(written)
+            async for found in _hunted(hunt, paths):
                 if found != shown:
                     shown = found
                     yield found
-            if making is None or making.done():
+            if making is None or is_made:
                 break
-            await asyncio.wait([making], timeout=_SOON)
-        if not shown:
-            yield typed_exactly(self._root, written)
+            await asyncio.wait([making], timeout=_SOON if shown else _SOON / 3)
+        if not hunt.found:
+            yield await asyncio.to_thread(typed_exactly, self._root, written)
 
     def refresh(self) -> None:
         """Makes the list in the background when it is old or was never made."""
@@ -72,12 +117,14 @@ class ProjectFiles:
     async def _make(self) -> None:
         from tools.base import ToolError  # noqa: PLC0415  # deferred: needed with the first `@`
         from tools.search import list_files  # noqa: PLC0415  # as above
+        from tools.walk import entries_of  # noqa: PLC0415  # as above
 
         paths = self._paths if self._made_at is None else []
-        folders = {""}
+        folders, first = {""}, set[str]()
 
         def take(path: str) -> bool:
-            paths.append(path)
+            if path not in first:
+                paths.append(path)
             folder = path.rpartition("/")[0]
             while folder not in folders:
                 folders.add(folder)
@@ -85,44 +132,38 @@ class ProjectFiles:
                 folder = folder.rpartition("/")[0]
             return True
 
+        def take_first() -> None:
+            """What stands in the folder itself is known long before the rest."""
+            for name, is_folder in islice(entries_of(str(self._root)), _FIRST):
+                paths.append(f"{name}/" if is_folder else name)
+                (folders if is_folder else first).add(name)
+
+        await asyncio.to_thread(take_first)
         with contextlib.suppress(ToolError):  # a folder that is gone has no files to offer
             await list_files(self._root, self._root, take)
         self._paths, self._made_at = paths, monotonic()
 
-    def _top(self) -> tuple[str, ...]:
-        """What stands in the folder itself, folders first."""
-        from tools.walk import entries_of  # noqa: PLC0415  # as above
 
-        entries = [(name, is_folder) for name, is_folder in entries_of(str(self._root)) if not name.startswith(".")]
-        named = [f"{name}/" for name, is_folder in entries if is_folder]
-        return tuple([*named, *(name for name, is_folder in entries if not is_folder)][:MOST])
-
-    async def _matching(self, written: str) -> AsyncIterator[tuple[str, ...]]:
-        wanted = written.lower()
-        letters = re.compile(".*?".join(map(re.escape, wanted)))
-        found: list[Score] = []
-        for is_near in (True, False):
-            begun = rested = monotonic()
-            at = 0
-            while at < len(self._paths):
-                part = self._paths[at : at + _SLICE]
-                at += len(part)
-                found += scores(wanted, part, letters, is_near=is_near)
-                if monotonic() - rested > _AT_ONCE:
-                    if len(found) > 20 * MOST:
-                        found = nsmallest(MOST, found)
-                    if monotonic() - begun > _SOON:
-                        yield _paths_of(found)
-                        begun = monotonic()
-                    await asyncio.sleep(0)
-                    rested = monotonic()
-            if len(found) >= MOST:
-                break
-        yield _paths_of(found)
+async def _hunted(hunt: Hunt, paths: Sequence[str]) -> AsyncIterator[tuple[str, ...]]:
+    """What is found among the paths, now and then before all were compared, and then."""
+    begun = rested = monotonic()
+    while hunt.go_on(paths):
+        if monotonic() - rested > _AT_ONCE:
+            if monotonic() - begun > _SOON:
+                yield hunt.found
+                begun = monotonic()
+            await asyncio.sleep(0)
+            rested = monotonic()
+    yield hunt.found
 
 
-def _paths_of(found: Sequence[Score]) -> tuple[str, ...]:
-    return tuple(score[-1] for score in nsmallest(MOST, found))
+def _top(root: Path) -> tuple[str, ...]:
+    """What stands in the folder itself, folders first."""
+    from tools.walk import entries_of  # noqa: PLC0415  # deferred: needed with the first `@`
+
+    entries = [(name, is_folder) for name, is_folder in entries_of(str(root)) if not name.startswith(".")]
+    named = [f"{name}/" for name, is_folder in entries if is_folder]
+    return tuple([*named, *(name for name, is_folder in entries if not is_folder)][:MOST])
 
 
 def scores(wanted: str, paths: Sequence[str], letters: re.Pattern[str], *, is_near: bool) -> list[Score]:
