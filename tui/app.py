@@ -99,6 +99,7 @@ class EbbApp(CaretApp, App[str]):
         from tui.showing import Showing  # noqa: PLC0415  # deferred: see above
         from tui.talk import Talk  # noqa: PLC0415  # deferred: see above
 
+        self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))  # before the first of them, and not sooner
         talk = Talk(loaded(self._sessions), lambda: showing.view_soon(), self._drafts, self._pastes)
         asking = Asking(self, talk.answer, self._guard)
         drawn = (asking.show, self.outside.show, lambda view: self.main.todos.show(view))

@@ -33,6 +33,7 @@ def test_the_only_public_name_is_ebbtide(wheel: Path) -> None:
         "ebbtide/_app/agent/providers/models.json",
         "ebbtide/_app/tools/bash.md",
         "ebbtide/_app/tui/app.tcss",
+        "ebbtide/_app/tui/dialogs.tcss",
         "ebbtide/_app/tui/demo_project/script.toml",
     ):
         assert needed in names

@@ -73,7 +73,7 @@ async def test_an_answer_that_streams_in_does_not_move_what_was_found() -> None:
 async def test_ctrl_f_under_a_list_does_nothing() -> None:
     async with terminal(FakeSession(history=conversation(3))) as t:
         await t.pilot.press("f1", "ctrl+f", "escape")
-        assert not t.app.screen.query_one("#search").display
+        assert not t.app.screen.query("#search")
 
 
 async def test_jumping_from_the_prompt() -> None:

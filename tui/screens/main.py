@@ -121,8 +121,8 @@ class MainScreen(Screen[None]):
     def action_jump(self, direction: int) -> None:
         self.transcript.jump(direction)
 
-    def action_find(self) -> None:
-        self.query_one(Reader).open_search()
+    async def action_find(self) -> None:
+        await self.query_one(Reader).open_search()
 
     def action_scroll_to_start(self) -> None:
         self.transcript.go_home()

@@ -1,47 +1,60 @@
 """What a word in the prompt may become, as a list above it. It shows candidates and knows nothing of what they do."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
+from rich.cells import cell_len
+from rich.style import Style
 from rich.text import Text
-from textual.widgets import OptionList
-from textual.widgets.option_list import Option
 
 from tui.candidates import Candidate
 from tui.palette import palette_of
 from tui.sanitise import visible_line
+from tui.widgets.listing import Listing
 
 
-class Completions(OptionList, can_focus=False):
-    """Shown while there are candidates. The prompt keeps the focus and moves the highlight."""
+class Completions(Listing, can_focus=False):
+    """Shown while there are candidates. The prompt keeps the focus and moves the mark."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"completions--marked"}
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, compact=True, markup=False)
+        super().__init__(id=id)
         self.display = False
-        self._candidates: tuple[Candidate, ...] = ()
+        self.candidates: tuple[Candidate, ...] = ()
         self.is_behind = False
         """What is shown is for an earlier text: none of it is taken until there is news."""
 
     def offer(self, candidates: Sequence[Candidate]) -> None:
         self.is_behind = False
-        if tuple(candidates) == self._candidates:
+        if tuple(candidates) == self.candidates:
             return
-        self._candidates = tuple(candidates)
-        self.clear_options()
-        palette = palette_of(self.app.theme_variables)
-        width = max((len(candidate.label) for candidate in candidates), default=0)
-        for candidate in candidates:
-            label = visible_line(candidate.label).ljust(width + 2)
-            self.add_option(Option(Text.assemble(label, (visible_line(candidate.help), palette.dim))))
+        self.candidates = tuple(candidates)
+        dim = palette_of(self.app.theme_variables).dim
+        column = max((cell_len(visible_line(candidate.label)) for candidate in candidates), default=0) + 2
+
+        def paint(index: int, width: int) -> Text:
+            candidate = self.candidates[index]
+            label, help = visible_line(candidate.label), visible_line(candidate.help)
+            text = Text.assemble(label, " " * (column - cell_len(label)), (help, dim), end="")
+            text.truncate(max(1, width), overflow="ellipsis")
+            return text
+
         self.display = bool(candidates)
-        if candidates:
-            self.highlighted = 0
+        self.show(len(self.candidates), paint)
+        self.refresh(layout=True)
+
+    @property
+    def marked_style(self) -> Style:
+        return self.get_component_rich_style("completions--marked")
 
     @property
     def chosen(self) -> Candidate | None:
-        if not self.display or self.highlighted is None or self.is_behind:
+        if not self.candidates or self.is_behind:
             return None
-        return self._candidates[self.highlighted]
+        return self.candidates[self.marked]
 
-    def move(self, step: int) -> None:
-        if self.highlighted is not None:
-            self.highlighted = (self.highlighted + step) % len(self._candidates)
+    def step(self, step: int) -> None:
+        """Marks the next candidate or the one before, and around at the ends."""
+        if self.candidates:
+            self.move((self.marked + step) % len(self.candidates) - self.marked)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.geometry import Size
@@ -23,6 +24,11 @@ class Listing(ScrollView, can_focus=True):
         self.marked = 0
         self._count = 0
         self._paint: Callable[[int, int], Text] = lambda index, width: Text()
+
+    @property
+    def marked_style(self) -> Style:
+        """How the marked line differs from the others."""
+        return palette_of(self.app.theme_variables).selected
 
     def show(self, count: int, paint: Callable[[int, int], Text]) -> None:
         """Shows so many lines and marks the first; `paint` makes the line of an index for a width."""
@@ -69,5 +75,5 @@ class Listing(ScrollView, can_focus=True):
             return Strip.blank(width, self.rich_style)
         strip = Strip(self._paint(index, width).render(self.app.console)).adjust_cell_length(width)
         if index == self.marked:
-            return strip.apply_style(self.rich_style + palette_of(self.app.theme_variables).selected)
+            return strip.apply_style(self.rich_style + self.marked_style)
         return strip.apply_style(self.rich_style)

@@ -277,7 +277,7 @@ class Prompt(TextArea):
             return False
         match key:
             case "up" | "down":
-                self._completions.move(-1 if key == "up" else 1)
+                self._completions.step(-1 if key == "up" else 1)
             case "escape":
                 self._completions.offer(())
             case "tab":

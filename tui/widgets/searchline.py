@@ -1,0 +1,61 @@
+"""The line in which words to look for are written. It knows what is written and what to say of it, not who looks."""
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widgets import Static
+
+from tui.palette import palette_of
+from tui.widgets.field import Field
+
+if TYPE_CHECKING:  # a type only: loaded with the first search
+    from tui.search import Found
+
+_WIDE = 76
+"""Columns from which on there is room to say which keys there are."""
+
+
+class SearchLine(Horizontal):
+    DEFAULT_CSS = """
+    SearchLine { height: 1; padding: 0 1; background: $surface; }
+    SearchLine > Static { width: auto; height: 1; }
+    SearchLine > #sought { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
+    """
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="search-mark")
+        yield Field(id="sought", compact=True, placeholder="find in the conversation")
+        yield Static(id="places")
+
+    @property
+    def words(self) -> str:
+        return self._field.value
+
+    @property
+    def is_written(self) -> bool:
+        """It has the keys."""
+        return self._field.has_focus
+
+    def write(self) -> None:
+        """Takes the keys."""
+        self._field.focus()
+
+    def begin(self) -> None:
+        """Takes the keys, and what is typed stands in the place of what was written before."""
+        palette = palette_of(self.app.theme_variables)
+        self.query_one("#search-mark", Static).update(Text("find ", palette.dim))
+        self.write()
+        self._field.action_select_all()
+
+    def tell(self, found: "Found", columns: int) -> None:
+        """Says what was found, and which keys there are where so many columns have room for that."""
+        palette = palette_of(self.app.theme_variables)
+        count = f"{found.at:,} of {found.of:,}" if found.of else "not found" if self.words else ""
+        keys = "   Enter older  Shift+Enter newer  Esc back" if columns >= _WIDE else ""
+        self.query_one("#places", Static).update(Text.assemble((count, palette.text), (keys, palette.dim)))
+
+    @property
+    def _field(self) -> Field:
+        return self.query_one(Field)
