@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import IO, Any
 
+from textual import constants
+from textual._time import get_time  # the clock by which the parser waits
 from textual._xterm_parser import XTermParser  # the drivers offer no other way to hear of an answer
 from textual.app import App
 from textual.drivers import linux_driver
@@ -25,18 +27,19 @@ QUESTION = "\x1b]11;?\x1b\\"
 """Asks for the ground (OSC 11)."""
 
 _ANSWER = re.compile(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
-_BEGINNING = re.compile(r"\x1b\](?:1(?:1(?:;[^\x07\x1b]*\x1b?)?)?)?\Z")
 _COLOR = re.compile(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
 _REPLY = re.compile(
-    r"\x1b\[[?>=][\d;:]*[cnuRS]"  # device attributes, states, keyboard flags, where the cursor is
+    r"\x1b\]\d+;[^\x07\x1b]*(?:\x07|\x1b\\)"  # colours, what was copied
+    r"|\x1b\[[?>=][\d;:]*[cnuRS]"  # device attributes, states, keyboard flags, where the cursor is
     r"|\x1b\[\d*n|\x1b\[[4689];\d+;\d+t"  # states, sizes
     r"|\x1b[P_^][^\x07\x1b]*\x1b\\"  # versions and capabilities
 )
 """What a terminal answers when it is asked for what it is and can, maybe by the program before us."""
-_REPLY_BEGUN = re.compile(r"\x1b(?:\[[?>=][\d;:]*|[P_^][^\x07\x1b]*\x1b?)\Z")
+_BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\](?:\d*|\d+;[^\x07\x1b]*\x1b?)|[P_^][^\x07\x1b]*\x1b?)?\Z")
+"""What goes on with what is typed next, if it is an answer, or a key that sends several characters."""
 _ESC_AND_MORE = re.compile(r"\x1b(?=[/!#@])")
 """Esc, and then what begins a command: typed in one burst, or too fast to be told from one."""
-_LONGEST = 128
+_LONGEST = 1_024
 """Characters of an answer that is waited for."""
 
 
@@ -64,20 +67,25 @@ class Answers:
         self._held = ""
         """What may be the beginning of an answer."""
 
-    def taken_from(self, typed: str) -> tuple[str, tuple[Ground, ...]]:
-        """What was really typed, and what was said of the ground. The beginning of an answer is kept for its rest."""
+    def taken_from(self, typed: str) -> tuple[tuple[str, ...], tuple[Ground, ...]]:
+        """What was really typed, in pieces between which answers came, and what was said of the ground. The beginning
+        of an answer is kept for its rest."""
         typed, self._held = self._held + typed, ""
         told = tuple(ground for answer in _ANSWER.findall(typed) if (ground := ground_of(answer)) is not None)
-        typed = _REPLY.sub("", _ANSWER.sub("", typed))
-        begun = _BEGINNING.search(typed) or _REPLY_BEGUN.search(typed)
+        *pieces, last = _REPLY.split(typed)
+        begun = _BEGUN.search(last)
         if begun is not None and len(begun.group()) < _LONGEST:
-            typed, self._held = typed[: begun.start()], begun.group()
-        return typed, told
+            last, self._held = last[: begun.start()], begun.group()
+        return (*pieces, last), told
 
     def given_up(self) -> str:
         """What was kept and has not become an answer."""
         held, self._held = self._held, ""
         return held
+
+    @property
+    def are_begun(self) -> bool:
+        return bool(self._held)
 
 
 def _pastes_on(typed: str, is_pasting: bool) -> bool:
@@ -90,27 +98,41 @@ class _Parser(XTermParser):
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
         self._answers = Answers()
-        self._is_held_anew = False
+        self._held_until = 0.0
         self._is_pasting = False
 
     def feed(self, data: str) -> Iterable[Message]:
-        typed, told = self._answers.taken_from(data)
-        self._is_held_anew = True
+        pieces, told = self._answers.taken_from(data)
+        self._held_until = get_time() + constants.ESCAPE_DELAY
         for ground in told:
             yield GroundTold(ground)
-        if not self._is_pasting and _ESC_AND_MORE.match(typed):
+        *before_answers, last = pieces
+        for piece in before_answers:
+            yield from self._typed(piece)
+            yield from self._waited()  # what comes behind an answer does not go on with what was typed before it
+        yield from self._typed(last)
+
+    def _typed(self, piece: str) -> Iterator[Message]:
+        if not self._is_pasting and _ESC_AND_MORE.match(piece):
             yield Key("escape", "\x1b")
-            typed = typed[1:]
-        if typed or not data:  # nothing at all means the end of all typing
-            self._is_pasting = _pastes_on(typed, self._is_pasting)
-            yield from super().feed(typed)
+            piece = piece[1:]
+        if piece:  # nothing at all, as of half a character, would mean the end of all typing
+            self._is_pasting = _pastes_on(piece, self._is_pasting)
+            yield from super().feed(piece)
 
     def tick(self) -> Iterator[Message]:
-        """Called every tenth of a second, and after what was typed: what is kept longer than that is no answer."""
-        if not self._is_held_anew and (held := self._answers.given_up()):
-            yield from super().feed(held)
-        self._is_held_anew = False
+        """Called every tenth of a second, and after what was typed. What was kept for as long as a key's characters are
+        waited for is no answer. A paste has its end first, however late that is."""
+        if self._answers.are_begun and not self._is_pasting and get_time() >= self._held_until:
+            yield from super().feed(self._answers.given_up())
+            yield from self._waited()
         yield from super().tick()
+
+    def _waited(self) -> Iterator[Message]:
+        """Nothing more belongs to what was typed: Esc is Esc."""
+        if self._timeout_time is not None and not self._is_pasting:
+            self._timeout_time = 0.0
+            yield from super().tick()
 
 
 class _Hearing:

@@ -1,18 +1,24 @@
 """What the terminal says of its ground is heard, and never typed."""
 
 import os
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from textual import constants
+from textual._xterm_parser import XTermParser
+from textual.message import Message
 
 from agent.options import ThemeName
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.piloting import terminal
 from tests.tui.ptys import running
 from tests.tui.test_pty import SCRIPT
-from tui.answering import QUESTION, Answers, GroundTold, ground_of
+from tui.answering import QUESTION, Answers, GroundTold, _Hearing, ground_of
 from tui.app import EbbApp
 
 WHITE, BLACK = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0000/0000/0000\x07"
@@ -35,23 +41,23 @@ def test_an_answer_says_light_or_dark(answer: str, ground: str | None) -> None:
 
 
 def test_answers_are_taken_out_of_what_is_typed() -> None:
-    assert Answers().taken_from(f"he{WHITE}llo{BLACK}\x1b[A") == ("hello\x1b[A", ("light", "dark"))
+    assert Answers().taken_from(f"he{WHITE}llo{BLACK}\x1b[A") == (("he", "llo", "\x1b[A"), ("light", "dark"))
 
 
-@pytest.mark.parametrize("cut", range(2, len(WHITE)))
+@pytest.mark.parametrize("cut", range(1, len(WHITE)))
 def test_an_answer_in_pieces_is_heard(cut: int) -> None:
     answers = Answers()
-    assert answers.taken_from(f"a{WHITE[:cut]}") == ("a", ())
-    assert answers.taken_from(f"{WHITE[cut:]}b") == ("b", ("light",))
+    assert answers.taken_from(f"a{WHITE[:cut]}") == (("a",), ())
+    assert answers.taken_from(f"{WHITE[cut:]}b") == (("", "b"), ("light",))
     assert answers.given_up() == ""
 
 
 def test_what_never_becomes_an_answer_is_typed_after_all() -> None:
     answers = Answers()
-    assert answers.taken_from("\x1b]") == ("", ())
-    assert answers.given_up() == "\x1b]"
-    assert answers.taken_from("\x1b") == ("\x1b", ())
-    assert answers.taken_from(f"\x1b]11;{'x' * 200}") == (f"\x1b]11;{'x' * 200}", ())
+    for begun in ("\x1b]", "\x1b", "\x1b[", "\x1bP>|x", "\x1b[8;24"):
+        assert answers.taken_from(f"a{begun}") == (("a",), ())
+        assert answers.given_up() == begun
+    assert answers.taken_from(f"\x1b]11;{'x' * 2000}") == ((f"\x1b]11;{'x' * 2000}",), ())
 
 
 async def test_the_theme_follows_the_ground_only_where_it_was_left_to_the_terminal() -> None:
@@ -103,7 +109,7 @@ KEYS = (
     "\x1b[?2026;2$y",
     "\x1b[<0;3;4M",
     "\x1b[97;5u",
-    "\x1b[48;24;80;0;0t",
+    "\x1b[48;24;80;480;800t",
     "é",
 )
 
@@ -111,15 +117,82 @@ KEYS = (
 @given(st.lists(st.sampled_from(REPLIES + KEYS), max_size=8))
 def test_replies_are_taken_out_and_no_key_is_lost(sent: list[str]) -> None:
     answers = Answers()
-    typed, _ = answers.taken_from("".join(sent))
+    typed = "".join(answers.taken_from("".join(sent))[0])
     assert typed + answers.given_up() == "".join(key for key in sent if key in KEYS)
 
 
-@given(st.sampled_from([reply for reply in REPLIES if reply[1] == "P" or reply[2] in "?>"]), st.integers(3, 20))
-def test_a_reply_in_pieces_is_taken_out(reply: str, cut: int) -> None:
-    answers = Answers()
-    typed = answers.taken_from(f"a{reply[:cut]}")[0] + answers.taken_from(f"{reply[cut:]}b")[0]
-    assert typed + answers.given_up() == "ab"
+Heard = tuple[object, ...]
+
+
+def told(message: Message) -> Heard:
+    return (
+        type(message).__name__,
+        *(str(getattr(message, name, "")) for name in ("key", "character", "text", "x", "y")),
+    )
+
+
+def told_by_textual(segments: Sequence[str]) -> list[Heard]:
+    """What its own parser makes of keys without any answer, when each segment is followed by a pause."""
+    parser = XTermParser()
+    heard: list[Message] = []
+    for segment in segments:
+        if segment:
+            heard += parser.feed(segment)
+        if parser._timeout_time is not None:
+            parser._timeout_time = 0.0
+        heard += parser.tick()
+    return [told(message) for message in heard]
+
+
+PRESSED = (*KEYS, "\x1b", "]", "P", "[", "\x1b[200~a\x1b[1mé\x1b[201~", "\x1b[I", "\r")
+SENT = st.lists(st.sampled_from((*REPLIES, WHITE, BLACK, *PRESSED)), min_size=1, max_size=8)
+
+
+@settings(max_examples=400)
+@given(SENT, st.lists(st.integers(0, 200), max_size=12))
+@example(["\x1b", REPLIES[0], "a"], [])
+def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent: list[str], cuts: list[int]) -> None:
+    raw = "".join(sent).encode()
+    places = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
+    heard: list[Message] = []
+    hearing = _Hearing(heard.append, debug=False)
+    now = 1.0
+    with patch("tui.answering.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+        for start, end in pairwise(places):
+            hearing.hear(raw[start:end])
+            hearing.wait()
+        now += constants.ESCAPE_DELAY
+        hearing.wait()
+        segments = "".join("\0" if each in (*REPLIES, WHITE, BLACK) else each for each in sent).split("\0")
+        assert [told(each) for each in heard if not isinstance(each, GroundTold)] == told_by_textual(segments)
+    grounds = [each.ground for each in heard if isinstance(each, GroundTold)]
+    assert grounds == [{WHITE: "light", BLACK: "dark"}[each] for each in sent if each in (WHITE, BLACK)]
+
+
+def test_esc_alone_is_heard_after_the_time_that_the_rest_of_a_key_has() -> None:
+    heard: list[Message] = []
+    hearing = _Hearing(heard.append, debug=False)
+    now = 1.0
+    with patch("tui.answering.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+        hearing.hear(b"\x1b")
+        hearing.wait()
+        assert heard == []
+        now += constants.ESCAPE_DELAY
+        hearing.wait()
+        hearing.wait()
+        assert [told(each) for each in heard] == [("Key", "escape", "\x1b", "", "", "")]
+
+
+def test_the_end_of_a_paste_may_come_late() -> None:
+    heard: list[Message] = []
+    hearing = _Hearing(heard.append, debug=False)
+    now = 1.0
+    with patch("tui.answering.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+        for piece in (b"\x1b[200~one\xc3", b"\xa9", b"\x1b", b"[201", b"~y"):
+            hearing.hear(piece)
+            now += 10
+            hearing.wait()
+    assert [told(each)[:4] for each in heard] == [("Paste", "", "", "oneé"), ("Key", "y", "y", "")]
 
 
 def test_a_late_reply_is_not_typed_and_esc_right_before_a_command_is_esc(tmp_path: Path) -> None:
