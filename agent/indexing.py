@@ -10,6 +10,7 @@ from agent.context.mask import one_line, patched_paths, what_happened
 from agent.context.mentions import is_pasted
 from agent.context.offload import is_brought_back
 from agent.context.said import message_text
+from agent.context.select import as_run
 from agent.errors import StoreFailed
 from agent.messages import Assistant, AssistantPart, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
 from agent.rows import decode_message, read_summary
@@ -159,7 +160,9 @@ def documents_of(
             continue
         held, size = whole(output)
         title = one_line(what_happened(call, output), TITLE)
-        yield Document(row.position, number, "output", title, held, call.name, _paths([call]), size, row.created)
+        yield Document(
+            row.position, number, "output", title, held, call.name, _paths([as_run(call, output)]), size, row.created
+        )
 
 
 def _is_said(part: UserPart) -> bool:

@@ -10,7 +10,7 @@ from agent.context.mask import one_line
 from agent.context.offload import is_preview
 from agent.context.refs import message_digits
 from agent.context.said import message_text
-from agent.context.select import meant
+from agent.context.select import as_run
 from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User
 from agent.rows import decode_message
 from agent.storethread import StoreThread
@@ -122,14 +122,14 @@ def _shelved(
         if row.position < start:
             yield from _left(message, row)
         if isinstance(message, Assistant):
-            calls = {call.id: meant(call) for call in message.calls}
+            calls = {call.id: call for call in message.calls}
             continue
         for output in message.outputs:
             for kept in reversed(listed.get((row.position, output.call_id), ())):
                 if 0 < kept.part <= len(output.images):
                     continue  # it is shown with its output, or left the view with it
                 state = _state(output, kept, view, has_left=row.position < start)
-                call = calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {})
+                call = as_run(calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {}), output)
                 ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
                 yield Shelved(ref, state, kept.size, kept.lines, kept.created, call)
 

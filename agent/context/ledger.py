@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from agent.context.estimate import estimate_text
 from agent.context.mask import exit_of, first_error, one_line, patched_paths, what_happened
 from agent.context.refs import message_digits
-from agent.context.select import meant
+from agent.context.select import as_run
 from agent.messages import Assistant, Message, ToolCall, ToolOutput, User
 
 GOAL, FINDING, DEMAND = 240, 240, 600
@@ -99,7 +99,7 @@ def _heard(ledger: Ledger, message: User) -> Ledger:
 
 
 def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
-    call = meant(call)
+    call = as_run(call, output)
     if output.status == "denied":
         ledger = replace(
             ledger, decisions=_with(ledger.decisions, f"denied: {_short(call)} – {first_error(output.text)}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from agent.context.estimate import Sizes, estimate_message
 from agent.context.offload import without_frame
-from agent.context.select import meant
+from agent.context.select import as_run
 from agent.context.superseded import superseded
 from agent.messages import Assistant, Conversation, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
 
@@ -30,7 +30,7 @@ _EMPTY = {"no lines match", "no output", ""}
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """An output with the call it answers and its number in the session."""
+    """An output with the call it answers, as that ran, and its number in the session."""
 
     call: ToolCall
     output: ToolOutput
@@ -61,7 +61,8 @@ def _numbered(messages: tuple[Message, ...], number: int) -> Iterator[Numbered]:
             continue
         for output in message.outputs:
             number += 1
-            yield Numbered(calls.get(output.call_id, ToolCall(output.call_id, "tool", {})), output, number)
+            call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
+            yield Numbered(as_run(call, output), output, number)
 
 
 def as_shown(conversation: Conversation) -> tuple[Message, ...]:
@@ -193,7 +194,7 @@ def what_happened(call: ToolCall, output: ToolOutput) -> str:
     """What a call did and how it ended, in one line."""
     text, told = output.text, one_line(output.text, SAID)
     ending = "" if output.status == "done" else f" – {output.status}: {first_error(text)}"
-    call = meant(call)
+    call = as_run(call, output)
     match call.name:
         case "read":
             return f"Viewed {_word(call, 'path')}{ending or f' – {_count(text)} lines'}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from agent.context.groups import Group, groups_of
-from agent.messages import ToolCall
+from agent.messages import ToolCall, ToolOutput
 
 ToolKind: TypeAlias = Literal["builtin", "skill", "mcp"]
 """Whose tool it is. Those that come with the program are always offered."""
@@ -124,6 +124,12 @@ def meant(call: ToolCall) -> ToolCall:
     if not isinstance(name, str) or not isinstance(arguments, Mapping) or set(call.arguments) - {"name", "arguments"}:
         return call
     return replace(call, name=name, arguments=arguments, source="")
+
+
+def as_run(call: ToolCall, output: ToolOutput) -> ToolCall:
+    """The call that an output answers, as it ran: what a `call_tool` stands for, with what the user made of it."""
+    call = meant(call)
+    return call if output.edited is None else replace(call, arguments=output.edited, source="")
 
 
 def _parsed(text: str) -> object:

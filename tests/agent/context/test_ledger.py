@@ -16,8 +16,9 @@ from agent.context.ledger import (
     read_ledger,
     render_ledger,
 )
+from agent.context.mask import as_shown
 from agent.context.refs import message_digits
-from agent.messages import Assistant, Message, OutputStatus, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, Conversation, Message, OutputStatus, Text, ToolCall, ToolOutput, User
 from bench.context.fidelity import measure
 from tests.agent.histories import conversations
 
@@ -179,3 +180,26 @@ def test_without_a_model_the_ledger_keeps_what_matters() -> None:
     assert score.share("constraint") == 1.0
     assert score.share("path") >= 0.97
     assert score.largest <= 3600
+
+
+def test_what_the_user_made_of_a_call_is_what_the_facts_name() -> None:
+    def changed(name: str, edited: dict[str, object], status: OutputStatus, **arguments: object) -> tuple[Message, ...]:
+        output = ToolOutput("c", "exit code 0" if status == "done" else "denied by the user", status, edited=edited)
+        return Assistant((ToolCall("c", name, arguments),), "m/a"), User((output,))
+
+    said = (
+        *changed("bash", {"command": "pytest -q"}, "done", command="rm -rf build && pytest"),
+        *changed("bash", {"command": "git push"}, "denied", command="git push -f"),
+        *changed("write", {"path": "a.py", "content": "mine"}, "done", path="a.py", content="yours"),
+        *changed("apply_patch", {"patch": "*** Update File: b.py\n"}, "done", patch="*** Update File: c.py\n"),
+    )
+    ledger = keep_ledger("", said)
+    assert (ledger.commands, ledger.changed, ledger.decisions) == (
+        ("Ran: pytest -q – exit 0", "Ran: git push – denied – denied by the user"),
+        (f"a.py (sha256 {digest('mine')})", "b.py"),
+        ("denied: bash git push – denied by the user",),
+    )
+    assert ledger.tests[0].startswith("pytest -q – exit 0")
+    view = Conversation(said, masked=frozenset("c"))
+    lines = [part.text for message in as_shown(view) if isinstance(message, User) for part in message.outputs]
+    assert lines[0] == "Ran: pytest -q – exit 0 [recall:r1]"
