@@ -11,9 +11,9 @@ from agent.context.compact import (
     CompactionPlan,
     Floor,
     Room,
-    can_pay,
     compacted,
     is_worth_it,
+    paying_caps,
     plan_compaction,
     solve_floor,
     uncovered,
@@ -81,16 +81,18 @@ class Drafted:
 
 
 def preview_compaction(focus: str | None = None) -> Callable[[Conversation, Env], Awaitable[Preview]]:
-    """Finds out what a compaction would do. Raises `AgentError` when it would do nothing."""
+    """Finds out what a compaction would do, with a summary that is short enough to pay. Raises `AgentError` where there
+    is none."""
 
     async def work(conversation: Conversation, env: Env) -> Preview:
         how = work_of(conversation, env)
         floor = solve_floor(conversation, env.compacting.caps, how.room)
         fitting = smaller_pins(conversation, floor.pins)
         plan = plan_compaction(fitting, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
-        if plan is None or not can_pay(conversation, plan):
-            raise AgentError(NOTHING)
-        caps = floor.caps
+        caps = paying_caps(conversation, plan, floor.caps) if plan is not None else None
+        if plan is None or caps is None:
+            raise AgentError(NOTHING if plan is None else _too_small(conversation, plan, floor, how.room))
+        floor = replace(floor, caps=caps)
         after = compacted(plan, Draft("", ""), caps)
         result = result_of(conversation, after, _ran("summary", floor), how.room, floor.deferred)
         result = replace(
@@ -101,6 +103,14 @@ def preview_compaction(focus: str | None = None) -> Callable[[Conversation, Env]
         return Preview(conversation, focus, told, _quote(conversation, plan, floor, how, env), plan, floor, how.room)
 
     return work
+
+
+def _too_small(conversation: Conversation, plan: CompactionPlan, floor: Floor, room: Room) -> str:
+    least = result_of(conversation, compacted(plan, Draft("", ""), floor.caps), (), room)
+    return (
+        f"nothing to gain: the conversation takes {least.before_tokens:,} tokens, and what stays beside a summary "
+        f"takes {least.after_tokens:,} of them already. `/compact` pays once there is more"
+    )
 
 
 def draft_summary(preview: Preview, hear: Callable[[Event], None]) -> Callable[[Conversation, Env], Awaitable[Drafted]]:

@@ -1,5 +1,6 @@
 """The composition root: a configuration made into sessions. It alone opens the store."""
 
+import asyncio
 import secrets
 import shutil
 import sys
@@ -267,7 +268,8 @@ class Sessions:
         equipped = equipped_with(parts) if parts is not None else await self._equipped(model, sent)
         asked, rewritten = await recorder.log.requests(), await recorder.log.rewrites()
         id, title = (row.id, row.title) if row else (prefix, "")
-        return overview_of(id, title, conversation, equipped, asked, rewritten)
+        # In a thread: to count a long conversation takes a while.
+        return await asyncio.to_thread(overview_of, id, title, conversation, equipped, asked, rewritten)
 
     async def _equipped(self, model: str, sent: Mark | None) -> "Equipped":
         """What requests are made with in a session that is not open. The last one, as it was sent, tells what flags and

@@ -105,6 +105,8 @@ class View:
     mode: str = ""
     used: int = 0
     """Tokens that the conversation takes, as far as known."""
+    is_guess: bool = False
+    """No provider has counted any of them."""
     window: int = 0
     cost: float | None = 0.0
     """US dollars, or None when the price of something in it is not known."""

@@ -97,6 +97,7 @@ class Showing:
         if session is not None:
             # After the paint: an SDK takes long to load, and the user sees the prompt meanwhile.
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
+            self._app.call_after_refresh(self._app.run_worker, self._talk.measure, group="aside")
 
     def _restart(self) -> None:
         self._app.query_one(Transcript).restart(self._talk.view.blocks)

@@ -129,9 +129,10 @@ def _part(name: "StatusPart", shown: Shown) -> Line:
 
 
 def _context(view: View) -> Line:
+    used = f"{'~' if view.is_guess else ''}{tokens(view.used)}"
     if not view.window:
-        return ((f"{tokens(view.used)} tokens" if view.used else "context —", "dim"),)
-    text = f"{tokens(view.used)} of {tokens(view.window)} ({100 * view.used / view.window:.0f}%)"
+        return ((f"{used} tokens" if view.used else "context —", "dim"),)
+    text = f"{used} of {tokens(view.window)} ({100 * view.used / view.window:.0f}%)"
     return (*bar(view.parts, view.window), (f" {text}", "dim")) if view.parts else ((text, "dim"),)
 
 

@@ -95,6 +95,21 @@ class Talk:
         for text in session.news:
             self.notice(text)
 
+    async def measure(self) -> None:
+        """Shows what a session that goes on takes, before its first request; no provider is asked. Nothing happens
+        where that is known, or cannot be told."""
+        session = self.session
+        if session is None or not session.history.messages:
+            return
+        try:
+            found = await self.sessions.overview(session.id)
+        except AgentError:  # the first request tells it
+            return
+        if self.session is session and not self.view.used:
+            parts = tuple((component.name, component.tokens) for component in found.components)
+            known = replace(self.view, used=found.used, window=found.window.tokens, parts=parts)
+            self._show(replace(known, is_guess=session.history.anchor is None))
+
     def take_draft(self) -> str:
         """What was written for the session and not sent when it was left; it is kept no longer."""
         if self.session is None:

@@ -66,7 +66,7 @@ def advance(view: View, event: Event) -> View:
             settled = compaction_over(_settle_texts(view))
             return replace(settled, busy=True, activity="thinking", step_start=len(settled.turn))
         case ContextMeasured(used=used, window=window, parts=parts):
-            return replace(compaction_over(view), used=used, window=window, parts=parts)
+            return replace(compaction_over(view), used=used, window=window, parts=parts, is_guess=False)
         case TextDelta(text=text):
             return replace(_add_answer(view, text), activity="writing", streamed=view.streamed + len(text))
         case ReasoningDelta(text=text):

@@ -42,6 +42,10 @@ AFTER_MASK = 0.5
 FLOOR = 0.6
 """What is there after any compaction should take no more than this share of the window."""
 LEAST_CAP = 900
+LEAST_SUMMARY = 200
+"""Tokens below which a summary says nothing that is worth its price."""
+_HEADINGS = 40
+"""Tokens that a summary's own headings take at most."""
 FAILURES = 3
 """Summaries in a row that failed, after which no more are asked for until something changes."""
 
@@ -285,6 +289,15 @@ def is_worth_it(before: Conversation, after: Conversation) -> bool:
 def can_pay(conversation: Conversation, plan: CompactionPlan) -> bool:
     """Whether a tenth could be saved if the summary were empty."""
     return is_worth_it(conversation, replace(plan.rest, summary=replace(plan.rest.summary, request=plan.request)))
+
+
+def paying_caps(conversation: Conversation, plan: CompactionPlan, caps: Caps) -> Caps | None:
+    """The caps with no more room for a summary than saves a tenth; None where too little is left for one."""
+    room = int(WORTH * size_of(conversation)) - size_of(compacted(plan, Draft("", ""), caps)) - _HEADINGS
+    if room < LEAST_SUMMARY:
+        return None
+    share = min(1.0, room / max(caps.retain + caps.summary, 1))
+    return replace(caps, retain=int(caps.retain * share), summary=int(caps.summary * share))
 
 
 def drop_half(conversation: Conversation, caps: Caps) -> Conversation | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.by_hand import CHANGED, NOTHING, Drafted, apply_summary, draft_summary, preview_compaction
+from agent.context.compact import WORTH
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.summary import Draft, with_facts
 from agent.errors import AgentError
@@ -15,7 +16,7 @@ from agent.session import Session
 from agent.storethread import StoreThread
 from agent.undoing import undo
 from store.sessions import SessionStore
-from tests.agent.test_rewriting import SUMMARY, Desk, reads
+from tests.agent.test_rewriting import SMALL, SUMMARY, Desk, reads
 
 ASKED = "Write down what is needed"
 BOTH = Draft("a.txt", "Files were read; nothing is open.")
@@ -55,6 +56,28 @@ async def test_the_preview_tells_what_would_become_of_each_part_and_changes_noth
     assert (fates[0], set(fates)) == ("summarised", {"summarised", "kept"})
     assert sum(item.tokens for item in told.receipt) <= told.before_tokens + 100
     assert (session.history, session.spent, desk.lines.getvalue().count("context/compact")) == (before, spent, 0)
+    await session.close()
+
+
+async def test_a_summary_is_offered_only_as_long_as_it_pays(desk: Desk) -> None:
+    (desk.folder / "e.txt").write_text("e line of a short text\n" * 80)
+    session = await desk.open(*reads("e"), {"text": "done"}, {"text": "hello"}, policy="fixed")
+    await desk.say(session, "hi")
+    await desk.say(session, "hi again")
+    preview = await session.change(preview_compaction())
+    told, caps = preview.expected, preview.floor.caps
+    assert told.after_tokens < WORTH * told.before_tokens
+    assert 0 < caps.retain + caps.summary < SMALL.retain + SMALL.summary
+    assert preview.quote.written == caps.retain + caps.summary
+    await session.close()
+
+
+async def test_where_nothing_is_to_be_gained_it_says_why_before_anything_is_paid(desk: Desk) -> None:
+    session = await desk.open({"text": "hello"}, {"text": "yes"}, policy="fixed")
+    await desk.say(session, "hi")
+    await desk.say(session, "are you there?")
+    with pytest.raises(AgentError, match=r"nothing to gain: the conversation takes \d+ tokens, and what stays beside"):
+        await session.change(preview_compaction())
     await session.close()
 
 

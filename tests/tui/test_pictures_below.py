@@ -31,7 +31,7 @@ def test_new_blocks_below_what_is_read(snap_compare: Compare, size: tuple[int, i
             await pilot.pause()
         await pilot.press("pageup")
         hold.event.set()
-        while app.is_working or not app.main.query(BelowMark):
+        while not app.talk.view.used or app.is_working or not app.main.query(BelowMark):
             await pilot.pause()
         await pilot.pause()
 

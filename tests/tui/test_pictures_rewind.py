@@ -162,7 +162,7 @@ TREE = Tree(
             ((1, "parser.py"), (5, "tests/test_parser.py"), (7, "parser.py"), (9, "CHANGELOG.md")), 12,
         ),
         Branch("fork1", "", "abc123", 4, (Said("fork1", 4, "write the documentation first", 4_000.0),
-                                          Said("fork1", 6, "in German, too", 5_000.0)), ((5, "README.md"),), 8),
+                                          Said("fork1", 6, "in German, too", 5_000.0)), ((5_100.0, "README.md"),), 8),
     )
 )  # fmt: skip
 
@@ -172,7 +172,7 @@ def test_the_tree_to_go_back_in(snap_compare: Compare, size: tuple[int, int]) ->
     app = EbbApp(FakeSessions([FakeSession(history=conversation(2))]), guard=0.0)
 
     async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
+        await ready(app, lambda: bool(app.talk.view.used) and not app.is_working)(pilot)
         app.push_screen(RewindScreen(TREE, rows_of(TREE, "abc123"), 10_000.0))
         await ready(app, lambda: isinstance(app.screen, RewindScreen) and app.screen.is_mounted)(pilot)
         await pilot.press("up")

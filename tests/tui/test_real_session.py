@@ -115,6 +115,9 @@ async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
         id = session.id
     async with working(tmp_path, {"text": "The second answer."}, resume=id) as t:
         await t.shows("The first answer.")
+        await t.until(lambda: t.app.talk.view.used)
+        resumed = t.app.talk.view
+        assert (resumed.window, sum(size for _, size in resumed.parts)) == (200_000, resumed.used)
         await t.type("and now?")
         await t.shows("The second answer.")
         await t.rests()

@@ -86,6 +86,15 @@ def test_where_nothing_holds_commands_it_says_so() -> None:
     assert text_of(status_line(Shown(View(mode="plan", busy=True), wanted=("mode",)), 60)).endswith("  plan")
 
 
+def test_an_estimate_has_its_sign() -> None:
+    for view, said in (
+        (View(used=12_300, window=200_000, is_guess=True), "~12.3k of 200k (6%)"),
+        (View(used=12_300, is_guess=True), "~12.3k tokens"),
+        (View(is_guess=True), "context —"),
+    ):
+        assert text_of(status_line(Shown(view, wanted=("context",)), 40)).strip() == said
+
+
 def test_a_turn_counts_its_own_cost_and_cache() -> None:
     view = View(cost=1.0, turn_cost=0.5, prompted=9, read=9)
     view = advance(view, TurnStarted("s", "m", "go"))

@@ -1,13 +1,14 @@
 """The session that the terminal shows, without a terminal."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.context.why import Place, Trace
 from agent.errors import AgentError
-from agent.events import BroughtBack, CompactionStarted, Event
+from agent.events import BroughtBack, CompactionStarted, ContextMeasured, Event
+from agent.messages import Usage
 from agent.rewriting import unheard
-from tests.tui.doubles import Compacted, FakeSession, FakeSessions
+from tests.tui.doubles import Compacted, FakeSession, FakeSessions, conversation
 from tui.blocks import Failure, Notice
 from tui.receipts import Compacting, Compaction
 from tui.talk import Talk
@@ -124,3 +125,26 @@ async def test_modes_are_gone_through_without_the_one_that_asks_nothing() -> Non
     assert (session.mode, talk.view.mode) == ("auto", "auto")
     assert await talk.change_mode("yolo") == ""
     assert talk.view.blocks == (Notice("there is no mode `yolo`; the modes are `ask`, `accept-edits`, `plan`, `auto`"),)
+
+
+async def test_what_goes_on_is_measured_before_anything_is_sent() -> None:
+    counted = replace(conversation(1), anchor=Usage(60_000, 0, 0, 9_000), anchored=2)
+    for history, is_guess in ((conversation(1), True), (counted, False)):
+        session = FakeSession(history=history)
+        talk = Talk(FakeSessions([session]), lambda: None)
+        await talk.open("abc123")
+        await talk.measure()
+        assert (talk.view.used, talk.view.window, talk.view.is_guess) == (69_540, 200_000, is_guess)
+        assert dict(talk.view.parts)["history"] == 61_300
+        assert session.said == []
+        talk.advance(ContextMeasured(70_000, 200_000, 175_000))
+        await talk.measure()
+        assert (talk.view.used, talk.view.is_guess) == (70_000, False)
+
+
+async def test_a_new_session_is_not_measured() -> None:
+    talk = Talk(FakeSessions(), lambda: None)
+    await talk.measure()
+    await talk.open()
+    await talk.measure()
+    assert (talk.view.used, talk.view.parts) == (0, ())

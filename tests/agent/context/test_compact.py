@@ -17,6 +17,7 @@ from agent.context.compact import (
     is_worth_it,
     last_message,
     outputs_of,
+    paying_caps,
     plan_compaction,
     size_of,
     solve_floor,
@@ -283,6 +284,30 @@ def test_a_compaction_must_save_a_tenth() -> None:
     last = plan_compaction(small, 0)
     assert last is not None
     assert (can_pay(LONG, plan), can_pay(small, last)) == (True, False)
+
+
+@given(conversations(12), st.integers(0, 400), st.integers(1, 2000), st.integers(1, 2000))
+def test_a_summary_within_the_caps_that_pay_saves_a_tenth(
+    conversation: Conversation, tail: int, retain: int, summary: int
+) -> None:
+    caps = replace(CAPS, retain=retain, summary=summary)
+    plan = plan_compaction(conversation, tail)
+    paying = paying_caps(conversation, plan, caps) if plan is not None else None
+    if plan is None or paying is None:
+        return
+    assert (paying.retain <= retain, paying.summary <= summary) == (True, True)
+    assert can_pay(conversation, plan)
+    longest = Draft("word " * 2000, "word " * 2000)
+    assert is_worth_it(conversation, compacted(plan, longest, paying))
+
+
+def test_where_a_summary_would_be_longer_than_what_it_stands_for_there_are_no_caps() -> None:
+    small = Conversation((user("go"), answer("done"), user("on"), *step(1, 10), answer("done")))
+    plan, long = plan_compaction(small, 0), plan_compaction(LONG, 0)
+    assert plan is not None
+    assert long is not None
+    assert paying_caps(small, plan, CAPS) is None
+    assert paying_caps(LONG, long, CAPS) == CAPS
 
 
 def test_a_receipt_names_what_was_summarised_masked_and_kept() -> None:
