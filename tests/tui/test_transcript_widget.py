@@ -269,3 +269,13 @@ async def test_a_new_size_is_drawn_right_at_once() -> None:
         assert pictures
         assert all(length <= 39 for picture in pictures for length in picture)
         assert all(picture == pictures[-1] for picture in pictures if len(picture) == 20)
+
+
+async def test_its_own_keys_scroll_at_once_however_long_the_way_is() -> None:
+    async with stage(*talk(300)) as (transcript, pilot):
+        transcript.focus()
+        for key, shown in (("home", "question 0"), ("pagedown", "answer"), ("end", "answer 299")):
+            await pilot.press(key)
+            await pilot.wait_for_animation()
+            assert shown in transcript.visible_text()
+        assert transcript.following

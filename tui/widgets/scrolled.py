@@ -1,5 +1,7 @@
 """Rows of which a screenful is drawn, wherever they are scrolled to. It knows where rows stand, and no block."""
 
+from typing import Any
+
 from rich.style import Style
 from textual.geometry import Size
 
@@ -62,6 +64,18 @@ class ScrolledRows(SelectableRows):
             self._following = round(new_value) >= self.max_scroll_y
             self._anchor = self._stack.locate(round(new_value))
             self._settle()
+
+    def _scroll_to(
+        self,
+        x: float | None = None,
+        y: float | None = None,
+        *,
+        animate: bool = True,
+        **how: Any,  # noqa: ANN401  # Textual's
+    ) -> bool:
+        """At once, also by the keys that every widget has: where rows stand is known when they are drawn, which ends an
+        animation in the middle of its step."""
+        return super()._scroll_to(x, y, animate=False, **how)
 
     def _settle(self) -> None:
         """Draws the rows of this screen, and puts everything where the drawn heights say."""
