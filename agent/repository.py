@@ -29,7 +29,13 @@ _SETTINGS = {
     "diff.external": "",
     "submodule.recurse": "false",
     "safe.bareRepository": "explicit",
-    "protocol.allow": "never",
+}
+_VARIABLES = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",  # a repository may allow its own ones whatever settings say
+    "LC_ALL": "C",
 }
 _DRIVER = re.compile(r"filter\.(.*)\.(clean|smudge|process|required)", re.DOTALL)
 _NOTHING = re.compile("0+")
@@ -115,7 +121,7 @@ def _run(
 ) -> bytes:
     try:
         ran = subprocess.run(
-            [git, "--no-optional-locks", *arguments],
+            [git, *arguments],
             cwd=root,
             env=_environment(settings),
             input=given,
@@ -138,7 +144,7 @@ def _run(
 def _environment(settings: Mapping[str, str]) -> dict[str, str]:
     """What git needs, and nothing of what points it elsewhere. Its settings override those of the repository."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    kept |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
+    kept |= _VARIABLES
     kept["GIT_CONFIG_COUNT"] = str(len(settings))
     for number, (key, value) in enumerate(settings.items()):
         kept[f"GIT_CONFIG_KEY_{number}"], kept[f"GIT_CONFIG_VALUE_{number}"] = key, value

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agent import repository
 from agent.compose import Sessions
 from agent.config import load_config
 from agent.filechange import Changes, FileChange
@@ -168,44 +169,170 @@ def test_only_what_changed_since_then_is_told_of_a_turn(project: Path) -> None:
 
 EVIL = """
 [core]
-    fsmonitor = "touch RAN-monitor"
+    repositoryFormatVersion = 1
+    fsmonitor = "touch RAN-monitor; false"
     hooksPath = hooks
-    pager = "touch RAN-pager"
-    sshCommand = "touch RAN-ssh"
+    pager = "touch RAN-pager; cat"
+[extensions]
+    partialClone = origin
+[remote "origin"]
+    promisor = true
+    url = "ext::sh -c touch% RAN-fetch"
+[protocol "ext"]
+    allow = always
 [diff]
-    external = "touch RAN-external"
+    external = "touch RAN-external; true"
 [diff "x"]
-    textconv = "touch RAN-textconv"
-    command = "touch RAN-command"
+    textconv = "touch RAN-textconv; cat"
+[diff "z"]
+    command = "touch RAN-command; true"
 [filter "x"]
     clean = "touch RAN-clean; cat"
     smudge = "touch RAN-smudge; cat"
-    process = "touch RAN-process"
     required = true
-[filter "y\\nz = 1"]
-    clean = "touch RAN-clean; cat"
+[filter "Y.=z"]
+    clean = "touch RAN-strange; cat"
+[filter "z"]
+    process = "touch RAN-process; false"
 [alias]
-    status = "!touch RAN-alias"
+    st = "!touch RAN-alias"
 """
+ATTRIBUTES = """
+a filter=x diff=x
+b filter=Y.=z diff=z
+c filter=z
+"""
+TRAPS = (
+    "monitor",
+    "fetch",
+    "external",
+    "textconv",
+    "command",
+    "clean",
+    "smudge",
+    "strange",
+    "process",
+    "alias",
+    "hook",
+)
+"""What a repository can have run, each by a file that tells."""
 
 
-def test_nothing_that_a_repository_wants_to_run_is_run(tmp_path: Path, project: Path) -> None:
+@pytest.fixture
+def evil(project: Path) -> Path:
+    """A repository that wants to run something whatever git is asked."""
     git(project, "init")
-    (project / "a").write_text("one\n")
-    (project / ".gitattributes").write_text("* filter=x diff=x\n")
+    for name in "abcd":
+        (project / name).write_text("one\n")
+    (project / "same").write_text("as it was\n")
     git(project, "add", ".")
     git(project, "commit", "-m", "first")
-    with (project / ".git" / "config").open("a") as config:
-        config.write(EVIL)
     for name in ("post-index-change", "pre-commit", "fsmonitor-watchman"):
         for hooks in (project / ".git" / "hooks", project / "hooks"):
             hooks.mkdir(exist_ok=True)
             (hooks / name).write_text("#!/bin/sh\ntouch RAN-hook\n")
             (hooks / name).chmod(0o755)
+    with (project / ".git" / "config").open("a") as config:
+        config.write(EVIL)
+    (project / ".gitattributes").write_text(ATTRIBUTES)
+    for name in "abcd":
+        (project / name).write_text("two\n")
+    os.utime(project / "same")
+    return project
+
+
+def ran(folder: Path) -> set[str]:
+    """Which traps have sprung. None is set again before."""
+    return {path.name.removeprefix("RAN-") for path in folder.rglob("RAN-*")}
+
+
+def forget_the_blob(folder: Path) -> None:
+    """What the last commit holds of all files is not there any more, but elsewhere, it says."""
+    digest = hashlib.sha1(b"blob 4\0one\n").hexdigest()
+    (folder / ".git" / "objects" / digest[:2] / digest[2:]).unlink()
+
+
+def test_nothing_that_a_repository_wants_to_run_is_run(tmp_path: Path, evil: Path) -> None:
+    found = others_in(evil, (), 0.0)
+    assert {file for file in found.files if file.name in "abcd"} == {
+        FileChange(name, b"one\n", b"two\n", by_tool=False) for name in "abcd"
+    }
+    forget_the_blob(evil)
+    assert others_in(evil, (), 0.0).files != ()
+    assert ran(tmp_path) == set()
+
+
+def test_a_git_that_is_asked_as_usual_runs_all_of_it(evil: Path) -> None:
+    def ask(*arguments: str, given: str = "") -> None:
+        subprocess.run(["git", *arguments], cwd=evil, capture_output=True, check=False, text=True, input=given)
+
+    ask("status")
+    patient = ("-c", "filter.z.process=")  # a broken process ends git
+    for arguments in (("st",), ("diff", "a"), ("diff", "b"), ("diff", "--no-ext-diff", "a"), ("add", "d")):
+        ask(*patient, *arguments)
+    forget_the_blob(evil)
+    ask("cat-file", "--batch-check", given="HEAD:d\n")
+    assert ran(evil) == set(TRAPS)
+
+
+@pytest.mark.parametrize(
+    ("guards", "trap"),
+    [
+        (("core.fsmonitor",), "monitor"),
+        (("GIT_OPTIONAL_LOCKS", "core.hooksPath"), "hook"),
+        (("GIT_NO_LAZY_FETCH", "GIT_ALLOW_PROTOCOL"), "fetch"),
+        (("GIT_NO_LAZY_FETCH",), ""),
+        (("GIT_ALLOW_PROTOCOL",), ""),
+        (("core.hooksPath",), ""),
+        (("GIT_OPTIONAL_LOCKS",), ""),
+    ],
+    ids=" ".join,
+)
+def test_what_is_guarded_runs_without_its_last_guard(
+    evil: Path, monkeypatch: pytest.MonkeyPatch, guards: tuple[str, ...], trap: str
+) -> None:
+    for guard in guards:
+        guarding = repository._VARIABLES if guard in repository._VARIABLES else repository._SETTINGS
+        monkeypatch.delitem(guarding, guard)
+    others_in(evil, (), 0.0)
+    forget_the_blob(evil)
+    others_in(evil, (), 0.0)
+    assert ran(evil) == ({trap} if trap else set())
+
+
+def test_filters_run_where_they_are_not_turned_off(evil: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repository, "_without_filters", lambda git, root: {})
+    others_in(evil, (), 0.0)
+    assert ran(evil) == {"clean", "strange", "process"}
+
+
+ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_EXEC_PATH", "GIT_NAMESPACE")
+WRITES = ("GIT_TRACE", "GIT_TRACE_SETUP", "GIT_TRACE2", "GIT_TRACE2_EVENT")
+RUNS = ("GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "GIT_EDITOR")
+
+
+def test_no_variable_points_git_elsewhere_or_makes_it_run_or_write_something(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(project, "init")
+    (project / "a").write_text("one\n")
+    git(project, "add", ".")
+    git(project, "commit", "-m", "first")
     (project / "a").write_text("two\n")
+    variables = {
+        **{name: str(tmp_path / "elsewhere") for name in ELSEWHERE},
+        **{name: str(tmp_path / "RAN-trace") for name in WRITES},
+        **dict.fromkeys(RUNS, "touch RAN-program"),
+        "GIT_CONFIG_PARAMETERS": "'core.fsmonitor'='touch RAN-parameter'",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.fsmonitor",
+        "GIT_CONFIG_VALUE_0": "touch RAN-count",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     found = others_in(project, (), 0.0)
-    assert FileChange("a", b"one\n", b"two\n", by_tool=False) in found.files
-    assert [path for path in tmp_path.rglob("RAN*")] == []
+    assert found.files == (FileChange("a", b"one\n", b"two\n", by_tool=False),)
+    assert ran(tmp_path) == set()
 
 
 def test_a_program_of_the_project_is_not_taken_for_git(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
