@@ -6,6 +6,7 @@ import os
 import re
 import selectors
 import signal
+import termios
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -13,13 +14,18 @@ from typing import IO, Any
 
 from textual import constants
 from textual._time import get_time  # the clock by which the parser waits
-from textual._xterm_parser import XTermParser  # the drivers offer no other way to hear of an answer
+from textual._xterm_parser import (  # the drivers offer no other way to hear of an answer
+    BRACKETED_PASTE_END,
+    BRACKETED_PASTE_START,
+    XTermParser,
+)
 from textual.app import App
 from textual.drivers import linux_driver
-from textual.events import Key, Resize
+from textual.events import Key, Paste, Resize
 from textual.geometry import Size
 from textual.message import Message
 
+from tui.ending import has_terminal
 from tui.themes import Ground
 from tui.window import POP_TITLE, PUSH_TITLE
 
@@ -39,6 +45,11 @@ _BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\](?:\d*|\d+;[^\x07\x1b]*\x1b?)|[P_^
 """What goes on with what is typed next, if it is an answer, or a key that sends several characters."""
 _ESC_AND_MORE = re.compile(r"\x1b(?=[/!#@])")
 """Esc, and then what begins a command: typed in one burst, or too fast to be told from one."""
+_GIVEN_BACK = (
+    "\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2026l"
+    f"{POP_TITLE}\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
+)
+"""Switches off what the driver switches on, and what is drawn in between."""
 _LONGEST = 1_024
 """Characters of an answer that is waited for."""
 
@@ -88,21 +99,22 @@ class Answers:
         return bool(self._held)
 
 
-def _pastes_on(typed: str, is_pasting: bool) -> bool:
-    """Whether the end of what was typed is in the middle of a paste."""
-    began, ended = typed.rfind("\x1b[200~"), typed.rfind("\x1b[201~")
-    return is_pasting if began == ended else began > ended
-
-
 class _Parser(XTermParser):
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
         self._answers = Answers()
         self._held_until = 0.0
-        self._is_pasting = False
+        self._pasted: list[str] | None = None
+        """What was pasted so far; None when nothing is being pasted."""
+        self._end = ""
+        """What may be the beginning of the mark behind it."""
 
-    def feed(self, data: str) -> Iterable[Message]:
-        pieces, told = self._answers.taken_from(data)
+    def feed(self, data: str) -> Iterator[Message]:
+        if self._pasted is not None:
+            yield from self._paste(self._pasted, data)
+            return
+        typed, begun, pasted = (self._answers.given_up() + data).partition(BRACKETED_PASTE_START)
+        pieces, told = self._answers.taken_from(typed)
         self._held_until = get_time() + constants.ESCAPE_DELAY
         for ground in told:
             yield GroundTold(ground)
@@ -111,26 +123,44 @@ class _Parser(XTermParser):
             yield from self._typed(piece)
             yield from self._waited()  # what comes behind an answer does not go on with what was typed before it
         yield from self._typed(last)
+        if begun:
+            yield from self._typed(self._answers.given_up())
+            yield from self._waited()
+            self._pasted = []
+            yield from self._paste(self._pasted, pasted)
 
     def _typed(self, piece: str) -> Iterator[Message]:
-        if not self._is_pasting and _ESC_AND_MORE.match(piece):
+        if _ESC_AND_MORE.match(piece):
             yield Key("escape", "\x1b")
             piece = piece[1:]
         if piece:  # nothing at all, as of half a character, would mean the end of all typing
-            self._is_pasting = _pastes_on(piece, self._is_pasting)
             yield from super().feed(piece)
+
+    def _paste(self, parts: list[str], data: str) -> Iterator[Message]:
+        """What is pasted is told when all of it is there. The usual parser takes each character by itself, and some for
+        keys."""
+        text, ended, typed = (self._end + data).partition(BRACKETED_PASTE_END)
+        if not ended:
+            cut = max(0, len(text) - len(BRACKETED_PASTE_END) + 1)
+            parts.append(text[:cut])
+            self._end = text[cut:]
+            return
+        self._pasted, self._end = None, ""
+        yield Paste("".join([*parts, text]).replace("\0", ""))
+        if typed:
+            yield from self.feed(typed)
 
     def tick(self) -> Iterator[Message]:
         """Called every tenth of a second, and after what was typed. What was kept for as long as a key's characters are
-        waited for is no answer. A paste has its end first, however late that is."""
-        if self._answers.are_begun and not self._is_pasting and get_time() >= self._held_until:
+        waited for is no answer."""
+        if self._answers.are_begun and get_time() >= self._held_until:
             yield from super().feed(self._answers.given_up())
             yield from self._waited()
         yield from super().tick()
 
     def _waited(self) -> Iterator[Message]:
         """Nothing more belongs to what was typed: Esc is Esc."""
-        if self._timeout_time is not None and not self._is_pasting:
+        if self._timeout_time is not None:
             self._timeout_time = 0.0
             yield from super().tick()
 
@@ -145,7 +175,9 @@ class _Hearing:
         self._parser = _Parser(debug)
 
     def hear(self, typed: bytes) -> None:
-        self._take(self._parser.feed(self._decode(typed)))
+        text = self._decode(typed)
+        if text:  # otherwise it is part of a character; nothing at all would be the end of all typing
+            self._take(self._parser.feed(text))
 
     def wait(self) -> None:
         """Nothing more is typed for the moment."""
@@ -184,6 +216,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
     def __init__(self, app: App[Any], **options: Any) -> None:  # noqa: ANN401  # Textual's
         super().__init__(app, **options)
         terminal: Any = self._file
+        self._output: int = terminal.fileno()
         self._file = _Lasting(terminal)  # type: ignore[assignment]  # all of a file that is used of it
 
     def write(self, data: str) -> None:
@@ -206,9 +239,25 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             self._app.post_message(Resize(size, size))
 
     def stop_application_mode(self) -> None:
+        if self._is_away:
+            if has_terminal():  # what had it meanwhile was ended, and may have left it in any state
+                if self.attrs_before is not None:
+                    with suppress(termios.error):
+                        termios.tcsetattr(self.fileno, termios.TCSANOW, self.attrs_before)
+                self.abandon()
+            return
         self.write(POP_TITLE)
         super().stop_application_mode()
         self._is_away = True
+
+    def disable_input(self) -> None:
+        if not self._is_away:  # otherwise nothing is read, and to touch the shell's terminal would stop the program
+            super().disable_input()
+
+    def abandon(self) -> None:
+        """Gives back at once all but the settings of the line, by no thread but the caller's."""
+        with suppress(OSError):
+            os.write(self._output, _GIVEN_BACK.encode())
 
     def resume_application_mode(self) -> None:
         if self._is_away:  # otherwise it was stopped without being asked, and all of it is still there

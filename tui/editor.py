@@ -3,9 +3,11 @@
 import asyncio
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -13,16 +15,20 @@ from typing import Any
 from textual.app import App, SuspendNotSupported
 
 from agent.errors import UsageError
+from tui.ending import guest
+from tui.outside import given_away
 
 _NO_TERMINAL = "this terminal cannot be given to an editor and taken back"
 _USUAL = ("vim", "vi", "nano")
+_TICK = 0.2
+"""Seconds after which a signal has been heard at the latest."""
 
 
 def edited(app: App[Any], text: str, name: str) -> str:
     """What the user makes of the text, in a file whose name ends as `name` does. Raises `UsageError`."""
     command = editor_of(os.environ)
     try:
-        with app.suspend():
+        with given_away(app), _keys_left_to_it():
             return changed_by(command, text, name)
     except SuspendNotSupported as error:
         raise UsageError(_NO_TERMINAL) from error
@@ -32,7 +38,7 @@ async def edited_meanwhile(app: App[Any], text: str, name: str) -> str:
     """The same, while what runs goes on; nothing of it is drawn before the editor has ended. Raises `UsageError`."""
     command = editor_of(os.environ)
     try:
-        with app.suspend(), app.batch_update():
+        with given_away(app), app.batch_update(), _keys_left_to_it():
             return await asyncio.to_thread(changed_by, command, text, name)
     except SuspendNotSupported as error:
         raise UsageError(_NO_TERMINAL) from error
@@ -44,12 +50,33 @@ def changed_by(command: Sequence[str], text: str, name: str) -> str:
         with tempfile.TemporaryDirectory(prefix="ebb-") as folder:
             path = Path(folder) / f"text{Path(name).suffix[:20]}"
             path.write_bytes(_bytes(text))
-            code = subprocess.run([*command, str(path)], check=False).returncode
+            code = _ended(command, path)
             if code:
                 raise UsageError(f"`{command[0]}` ended with exit code {code}, so nothing was changed")
             return _as_before(text, path.read_bytes().decode("utf-8", "surrogateescape"))
     except (OSError, ValueError) as error:
         raise UsageError(f"`{command[0]}` could not be used: {error}; set `VISUAL` or `EDITOR`") from error
+
+
+def _ended(command: Sequence[str], path: Path) -> int:
+    """The exit code of an editor, once it has ended."""
+    with subprocess.Popen([*command, str(path)]) as editor, guest(editor):
+        while True:
+            # Not without end: a signal that another thread happens to take does not wake who waits here.
+            with suppress(subprocess.TimeoutExpired):
+                return editor.wait(_TICK)
+
+
+@contextmanager
+def _keys_left_to_it() -> Iterator[None]:
+    """Ctrl-C and Ctrl-\\ are for the editor alone, although the terminal tells both programs of them."""
+    keys = (signal.SIGINT, signal.SIGQUIT)
+    before = [signal.signal(number, lambda number, frame: None) for number in keys]
+    try:
+        yield
+    finally:
+        for number, handler in zip(keys, before, strict=True):
+            signal.signal(number, handler)
 
 
 def editor_of(environment: Mapping[str, str]) -> list[str]:

@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -61,12 +61,34 @@ class Outside:
         self._app.action_suspend_process()
         return True
 
+    def abandon(self) -> None:
+        """Gives the terminal back at once, whatever hangs."""
+        from tui.answering import AnsweringDriver  # noqa: PLC0415  # deferred: it cannot be loaded on every platform
+
+        driver = self._app._driver  # as above
+        if isinstance(driver, AnsweringDriver):
+            driver.abandon()
+
     def _come_back(self) -> None:
         self._window.again()
         self._app.refresh(layout=True)
 
     def _tell(self, title: str, text: str) -> None:
         self._app.run_worker(notify(self._way, title, text, os.environ, self.write), group="aside")
+
+
+@contextmanager
+def given_away(app: App[Any]) -> Iterator[None]:
+    """Meanwhile the terminal is somebody else's. It comes back also where something goes wrong then, which Textual does
+    not see to. Raises `SuspendNotSupported`."""
+    wrong: Exception | None = None
+    with app.suspend():
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  # raised again behind it
+            wrong = error
+    if wrong is not None:
+        raise wrong
 
 
 def comes_back() -> bool:

@@ -67,7 +67,7 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
         else:  # nothing is to be closed, and it would take long to load what does that
             app.exit()
 
-    with ended_by_signals(leave) as ending:
+    with ended_by_signals(leave, app.outside.abandon) as ending:
         try:
             left = await app.run_async()
             if left and sessions.made is not None and not await (await sessions.made.library()).holds(left):

@@ -1,10 +1,14 @@
 """`ebb` on a real pseudo-terminal: what it writes, and what is on the screen then."""
 
 import os
+import re
+import signal
 import sys
+import termios
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 
 import pexpect
 import pyte
@@ -13,6 +17,8 @@ ROOT = Path(__file__).parents[2]
 START = "import sys; from tui.cli import main; sys.exit(main(sys.argv[1:]))"
 PATIENCE = 40
 """Seconds after which what should appear has not."""
+GIVEN_BACK = ("?1049l", "?25h", "?1000l", "?1003l", "?1006l", "?2004l", "?1004l", "?7h", "<u", "23;2t")
+"""What the terminal is told in the end, whichever of it was on."""
 
 
 class Screen:
@@ -22,6 +28,8 @@ class Screen:
         self.child = child
         self.sent = b""
         """Everything that the child wrote."""
+        self.settings = termios.tcgetattr(child.child_fd)
+        """How the line was set before the child changed it: a program takes longer to begin than this."""
         self._screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self._screen)
 
@@ -45,7 +53,9 @@ class Screen:
 
     def press_until(self, key: str, words: str) -> None:
         """Presses a key whenever the screen is at rest: a question ignores keys for a moment."""
+        end = monotonic() + PATIENCE
         while words not in self.text:
+            assert monotonic() < end, f"waited for {words!r}:\n{self.text}"
             try:
                 self._take(self.child.read_nonblocking(65_536, timeout=0.6))
             except pexpect.TIMEOUT:
@@ -66,7 +76,17 @@ class Screen:
     def until_it_ends(self) -> None:
         while not self.child.closed and self._read(None):
             pass
-        self.child.wait()
+        end = monotonic() + PATIENCE
+        while self.child.isalive():
+            assert monotonic() < end, f"does not end:\n{self.text}"
+            sleep(0.02)
+
+    def is_given_back(self) -> bool:
+        """Whether each of the terminal's modes, and how its line is set, is at last as it was."""
+        written = re.findall(r"\x1b\[(\?\d+[hl]|[<>]\d*u|2[23];2t)", self.sent.decode(errors="replace"))
+        last = {mode[:-1]: mode for mode in written}
+        missing = [mode for mode in GIVEN_BACK if mode not in last.values()]
+        return missing == [] and termios.tcgetattr(self.child.child_fd) == self.settings
 
     def resize(self, columns: int, lines: int) -> None:
         self.child.setwinsize(lines, columns)
@@ -115,7 +135,9 @@ def running(
         yield Screen(child, columns, lines)
     finally:
         if not child.closed:
-            child.close(force=True)
+            child.kill(signal.SIGKILL)  # to close it asks first, and has no patience on a busy machine
+            child.wait()
+            child.close()
 
 
 def left_behind(terminal: Screen) -> bytes:

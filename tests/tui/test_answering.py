@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from textual import constants
 from textual._xterm_parser import XTermParser
+from textual.events import Key, Paste
 from textual.message import Message
 
 from agent.options import ThemeName
@@ -132,11 +133,14 @@ def told(message: Message) -> Heard:
 
 
 def told_by_textual(segments: Sequence[str]) -> list[Heard]:
-    """What its own parser makes of keys without any answer, when each segment is followed by a pause."""
+    """What its own parser makes of keys without any answer, when each segment is followed by a pause. What is pasted is
+    told without it: it takes some of that for keys."""
     parser = XTermParser()
     heard: list[Message] = []
     for segment in segments:
-        if segment:
+        if segment == PASTE:
+            heard.append(Paste("a\x1b[1mé"))
+        elif segment:
             heard += parser.feed(segment)
         if parser._timeout_time is not None:
             parser._timeout_time = 0.0
@@ -144,7 +148,8 @@ def told_by_textual(segments: Sequence[str]) -> list[Heard]:
     return [told(message) for message in heard]
 
 
-PRESSED = (*KEYS, "\x1b", "]", "P", "[", "\x1b[200~a\x1b[1mé\x1b[201~", "\x1b[I", "\r")
+PASTE = "\x1b[200~a\x1b[1mé\x1b[201~"
+PRESSED = (*KEYS, "\x1b", "]", "P", "[", PASTE, "\x1b[I", "\r")
 SENT = st.lists(st.sampled_from((*REPLIES, WHITE, BLACK, *PRESSED)), min_size=1, max_size=8)
 
 
@@ -163,7 +168,8 @@ def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent
             hearing.wait()
         now += constants.ESCAPE_DELAY
         hearing.wait()
-        segments = "".join("\0" if each in (*REPLIES, WHITE, BLACK) else each for each in sent).split("\0")
+        apart = {PASTE: f"\0{PASTE}\0", **dict.fromkeys((*REPLIES, WHITE, BLACK), "\0")}
+        segments = "".join(apart.get(each, each) for each in sent).split("\0")
         assert [told(each) for each in heard if not isinstance(each, GroundTold)] == told_by_textual(segments)
     grounds = [each.ground for each in heard if isinstance(each, GroundTold)]
     assert grounds == [{WHITE: "light", BLACK: "dark"}[each] for each in sent if each in (WHITE, BLACK)]
@@ -206,3 +212,33 @@ def test_a_late_reply_is_not_typed_and_esc_right_before_a_command_is_esc(tmp_pat
         screen.until("Esc closes")
         screen.child.send("\x1b")
         screen.until("interrupted")
+
+
+PASTED = ("a", "\x1b", "\x1b[", "\x1b[A", "\r", "\x03", "\x1b[200~", "\x1b[201", "é", "0" * 40, "\n")
+"""What is a key, or becomes one where it is taken by itself."""
+
+
+@given(st.lists(st.sampled_from(PASTED), max_size=9), st.lists(st.integers(1, 9), min_size=1, max_size=20))
+def test_what_is_pasted_is_one_text_and_no_key_however_it_comes(parts: list[str], sizes: list[int]) -> None:
+    text = "".join(parts)
+    sent, told = f"x\x1b[200~{text}\x1b[201~y".encode(), list[Message]()
+    hearing = _Hearing(told.append, debug=False)
+    while sent:
+        size = sizes[len(sent) % len(sizes)]
+        hearing.hear(sent[:size])
+        sent = sent[size:]
+    assert said(told) == ["x", text, "y"]
+
+
+def said(told: list[Message]) -> list[str]:
+    """Keys by their names, and the texts of pastes."""
+    return [each.key if isinstance(each, Key) else each.text for each in told if isinstance(each, Key | Paste)]
+
+
+def test_pastes_follow_each_other_and_a_megabyte_is_nothing() -> None:
+    told: list[Message] = []
+    hearing = _Hearing(told.append, debug=False)
+    hearing.hear(b"\x1b[200~one\x1b[201~\x1b[200~tw\0o\x1b[201~")
+    hearing.hear(b"\x1b[200~" + b"long " * 200_000)
+    hearing.hear(b"\x1b[201~z")
+    assert said(told) == ["one", "two", "long " * 200_000, "z"]

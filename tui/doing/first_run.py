@@ -11,6 +11,7 @@ from tui.demo import run_demo
 from tui.doing.desk import Desk
 from tui.doing.sessions import pick_model
 from tui.firststeps import CHOOSE, DEMO, USE, WITH_KEY
+from tui.outside import given_away
 from tui.sanitise import visible_line
 from tui.screens.first_run import FirstRunScreen
 
@@ -47,6 +48,6 @@ async def first_model(desk: Desk) -> str | None:
 
 async def _show_demo(desk: Desk) -> None:
     """Plays the demo where the terminal was before, and comes back."""
-    with desk.app.suspend():
+    with given_away(desk.app):
         await asyncio.to_thread(run_demo, None)
         await asyncio.to_thread(input, "\nEnter goes back. ")

@@ -4,6 +4,7 @@ from textual.app import SuspendNotSupported
 
 from tui.copying import last_answer
 from tui.doing.desk import Desk
+from tui.outside import given_away
 
 
 async def copy_answer(desk: Desk, _: str = "") -> None:
@@ -15,7 +16,7 @@ async def print_conversation(desk: Desk, _: str = "") -> None:
 
     app = desk.app
     try:
-        with app.suspend():
+        with given_away(app):
             await print_all(desk.talk.view.blocks, app.size.width, dark=app.current_theme.dark, colorless=app.no_color)
     except SuspendNotSupported:
         desk.talk.notice("there is no scrollback here to print into; open it in a terminal")
