@@ -71,7 +71,7 @@ class Showing:
         self._is_over = True
 
     def view(self) -> None:
-        if self._is_over:
+        if self._is_over or not self._app.is_running:  # without its widgets, which go while it ends
             return
         if self._due is not None:
             self._due.cancel()
