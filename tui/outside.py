@@ -1,5 +1,6 @@
 """What the app does outside of its screen: the window's title, news for who looks elsewhere, a stop by the shell."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -9,12 +10,15 @@ from time import monotonic
 from typing import Any
 
 from textual.app import App
-from textual.events import Event
+from textual.events import Event, Resize
 
 from agent.options import NotifyName
 from tui.blocks import View
 from tui.notify import notify
 from tui.window import Window
+
+LATE = 0.1
+"""Seconds after which a new size is looked at, however busy the machine is."""
 
 
 class Outside:
@@ -32,6 +36,10 @@ class Outside:
         self._app.app_resume_signal.subscribe(self._app, lambda _: self._come_back())
 
     def saw(self, event: Event) -> None:
+        if isinstance(event, Resize):
+            # Textual's own timer for it never goes off where the machine is too busy to begin it within its 8 ms, and
+            # no later size would be heard of.
+            asyncio.get_running_loop().call_later(LATE, self._app._check_resize)
         self._window.saw(event)
 
     def show(self, view: View) -> None:

@@ -27,6 +27,8 @@ _TAIL_LINES = 3
 _LONGEST_ANSWER = 150_000
 """Characters of an answer that are drawn as markdown. Models write less than that in one answer."""
 _PLAIN_LINES = 60
+_LONGEST_LINE = 4_000
+"""Characters of one line of plain text. A longer one is broken at a blank: only the end of an answer is drawn again."""
 _OPEN_LINES = 400
 _OPEN_CHARACTERS = 60_000
 _OPEN_ROWS = 2_000
@@ -90,7 +92,7 @@ class AnswerPainter:
                 self._drawn += self._piece(piece.source, piece.gap)
         if len(new) > formatted:
             self._is_plain = True
-            *whole, self._rest = (self._rest + visible(new[formatted:])).split("\n")
+            *whole, self._rest = _broken(self._rest + visible(new[formatted:]))
             for start in range(0, len(whole), _PLAIN_LINES):
                 self._drawn += self._plain("\n".join(whole[start : start + _PLAIN_LINES]))
         if not self._rest.strip():
@@ -105,6 +107,20 @@ class AnswerPainter:
         lines = self._console.lines(prose(source, self._console.palette), self._width)
         above: list[Line] = [[]] if gap and self._drawn else []
         return above + _indented(lines, MARGIN)
+
+
+def _broken(text: str) -> list[str]:
+    """The lines of a text, at least one. Where a line is broken depends on what stands before, not on what follows."""
+    lines = []
+    for line in text.split("\n"):
+        start = 0
+        while len(line) - start > _LONGEST_LINE:
+            blank = line.rfind(" ", start, start + _LONGEST_LINE)
+            end = blank + 1 if blank >= 0 else start + _LONGEST_LINE
+            lines.append(line[start:end])
+            start = end
+        lines.append(line[start:])
+    return lines
 
 
 def _said(text: str, width: int, console: PaletteConsole) -> list[Line]:

@@ -25,10 +25,16 @@ from tui.widgets.status import StatusLine
 from tui.widgets.transcript import Transcript
 
 FLUSH = 1 / 12
-"""Seconds between two drawings of what streams in."""
+"""Seconds from one drawing of what streams in to the next."""
 
 MOMENT = 2.0
 """Seconds for which a hint is shown."""
+
+
+def next_drawing(began: float, ended: float) -> float:
+    """When to draw next, after a drawing that took from `began` to `ended`: half of the time at least is for keys, and
+    for what is done only when nothing else waits, such as a new size of the window."""
+    return max(began + FLUSH, ended + (ended - began))
 
 
 class Showing:
@@ -39,12 +45,14 @@ class Showing:
         self._app = app
         self._talk = talk
         self._drawn = drawn
-        self._flushed_at = 0.0
+        self._draw_at = 0.0
+        """When what streams in may be drawn next."""
         self._due: asyncio.TimerHandle | None = None
         """The drawing that is to come."""
         self._tick_timer: Timer | None = None
         self._elapsed = Elapsed()
         self._hint = ""
+        self._hint_timer: Timer | None = None
         self._is_over = False
         self._pace = Pace()
         self._branch = ""
@@ -61,7 +69,7 @@ class Showing:
     def view_soon(self) -> None:
         """What streams in is drawn a few times a second, whatever its pace."""
         if self._due is None and self._app.is_running and not self._is_over:
-            wait = max(0.0, self._flushed_at + FLUSH - monotonic())
+            wait = max(0.0, self._draw_at - monotonic())
             # Textual's short timers are lost where the machine is too busy to begin them in time, and with them every
             # later drawing.
             self._due = asyncio.get_running_loop().call_later(wait, self._app.call_next, self.view)
@@ -76,13 +84,14 @@ class Showing:
         if self._due is not None:
             self._due.cancel()
             self._due = None
-        self._flushed_at = monotonic()
+        began = monotonic()
         view = self._talk.view
         self._app.query_one(Transcript).show(view.past, view.turn)
         self._keep_time(view.busy)
         self._status()
         for drawn in self._drawn:
             drawn(view)
+        self._draw_at = next_drawing(began, monotonic())
 
     def session(self) -> None:
         """Starts the transcript anew, at the end of what the session holds."""
@@ -124,7 +133,10 @@ class Showing:
     def for_a_moment(self, hint: str) -> None:
         self._hint = hint
         self._status()
-        self._app.set_timer(MOMENT, self._unhint)
+        if self._hint_timer is not None:
+            self._hint_timer.stop()
+        # A timer of the line ends with it; one of the app would still look for the line while the app ends.
+        self._hint_timer = self._app.query_one(StatusLine).set_timer(MOMENT, self._unhint)
 
     def _unhint(self) -> None:
         self._hint = ""
@@ -148,7 +160,7 @@ class Showing:
     def _keep_time(self, busy: bool) -> None:
         """Counts seconds while there is something to wait for, and wakes nobody otherwise."""
         if busy and self._tick_timer is None:
-            self._tick_timer = self._app.set_interval(1.0, self._tick)
+            self._tick_timer = self._app.query_one(StatusLine).set_interval(1.0, self._tick)
         elif not busy and self._tick_timer is not None:
             self._tick_timer.stop()
             self._tick_timer = None

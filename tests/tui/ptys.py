@@ -16,7 +16,9 @@ import pyte
 ROOT = Path(__file__).parents[2]
 START = "import sys; from tui.cli import main; sys.exit(main(sys.argv[1:]))"
 PATIENCE = 40
-"""Seconds after which what should appear has not."""
+"""Seconds of silence after which what should appear has not."""
+LONGEST = 120
+"""Seconds after which it has not, whatever else is written."""
 GIVEN_BACK = ("?1049l", "?25h", "?1000l", "?1003l", "?1006l", "?2004l", "?1004l", "?7h", "<u", "23;2t")
 """What the terminal is told in the end, whichever of it was on."""
 
@@ -47,8 +49,10 @@ class Screen:
         self._read(wanted)
 
     def until(self, words: str) -> None:
-        """Reads until the words are on the screen."""
+        """Reads until the words are on the screen. What goes on writing is not read for ever."""
+        enough = monotonic() + LONGEST
         while words not in self.text:
+            assert monotonic() < enough, f"{words!r} never came:\n{self.text}"
             self._read(words)
 
     def press_until(self, key: str, words: str) -> None:

@@ -18,6 +18,20 @@ def test_an_answer_of_a_megabyte_is_drawn_to_its_end() -> None:
     assert " ".join(drawn).replace("*", "").split() == text.replace("*", "").split()
 
 
+def test_a_line_that_never_ends_is_drawn_a_piece_at_a_time_and_loses_nothing() -> None:
+    words = [f"word{number}" for number in range(60_000)]
+    text = " ".join(words) + " " + "x" * 30_000
+    painter = AnswerPainter(60, INKS)
+    for end in range(0, len(text), 100_003):
+        painter.draw(text[:end])
+    grown, whole = plain(painter, text), plain(AnswerPainter(60, INKS), text)
+    assert grown[-3_000:] == whole[-3_000:]
+    drawn = " ".join(grown).split()
+    assert drawn[: len(words)] == words
+    assert "".join(drawn[len(words) :]) == "x" * 30_000
+    assert len(painter._rest) <= 4_000
+
+
 def test_a_long_answer_looks_the_same_however_it_came() -> None:
     text = "Some words. " * 20_000 + "\n\nand\n\nlines\n" * 200
     painter = AnswerPainter(60, INKS)

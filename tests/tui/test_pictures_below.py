@@ -9,6 +9,8 @@ from tests.tui.picturing import Compare
 from tui.app import EbbApp
 from tui.widgets.below import BelowMark
 
+pytestmark = pytest.mark.usefixtures("no_time_passes")
+
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
 def test_new_blocks_below_what_is_read(snap_compare: Compare, size: tuple[int, int]) -> None:

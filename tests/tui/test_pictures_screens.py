@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -27,6 +28,8 @@ from tui.screens.settings import SettingsScreen
 from tui.screens.todos import TodosScreen
 from tui.widgets.todos import TodoLine
 from tui.widgets.transcript import Transcript
+
+pytestmark = pytest.mark.usefixtures("no_time_passes")
 
 
 def picture(compare: Compare, app: EbbApp, size: tuple[int, int], shown: Screen[Any] | str, *keys: str) -> bool:

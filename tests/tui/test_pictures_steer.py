@@ -13,12 +13,9 @@ from tui.blocks import AnswerText
 from tui.widgets.queue import QueueLines
 from tui.widgets.transcript import Transcript
 
+pytestmark = pytest.mark.usefixtures("no_time_passes")
+
 DONE = TurnFinished("answered", "x")
-
-
-@pytest.fixture(autouse=True)
-def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.showing.monotonic", lambda: 0.0)
 
 
 @SIZES

@@ -1,8 +1,10 @@
 """The terminal in a real pseudo-terminal, with the real session and a scripted model."""
 
 import json
+import os
 import random
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,6 +73,20 @@ def test_ten_columns_and_a_storm_of_sizes(tmp_path: Path) -> None:
         terminal.resize(80, 24)
         terminal.until("Ask, or / for commands")
         terminal.until("The end.")
+        left_behind(terminal)
+
+
+def test_a_window_that_was_small_unseen_is_whole_again(tmp_path: Path) -> None:
+    """What a terminal has no room for is lost, also where the program hears of the last size only, which it had."""
+    with running(tmp_path, HOSTILE) as terminal:
+        terminal.until("Ask, or / for commands")
+        os.kill(terminal.child.pid, signal.SIGSTOP)
+        terminal.resize(5, 3)
+        terminal.resize(80, 24)
+        assert "Ask, or / for commands" not in terminal.text
+        os.kill(terminal.child.pid, signal.SIGCONT)
+        terminal.until("Ask, or / for commands")
+        terminal.until("/help shows keys")
         left_behind(terminal)
 
 
@@ -178,9 +194,10 @@ AT_ONCE = (
     "agent.errors",
     "agent.options",
     "tools.pictures",
+    "tools.regular",
     "tools.scope",
 )
-"""Besides the widgets: the settings, their errors, and how pictures begin."""
+"""Besides the widgets: the settings and the reading of their files, their errors, and how pictures begin."""
 
 
 def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ from tui.screens.places import PlacesScreen
 from tui.shelf import rows_of
 from tui.widgets.transcript import Transcript
 
+pytestmark = pytest.mark.usefixtures("no_time_passes")
+
 OLDER = "older than the newest steps; a model's summary stands for it"
 DIFF = """--- a/calc.py
 +++ b/calc.py

@@ -1,0 +1,9 @@
+"""For tests that take pictures."""
+
+import pytest
+
+
+@pytest.fixture
+def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seconds of what runs stay the same however long it takes until a picture is taken."""
+    monkeypatch.setattr("tui.showing.monotonic", lambda: 0.0)
