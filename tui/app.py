@@ -96,6 +96,7 @@ class EbbApp(CaretApp, App[str]):
         """Made when it is first asked for. Nobody asks before the first paint: much is loaded for it."""
         from tui.asking import Asking  # noqa: PLC0415  # deferred: see above
         from tui.doing.desk import Desk  # noqa: PLC0415  # deferred: see above
+        from tui.firststeps import chosen_by_key  # noqa: PLC0415  # deferred: see above
         from tui.showing import Showing  # noqa: PLC0415  # deferred: see above
         from tui.talk import Talk  # noqa: PLC0415  # deferred: see above
 
@@ -107,6 +108,7 @@ class EbbApp(CaretApp, App[str]):
         if self._status is not None:
             showing.wanted = self._status
         settings = self._settings() if self._settings is not None else None
+        showing.advice = lambda model: chosen_by_key(model, settings)
         jobs = self.jobs
         return Desk(self, talk, showing, jobs.first.model, jobs.send, jobs.invoke, self.looks, settings, jobs.leave)
 

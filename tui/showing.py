@@ -58,6 +58,8 @@ class Showing:
         self._branch = ""
         self.wanted: tuple[StatusPart, ...] = STATUS
         """The parts of the status line."""
+        self.advice: Callable[[str], Sequence[str]] = lambda model: ()
+        """What else a new session is greeted with, by its model: lines."""
         talk.queue.watch(self.queue)
         talk.glimpsed = self._restart
 
@@ -122,7 +124,7 @@ class Showing:
             self._app.query_one(Transcript).greeting = Text.assemble(
                 ("Ebbtide\n", palette.accent),
                 (f"{visible_line(str(session.root))}\n", palette.text),
-                ("/help shows keys and commands", palette.dim),
+                ("\n".join((*self.advice(session.model), "/help shows keys and commands")), palette.dim),
             )
 
     def queue(self) -> None:

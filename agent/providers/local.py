@@ -3,10 +3,25 @@
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from agent.config import ProviderConfig
+from agent.errors import ConfigError
+from agent.providers.setup import find_endpoint, is_loopback
 
 USUAL = "http://127.0.0.1:11434"
 PATIENCE = 0.5
 """Seconds for an answer: a server on this machine needs much less."""
+
+
+def address(environment: Mapping[str, str]) -> str:
+    """Where it is said to be, as far as that is on this machine; where it usually is otherwise."""
+    try:
+        url = find_endpoint("ollama", ProviderConfig(), environment).base_url
+    except ConfigError:
+        return USUAL
+    return url if is_loopback(urlsplit(url).hostname or "") else USUAL
 
 
 def installed(url: str = USUAL) -> tuple[str, ...] | None:

@@ -158,8 +158,10 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
     host = _host(url, source)
     key_name = key_variable(name, settings)
     key = environment.get(key_name) if key_name else None
-    if not key and name != "ollama" and not _is_loopback(host):
-        raise AuthFailed(f"there is no key for {name}: set the environment variable {key_name}, then start again")
+    if not key and name != "ollama" and not is_loopback(host):
+        told = f"there is no key for {name}: set the environment variable {key_name}, then start again"
+        others = [(key, model) for key, model in FIRST_CHOICE if environment.get(key)]
+        raise AuthFailed(told + "".join(f"; {key} is set: `-m {model}` takes it" for key, model in others[:1]))
     return Endpoint(url.rstrip("/"), key or None, settings.timeout)
 
 
@@ -184,7 +186,8 @@ def _host(url: str, source: str) -> str:
     return host
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
     import ipaddress  # noqa: PLC0415  # deferred: only a run without a key asks
 
     try:

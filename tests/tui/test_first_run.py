@@ -12,16 +12,18 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from agent.errors import UsageError
+from agent.config import ProviderConfig
+from agent.errors import AuthFailed, UsageError
 from agent.first_run import KeyFound, is_first, keys_found
 from agent.providers import local
-from agent.providers.local import installed
+from agent.providers.local import address, installed
+from agent.providers.setup import find_endpoint
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.picturing import SIZES, Compare, ready
 from tests.tui.piloting import Driven
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
-from tui.firststeps import first_steps
+from tui.firststeps import chosen_by_key, first_steps
 from tui.screens.first_run import FirstRunScreen
 from tui.screens.models import ModelsScreen
 
@@ -30,7 +32,7 @@ SECRET = "sk-not-to-be-seen"
 
 @pytest.fixture(autouse=True)
 def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.doing.first_run.installed", lambda: None)
+    monkeypatch.setattr("tui.doing.first_run.installed", lambda url: None)
 
 
 @asynccontextmanager
@@ -51,7 +53,7 @@ def told(screen: Driven) -> str:
 
 
 async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.doing.first_run.installed", lambda: ("qwen3:8b",))
+    monkeypatch.setattr("tui.doing.first_run.installed", lambda url: ("qwen3:8b",))
     async with starting(tmp_path) as (screen, opener, setup):
         await screen.asks(FirstRunScreen)
         await screen.pilot.press("enter")
@@ -78,6 +80,7 @@ async def test_any_model_may_be_chosen_and_what_it_needs_is_told(tmp_path: Path)
         await screen.until(lambda: "export ANTHROPIC_API_KEY=" in told(screen))
         await screen.pilot.press("enter")
         assert isinstance(screen.app.screen, FirstRunScreen)
+        await screen.until(lambda: "outside of Ebbtide first" in told(screen))
         screen.app.screen.query_one("#filter", Input).value = ""
         await screen.pilot.press("enter")
         await screen.asks(ModelsScreen)
@@ -91,7 +94,7 @@ async def test_who_leaves_is_told_what_is_missing(tmp_path: Path) -> None:
     async with starting(tmp_path, {}, "", UsageError("no model is set; name one")) as (screen, _, setup):
         await screen.asks(FirstRunScreen)
         await screen.pilot.press("escape")
-        await screen.until(lambda: getattr(screen.app, "refused", None) is not None)
+        await screen.until(lambda: screen.app.jobs.refused is not None)
         assert setup.written == ""
 
 
@@ -116,6 +119,59 @@ def test_variables_that_could_hold_a_key_are_found() -> None:
     }
     assert keys_found(environment) == (KeyFound("CLAUDE_TOKEN", "anthropic"), KeyFound("MY_OPENAI_KEY", "openai"))
     assert SECRET not in repr(first_steps(keys_found(environment), ()))
+
+
+ANTHROPIC, OPENAI = "anthropic/claude-sonnet-5-5", "openai/gpt-6-sol"
+HOW = "/model takes another, /settings agent.model keeps one"
+
+
+@pytest.mark.parametrize(
+    ("keys", "model", "lines"),
+    [
+        (["ANTHROPIC_API_KEY"], ANTHROPIC, ("ANTHROPIC_API_KEY chose the model", HOW)),
+        (["OPENAI_API_KEY"], OPENAI, ("OPENAI_API_KEY chose the model", HOW)),
+        (
+            ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"],
+            ANTHROPIC,
+            ("ANTHROPIC_API_KEY chose the model; OPENAI_API_KEY is set, too", HOW),
+        ),
+        (["OPENAI_API_KEY"], "openai/other", ()),
+        ([], "ollama/qwen3", ()),
+    ],
+)
+def test_a_model_that_a_key_has_chosen_says_so(
+    tmp_path: Path, keys: list[str], model: str, lines: tuple[str, ...]
+) -> None:
+    environment = dict.fromkeys(keys, SECRET)
+    assert chosen_by_key(model, Setup(tmp_path / "a", environment=environment).settings) == lines
+    named = Setup(tmp_path / "b", f'[agent]\nmodel = "{model}"\n', environment).settings
+    assert chosen_by_key(model, named) == chosen_by_key(model, None) == ()
+
+
+async def test_the_greeting_says_which_key_chose_the_model(tmp_path: Path) -> None:
+    async with starting(tmp_path, {"OPENAI_API_KEY": SECRET}, "", FakeSession(model=OPENAI)) as (screen, _, _setup):
+        await screen.shows("OPENAI_API_KEY chose the model")
+        assert SECRET not in screen.transcript.visible_text()
+
+
+def test_who_lacks_the_key_of_a_model_is_told_of_the_one_that_there_is() -> None:
+    with pytest.raises(AuthFailed) as failed:
+        find_endpoint("openai", ProviderConfig(), {"ANTHROPIC_API_KEY": SECRET})
+    assert str(failed.value) == (
+        "there is no key for openai: set the environment variable OPENAI_API_KEY, then start again; "
+        f"ANTHROPIC_API_KEY is set: `-m {ANTHROPIC}` takes it"
+    )
+
+
+def test_a_server_on_this_machine_is_sought_where_it_is_said_to_be() -> None:
+    said = {
+        "": "http://127.0.0.1:11434",
+        "127.0.0.1:1234": "http://127.0.0.1:1234",
+        "http://localhost:80/": "http://localhost:80",
+        "https://example.org": "http://127.0.0.1:11434",
+        "ftp://x": "http://127.0.0.1:11434",
+    }
+    assert {host: address({"OLLAMA_HOST": host}) for host in said} == said
 
 
 def test_the_first_run_is_one_without_any_choice(tmp_path: Path) -> None:
@@ -183,3 +239,12 @@ def test_the_first_screen_of_somebody_who_has_nothing(snap_compare: Compare, siz
         await ready(app, lambda: app.screen is screen and screen.is_mounted)(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=look)
+
+
+@SIZES
+def test_the_greeting_of_somebody_who_has_two_keys(
+    snap_compare: Compare, size: tuple[int, int], tmp_path: Path
+) -> None:
+    setup = Setup(tmp_path, environment={"ANTHROPIC_API_KEY": SECRET, "OPENAI_API_KEY": SECRET})
+    app = EbbApp(FakeSessions([FakeSession(model=ANTHROPIC)]), settings=lambda: setup.settings)
+    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: not app.is_working))

@@ -4,7 +4,7 @@ import asyncio
 
 from agent.errors import AgentError
 from agent.first_run import is_first, keys_found
-from agent.providers.local import installed
+from agent.providers.local import address, installed
 from agent.providers.setup import FIRST_CHOICE
 from agent.tomlfile import put_value
 from tui.demo import run_demo
@@ -21,7 +21,7 @@ async def first_model(desk: Desk) -> str | None:
     settings = desk.settings
     if settings is None or not is_first(settings.config, settings.environment):
         return None
-    local = await asyncio.to_thread(installed)
+    local = await asyncio.to_thread(installed, address(settings.environment))
     keys = keys_found(settings.environment)
     while True:
         chosen = await desk.app.push_screen_wait(FirstRunScreen(keys, local, visible_line(str(settings.file))))

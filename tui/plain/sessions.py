@@ -3,6 +3,7 @@
 from time import time
 
 from tui.blocks import AnswerText, UserText, View
+from tui.firststeps import chosen_by_key
 from tui.numbers import age, counted
 from tui.plain.desk import PlainDesk, choose
 from tui.plain.printing import words_of
@@ -93,7 +94,8 @@ def greet(desk: PlainDesk) -> None:
         where = (
             f"Ebbtide in {visible_line(str(session.root))}, model {visible_line(session.model)}, mode {session.mode}."
         )
-        desk.say((where, "`/help` lists what can be typed.", *last_said(desk.talk.view)))
+        advice = chosen_by_key(session.model, desk.settings)
+        desk.say((where, *advice, "`/help` lists what can be typed.", *last_said(desk.talk.view)))
         if draft := desk.talk.take_draft():
             desk.write(draft, unsent=True)
 

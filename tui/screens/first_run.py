@@ -21,7 +21,11 @@ class FirstRunScreen(Finder[str]):
         )
 
     def taken(self, entry: Entry | None) -> None:
-        if entry is not None and not entry.value.startswith(TELL):
+        if entry is None:
+            return
+        if entry.value.startswith(TELL):
+            self.tell(entry.value, [(("This is to be done outside of Ebbtide first:", "warn"),)])
+        else:
             self.dismiss(entry.value)
 
     def left(self) -> None:

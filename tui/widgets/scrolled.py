@@ -89,6 +89,7 @@ class ScrolledRows(SelectableRows):
                 index, offset = self._anchor
                 self._stack.measure(range(index, len(self._stack.rows)), self.size.height + offset)
             self._place()
+            self._following = self.scroll_offset.y >= self.max_scroll_y  # the screen may have grown down to the end
         finally:
             self._settling = False
         self._settled()
@@ -135,7 +136,6 @@ class ScrolledRows(SelectableRows):
         """Brings a line of a row to the top of the screen, or as far up as the end lets it."""
         self._anchor, self._following = (index, offset), False
         self._settle()
-        self._following = self.scroll_offset.y >= self.max_scroll_y
 
     def _go_to(self, y: int) -> None:
         self._scroll_now(max(0, min(y, self.max_scroll_y)))
