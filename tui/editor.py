@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import which
-from typing import Any
-
-from textual.app import App, SuspendNotSupported
+from typing import TYPE_CHECKING, Any
 
 from agent.errors import UsageError
 from tui.ending import guest
 from tui.outside import given_away
+
+if TYPE_CHECKING:  # a type only: without a screen nothing of it is loaded
+    from textual.app import App
 
 _NO_TERMINAL = "this terminal cannot be given to an editor and taken back"
 _USUAL = ("vim", "vi", "nano")
@@ -24,8 +25,10 @@ _TICK = 0.2
 """Seconds after which a signal has been heard at the latest."""
 
 
-def edited(app: App[Any], text: str, name: str) -> str:
+def edited(app: "App[Any]", text: str, name: str) -> str:
     """What the user makes of the text, in a file whose name ends as `name` does. Raises `UsageError`."""
+    from textual.app import SuspendNotSupported  # noqa: PLC0415  # deferred: see above
+
     command = editor_of(os.environ)
     try:
         with given_away(app), _keys_left_to_it():
@@ -34,8 +37,10 @@ def edited(app: App[Any], text: str, name: str) -> str:
         raise UsageError(_NO_TERMINAL) from error
 
 
-async def edited_meanwhile(app: App[Any], text: str, name: str) -> str:
+async def edited_meanwhile(app: "App[Any]", text: str, name: str) -> str:
     """The same, while what runs goes on; nothing of it is drawn before the editor has ended. Raises `UsageError`."""
+    from textual.app import SuspendNotSupported  # noqa: PLC0415  # deferred: see above
+
     command = editor_of(os.environ)
     try:
         with given_away(app), app.batch_update(), _keys_left_to_it():

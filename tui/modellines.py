@@ -1,13 +1,17 @@
 """Models as lines: what each takes and costs, and what it costs to go on with it. It knows offers, not how they are
 asked."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from agent.offers import Offer, price_of_switch
+from agent.offers import Offer, offer_of, offers, price_of_switch
 from tui.entries import Entry
 from tui.inks import Ink, Line
 from tui.numbers import dollars, tokens
 from tui.sanitise import visible_line
+
+if TYPE_CHECKING:  # a type only
+    from agent.settings import Settings
 
 HEADING: Line = (
     (f"{'Models':<30}", "strong"),
@@ -16,7 +20,7 @@ HEADING: Line = (
 UNKNOWN = "—"
 
 
-def model_entries(offers: Sequence[Offer], current: str, used: int) -> tuple[Entry, ...]:
+def model_entries(listed: Sequence[Offer], current: str, used: int) -> tuple[Entry, ...]:
     """A line for each model. `used`: tokens of the conversation that would go on with it."""
     return tuple(
         Entry(
@@ -25,8 +29,37 @@ def model_entries(offers: Sequence[Offer], current: str, used: int) -> tuple[Ent
             f"{offer.model} {'' if offer.has_key else 'no key'}",
             lines_about(offer, current, used),
         )
-        for offer in offers
+        for offer in listed
     )
+
+
+def offers_here(
+    settings: "Settings | None", current: str, names: Sequence[str]
+) -> tuple[Sequence[Offer], Callable[[str], Offer]]:
+    """The models to choose from, and what tells what is known of any other. `names`: those to choose from where nothing
+    is known of any."""
+    if settings is None:
+        return [Offer(name) for name in dict.fromkeys((*([current] if current else []), *names))], Offer
+    config, environment = settings.config, settings.environment
+    found = offers(config, environment, (current,) if current else ())
+    return found, lambda model: offer_of(model, config, environment)
+
+
+def in_words(offer: Offer, current: str) -> str:
+    """A model in a line that is read aloud."""
+    said = [offer.model + (" (in use)" if offer.model == current else "")]
+    if offer.window is not None:
+        said.append(f"window {tokens(offer.window)}")
+    if prices := offer.prices:
+        read = _price(prices.cache_read)
+        said.append(
+            f"$ for a million tokens: in {_price(prices.input)}, out {_price(prices.output)}, cache read {read}"
+        )
+    if (takes := _takes(offer)) != UNKNOWN:
+        said.append(f"takes {takes}")
+    if not offer.has_key:
+        said.append("no key")
+    return visible_line("; ".join(said))
 
 
 def line_of(offer: Offer, is_current: bool) -> Line:

@@ -71,18 +71,11 @@ async def choose_model(desk: Desk, name: str) -> None:
 
 async def pick_model(desk: Desk, current: str, words: str) -> str:
     """The model that the user picks, which may be one that is not in the list; empty when none is."""
-    from agent.offers import Offer, offer_of, offers  # noqa: PLC0415  # deferred: loaded when it is first shown
+    from tui.modellines import offers_here  # noqa: PLC0415  # deferred: loaded when it is first shown
     from tui.screens.models import ModelsScreen  # noqa: PLC0415  # deferred: as above
 
-    used, settings = desk.talk.view.used, desk.settings
-    if settings is None:
-        listed = tuple(dict.fromkeys((*([current] if current else []), *desk.talk.sessions.models())))
-        screen = ModelsScreen([Offer(model) for model in listed], Offer, current, used, words)
-    else:
-        config, environment = settings.config, settings.environment
-        found = offers(config, environment, (current,) if current else ())
-        screen = ModelsScreen(found, lambda model: offer_of(model, config, environment), current, used, words)
-    return await desk.app.push_screen_wait(screen)
+    listed, offer_of = offers_here(desk.settings, current, desk.talk.sessions.models())
+    return await desk.app.push_screen_wait(ModelsScreen(listed, offer_of, current, desk.talk.view.used, words))
 
 
 async def change_mode(desk: Desk, name: str) -> None:

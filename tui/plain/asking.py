@@ -1,27 +1,47 @@
 """Questions as lines to be read aloud, and what a line that was typed answers. It knows questions, not who asks."""
 
+import re
+
 from agent.events import Decision, PermissionAsked, QuestionAsked
 from tui.blocks import Asked
 from tui.diffs.unified import DiffLine, Hunk, Remark, counted, files_of
 from tui.numbers import counted as so_many
-from tui.permitting import dry_run_of
+from tui.permitting import changeable, dry_run_of, numbered, said_of_rule
 from tui.plain.printing import lines_of_text
 from tui.sanitise import visible, visible_line
 from tui.titles import command_of, path_of
 
 ANSWER = "Answer: "
 
+_NUMBER = re.compile(r"(p?) *([0-9]{1,2})")
+"""That of a rule, for the project behind a `p`."""
+
 
 def lines_of_question(question: Asked) -> tuple[str, ...]:
     """All that there is to know before it is answered, and how it is answered."""
     match question:
         case PermissionAsked():
-            return (_headline(question), *_subject(question), *_reason(question), *_answers(question))
+            return (_headline(question), *_subject(question), *_reason(question), *how_to_answer(question))
         case QuestionAsked(question=text, options=options):
             first, *rest = lines_of_text(text) or ("",)
-            numbered = (f"{number}: {visible_line(option)}" for number, option in enumerate(options, 1))
+            listed = (f"{number}: {visible_line(option)}" for number, option in enumerate(options, 1))
+            return (f"Question: {first}", *rest, *listed, *how_to_answer(question))
+
+
+def how_to_answer(question: Asked) -> tuple[str, ...]:
+    """What may be typed, and what it means."""
+    match question:
+        case PermissionAsked():
+            return _answers(question)
+        case QuestionAsked(options=options):
             how = "Type a number or your own words" if options else "Type your answer"
-            return (f"Question: {first}", *rest, *numbered, f"{how}; an empty line leaves it unanswered.")
+            return (f"{how}; an empty line leaves it unanswered.",)
+
+
+def wants_to_change(question: Asked, line: str) -> bool:
+    """Whether a line says that the call is to be changed first."""
+    is_meant = line.strip().lower() in ("e", "edit")
+    return is_meant and isinstance(question, PermissionAsked) and bool(changeable(question))
 
 
 def answer_of(question: Asked, line: str) -> Decision | str | None:
@@ -39,8 +59,9 @@ def answer_of(question: Asked, line: str) -> Decision | str | None:
 def said_of(answer: Decision | str) -> tuple[str, ...]:
     """What is said when an answer was taken; a denial is told where it takes effect."""
     match answer:
-        case Decision(verdict="allow", rule=rule):
-            return (f"Allowed, and always in this session: {visible_line(rule)}." if rule else "Allowed.",)
+        case Decision(verdict="allow", rule=rule, kept=kept):
+            where = "in this project, from now on" if kept == "project" else "always in this session"
+            return (f"Allowed, and {where}: {said_of_rule(rule)}." if rule else "Allowed.",)
         case _:
             return ()
 
@@ -51,7 +72,7 @@ def is_short(line: str) -> bool:
 
 
 def _decision(question: PermissionAsked, words: str) -> Decision | None:
-    offers, word = question.offers, words.lower()
+    rules, word = dict(numbered(question)), words.lower()
     match word:
         case "":
             return None
@@ -60,9 +81,14 @@ def _decision(question: PermissionAsked, words: str) -> Decision | None:
         case "n" | "no":
             return Decision("deny")
         case "a" | "always":
-            return Decision("allow", rule=offers[0]) if offers else None
-        case _ if word.isdecimal():
-            return Decision("allow", rule=offers[int(word) - 1]) if 0 < int(word) <= len(offers) else None
+            return Decision("allow", rule=rules[1]) if 1 in rules else None
+        case _ if typed := _NUMBER.fullmatch(word):
+            rule, for_project = rules.get(int(typed[2])), bool(typed[1])
+            if rule is None or (for_project and not question.rules_file):
+                return None
+            return Decision("allow", rule=rule, kept="project" if for_project else "session")
+        case _ if len(word) == 1:
+            return None  # a slip of the finger is not told to the model
         case _:
             note = words[1:] if word.startswith(("n ", "d ")) else words
             return Decision("deny", note=visible(note.strip()))
@@ -118,7 +144,10 @@ def _reason(question: PermissionAsked) -> tuple[str, ...]:
 def _answers(question: PermissionAsked) -> tuple[str, ...]:
     done = {one.rule: f"; it {dry_run_of(one)}" for one in question.tried if one.of}
     always = tuple(
-        f"{'a' if number == 1 else number}: always in this session: {visible_line(offer)}{done.get(offer, '')}"
-        for number, offer in enumerate(question.offers, 1)
+        f"{number}: always in this session: {said_of_rule(offer)}{done.get(offer, '')}"
+        for number, offer in numbered(question)
     )
-    return ("y: yes, once. n: no. Other words: no, and the model is told them.", *always)
+    place = visible_line(question.rules_file)
+    for_project = (f"p and such a number: in this project, from now on; kept in {place}",) if always and place else ()
+    change = " e: change it first." if changeable(question) else ""
+    return (f"y: yes, once. n: no.{change} Other words: no, and the model is told them.", *always, *for_project)

@@ -33,6 +33,10 @@ class CookedReader:
         self._is_prompted = False
         """The prompt stands at the beginning of the line that the cursor is on."""
         self._interrupted = interrupted
+        self._is_lent = False
+        """Somebody else has the terminal."""
+        self._unshown: list[str] = []
+        """Lines that wait until it is back."""
         self._loop.add_reader(source, self._read_some)
         self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
 
@@ -47,7 +51,9 @@ class CookedReader:
         return self._lines.popleft()
 
     def show(self, lines: Sequence[str]) -> None:
-        if lines:
+        if self._is_lent:
+            self._unshown += lines
+        elif lines:
             self._write(("\n" if self._is_prompted else "") + "".join(f"{line}\n" for line in lines))
             self._is_prompted = False
             self._show_prompt()
@@ -66,6 +72,26 @@ class CookedReader:
     def put(self, text: str) -> bool:
         return False
 
+    def begin(self, prompt: str, text: str) -> bool:
+        return False
+
+    async def lend(self, work: Callable[[], str]) -> str:
+        self._loop.remove_reader(self._source)
+        self._is_lent, self._is_prompted = True, False
+        try:
+            return await asyncio.to_thread(work)
+        finally:
+            self._is_lent = False
+            if not self._is_at_end:
+                self._loop.add_reader(self._source, self._read_some)
+            unshown, self._unshown = self._unshown, []
+            self.show(unshown)
+            self._show_prompt()
+
+    @property
+    def edits(self) -> bool:
+        return False
+
     @property
     def written(self) -> str:
         return joined([*self._parts, ""]).rstrip() if self._parts else ""
@@ -76,11 +102,13 @@ class CookedReader:
         self._end()
 
     def _show_prompt(self) -> None:
-        if self._prompt and not self._is_prompted and not self._lines and not self._is_at_end:
+        if self._prompt and not self._is_lent and not self._is_prompted and not self._lines and not self._is_at_end:
             self._write(self._prompt)
             self._is_prompted = True
 
     def _interrupt(self) -> None:
+        if self._is_lent:
+            return  # it is meant for who has the terminal
         self._typed = ""  # the terminal has dropped what was typed as well
         self._parts.clear()
         self._interrupted()

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from agent.settings import Settings
 from tui.history import History
+from tui.plain.reading import Reader
 from tui.talk import Talk
 
 
@@ -36,6 +37,8 @@ class PlainDesk:
     settings: Settings | None
     """None where nobody can change them."""
     leave: Callable[[], None]
+    reader: Callable[[], Reader]
+    """Who reads lines now."""
 
 
 async def choose(desk: PlainDesk, heading: str, rows: Sequence[str], most: int = 20) -> int | None:

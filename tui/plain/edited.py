@@ -4,10 +4,11 @@ prompt-toolkit, and nobody else does."""
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from prompt_toolkit.application import in_terminal
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
@@ -15,19 +16,36 @@ from prompt_toolkit.filters import has_focus
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
+from prompt_toolkit.shortcuts import PromptSession
 
 from tui.plain.reading import PROMPT, Offered, goes_on
+
+MOST = 20
+"""Lines of what is offered that are printed."""
+
+
+class Offering(Protocol):
+    """What may be typed next."""
+
+    def texts(self, before: str) -> Sequence[Offered]:
+        """What a text may become."""
+        ...
+
+    def is_file(self, before: str) -> bool:
+        """Whether a text ends in the beginning of a file's name."""
+        ...
+
+    async def files(self, before: str, behind: str) -> Sequence[Offered]:
+        """What it may become with the name of a file at its end."""
+        ...
 
 
 class EditedReader:
     """Reads from standard input and writes to standard output, which are a terminal."""
 
-    def __init__(
-        self, past: Sequence[str], offered: Callable[[str], Iterable[Offered]], interrupted: Callable[[], None]
-    ) -> None:
-        """`past`: what was typed before, the oldest first. `offered`: what a text may become. `interrupted`: called
-        when the user presses Ctrl-C."""
+    def __init__(self, past: Sequence[str], offering: Offering, interrupted: Callable[[], None]) -> None:
+        """`past`: what was typed before, the oldest first. `interrupted`: called when the user presses Ctrl-C."""
+        self._offering = offering
         self._interrupted = interrupted
         self._prompt = PROMPT
         self._drafts: dict[str, str] = {}
@@ -38,9 +56,6 @@ class EditedReader:
         self._session: PromptSession[str] = PromptSession(
             lambda: self._prompt,
             history=InMemoryHistory(list(past)),
-            completer=_Offering(offered),
-            complete_while_typing=False,
-            complete_style=CompleteStyle.READLINE_LIKE,
             reserve_space_for_menu=0,
             enable_suspend=True,
             key_bindings=self._bindings(),
@@ -85,6 +100,18 @@ class EditedReader:
             self._drafts[""] = text
         return True
 
+    def begin(self, prompt: str, text: str) -> bool:
+        self._drafts[prompt] = text
+        return True
+
+    async def lend(self, work: Callable[[], str]) -> str:
+        async with in_terminal():
+            return await asyncio.to_thread(work)
+
+    @property
+    def edits(self) -> bool:
+        return True
+
     @property
     def written(self) -> str:
         return self._session.default_buffer.text if self._is_typed_into and not self._key else self._drafts.get("", "")
@@ -116,6 +143,29 @@ class EditedReader:
             self._printing = None
         self.show(())
 
+    def _complete(self, buffer: Buffer) -> None:
+        """Writes what all that is offered has in common, and prints what that is."""
+        before, behind = buffer.document.text_before_cursor, buffer.document.text_after_cursor
+
+        def take(offered: Sequence[Offered]) -> None:
+            if buffer.document.text_before_cursor != before or buffer.document.text_after_cursor != behind:
+                return  # somebody typed meanwhile
+            common = os.path.commonprefix([text for text, _ in offered])  # noqa: RUF071  # of letters, as they are typed
+            if len(common) > len(before) or len(offered) == 1:
+                buffer.document = Document(common + behind, len(common))
+            if len(offered) > 1:
+                more = len(offered) - MOST
+                said = [shown for _, shown in offered[:MOST]]
+                self.show([*said, f"{more} more: type on to find them."] if more > 0 else said)
+
+        async def find() -> None:
+            take(await self._offering.files(before, behind))
+
+        if self._offering.is_file(before):
+            self._session.app.create_background_task(find())
+        else:
+            take(self._offering.texts(before))
+
     def _bindings(self) -> KeyBindings:
         bindings = KeyBindings()
 
@@ -132,6 +182,11 @@ class EditedReader:
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
+        @bindings.add("tab", filter=has_focus(DEFAULT_BUFFER))
+        def _(event: KeyPressEvent) -> None:
+            if not self._key:
+                self._complete(event.current_buffer)
+
         @bindings.add("c-c")
         def _(event: KeyPressEvent) -> None:
             if self._prompt and self._session.default_buffer.text:
@@ -140,16 +195,6 @@ class EditedReader:
                 self._interrupted()
 
         return bindings
-
-
-class _Offering(Completer):
-    def __init__(self, offered: Callable[[str], Iterable[Offered]]) -> None:
-        self._offered = offered
-
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        before = document.text_before_cursor
-        for text, shown in self._offered(before):
-            yield Completion(text, -len(before), display=shown)
 
 
 def _size() -> Size:

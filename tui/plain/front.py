@@ -5,15 +5,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from time import monotonic
 
-from agent.errors import AgentError
-from agent.events import Event
+from agent.errors import AgentError, UsageError
+from agent.events import Decision, Event, PermissionAsked
 from agent.settings import Settings
 from tui.blocks import Asked
 from tui.commands import Invocation, Unknown, parse
 from tui.drafts import Drafts
 from tui.history import History
 from tui.numbers import counted
-from tui.plain.asking import ANSWER, answer_of, is_short, lines_of_question, said_of
+from tui.plain.asking import ANSWER, answer_of, how_to_answer, is_short, lines_of_question, said_of, wants_to_change
+from tui.plain.calls import change
 from tui.plain.desk import PlainDesk
 from tui.plain.printing import Printing, lines_of
 from tui.plain.reading import PROMPT, Reader
@@ -66,7 +67,7 @@ class PlainFront:
     ) -> None:
         self.talk = _HeardTalk(sessions, self._changed, drafts, self._hear)
         self.desk = PlainDesk(
-            self.talk, history, self._say, self._ask, self._write, model, self.send, settings, self.leave
+            self.talk, history, self._say, self._ask, self._write, model, self.send, settings, self.leave, self._read_by
         )
         self._history = history
         self._given, self._choose, self._model, self._guard = session, choose, model, guard
@@ -83,6 +84,8 @@ class PlainFront:
         """Questions whose answer is on its way."""
         self._wanted: list[tuple[str, asyncio.Future[str]]] = []
         """What commands ask: the prompt, and where the answer goes."""
+        self._changing: asyncio.Task[None] | None = None
+        """What lets the user change a call."""
         self._is_held = False
         """What waits is not sent before the user wants it."""
         self._interrupted_at: float | None = None
@@ -180,7 +183,7 @@ class PlainFront:
     async def _nothing(self) -> None:
         """The job of only sending what is queued."""
 
-    def _aside(self, work: Awaitable[None]) -> None:
+    def _aside(self, work: Awaitable[None]) -> "asyncio.Task[None]":
         async def guarded() -> None:
             try:
                 await work
@@ -192,6 +195,7 @@ class PlainFront:
         task = asyncio.get_running_loop().create_task(guarded())
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
+        return task
 
     async def _beside(self, work: Awaitable[None]) -> None:
         try:
@@ -266,9 +270,28 @@ class PlainFront:
             else:
                 self._do(line)  # typed before the question was there
             return
+        if isinstance(question, PermissionAsked) and wants_to_change(question, line):
+            self._changing = self._aside(self._change(question))
+            return
         answer = answer_of(question, line)
         if answer is None:
-            return self._say(lines_of_question(question)[-1:])
+            self._say(how_to_answer(question))
+        else:
+            self._take_answer(question, answer)
+
+    async def _change(self, question: PermissionAsked) -> None:
+        """Lets the user change a call before it runs; without a change, the question stays."""
+        try:
+            decision = await change(self.desk, question)
+        except UsageError as error:
+            decision = None
+            self._say((f"Error: {error}",))
+        if decision is None:
+            self._say(how_to_answer(question))
+        else:
+            self._take_answer(question, decision)
+
+    def _take_answer(self, question: Asked, answer: Decision | str) -> None:
         self._asked = None
         self._answered.add(question.id)
         self._prompt()
@@ -288,6 +311,9 @@ class PlainFront:
         due = next((question for question in questions if question.id not in self._answered), None)
         if due != self._asked:
             self._asked = due
+            if self._changing is not None:
+                self._changing.cancel()  # what is changed is asked about no more
+                self._changing = None
             if due is not None:
                 self._asked_at = monotonic()
                 self._say(lines_of_question(due))
@@ -300,6 +326,7 @@ class PlainFront:
         try:
             return await answer
         finally:
+            self._wanted = [wanted for wanted in self._wanted if wanted[1] is not answer]
             self._prompt()
 
     def _write(self, text: str, unsent: bool = False) -> None:
@@ -309,6 +336,10 @@ class PlainFront:
                 self._is_held = True
             else:
                 self._say((text,))
+
+    def _read_by(self) -> Reader:
+        assert self._reader is not None
+        return self._reader
 
     def _say(self, lines: Sequence[str]) -> None:
         if self._reader is not None:

@@ -13,16 +13,21 @@ PAGE = 40
 """Lines that are printed at once."""
 
 HELP = (
-    "Type a message and press Enter. A line that ends with \\ goes on with the next; Alt-Enter begins a new one.",
+    "Type a message and press Enter. A line that ends with \\ goes on with the next.",
     "What you type while the session works goes in at its next step; `/later TEXT` waits for the end of the turn.",
     "Ctrl-C interrupts the session; twice in a row it quits. Ctrl-D on an empty line quits.",
-    "Up, Down and Ctrl-R go through what you typed before; Tab completes commands.",
+    "@ and the name of a file shows the model that file, ! runs a command, # remembers something.",
 )
+EDITING = (
+    "Alt-Enter begins a new line. Up, Down, Ctrl-R go through what you typed before; Tab completes commands and files."
+)
+"""Where keys do more than the terminal itself lets them."""
+PRINTING = "Keys do here what the terminal lets them do; `/history` brings back what you typed before."
 
 
 async def show_help(desk: PlainDesk, _: str) -> None:
     commands = (f"{command.usage}: {command.help}" for command in COMMANDS)
-    desk.say((*HELP, "Commands:", *commands))
+    desk.say((*HELP, EDITING if desk.reader().edits else PRINTING, "Commands:", *commands))
 
 
 async def show_context(desk: PlainDesk, written: str) -> None:

@@ -1,6 +1,6 @@
 """How lines come in and go out, whatever kind of terminal there is. A reader knows no session."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 PROMPT = "> "
@@ -31,6 +31,19 @@ class Reader(Protocol):
 
     def put(self, text: str) -> bool:
         """Lets the user go on with a text, as if it had been typed; False where that cannot be."""
+        ...
+
+    def begin(self, prompt: str, text: str) -> bool:
+        """Lets the answer to a question that is asked next begin with a text; False where that cannot be."""
+        ...
+
+    async def lend(self, work: Callable[[], str]) -> str:
+        """What the work gives, which has the terminal for itself meanwhile."""
+        ...
+
+    @property
+    def edits(self) -> bool:
+        """Whether keys move in what is typed, complete it and bring back what was typed before."""
         ...
 
     @property

@@ -1,5 +1,6 @@
 """Commands that say something to the model, or help to write it, in lines."""
 
+from agent.errors import AgentError
 from tui.plain.desk import PlainDesk, choose
 from tui.sanitise import visible_line
 
@@ -41,6 +42,20 @@ async def remember(desk: PlainDesk, text: str) -> None:
         desk, "Remember it for", [f"{place.about}: {visible_line(str(place.path))}" for place in places]
     )
     return await keep_note(desk.talk, text, places[index].path) if index is not None else None
+
+
+async def write_in_editor(desk: PlainDesk, text: str) -> None:
+    from tui.plain.calls import in_editor  # noqa: PLC0415  # deferred: loaded when it is first needed
+
+    try:
+        written = (await in_editor(desk, text, "message.md")).strip()
+    except AgentError as error:
+        return desk.talk.fail(error)
+    if written:
+        desk.write(written, unsent=True)
+        if not desk.reader().edits:
+            desk.say(("An empty line sends what you wrote.",))
+    return None
 
 
 async def only_on_a_screen(desk: PlainDesk, _: str) -> None:

@@ -6,7 +6,7 @@ from tui.blocks import AnswerText, UserText, View
 from tui.firststeps import chosen_by_key
 from tui.numbers import age, counted
 from tui.plain.desk import PlainDesk, choose
-from tui.plain.printing import words_of
+from tui.plain.printing import plain_lines, words_of
 from tui.sanitise import visible_line
 
 
@@ -59,16 +59,20 @@ async def rewind(desk: PlainDesk, _: str) -> None:
 async def choose_model(desk: PlainDesk, name: str) -> None:
     session = desk.talk.session
     current = session.model if session is not None else ""
+    from tui.modellines import in_words, lines_about, offers_here  # noqa: PLC0415  # deferred: loaded when first shown
+
+    listed, offer_of = offers_here(desk.settings, current, desk.talk.sessions.models())
     if not name:
-        names = tuple(
-            dict.fromkeys((current, *desk.talk.sessions.models()) if current else desk.talk.sessions.models())
-        )
-        rows = [visible_line(f"{each} (in use)" if each == current else each) for each in names]
+        rows = [in_words(offer, current) for offer in listed]
         index = await choose(desk, "Go on with a model; `/model PROVIDER/NAME` takes any other.", rows)
-        name = names[index] if index is not None else ""
+        name = listed[index].model if index is not None else ""
     if not name or name == current:
         return
     said = session is not None and session.history.messages
+    if said:  # what another model costs is told before it is taken
+        desk.say(plain_lines(lines_about(offer_of(name), current, desk.talk.view.used)))
+        if (await desk.ask(f"y goes on with {visible_line(name)}; an empty line leaves: ")).strip().lower() != "y":
+            return
     if await desk.talk.open(resume=session.id if session is not None and said else None, model=name):
         desk.talk.notice(f"the model is now {name}")
 

@@ -7,7 +7,7 @@ from tui.ending import ended_by_signals
 from tui.history import History
 from tui.plain.ability import is_unable
 from tui.plain.front import PlainFront
-from tui.plain.reading import Offered, Reader
+from tui.plain.reading import Reader
 
 
 async def run_plain(front: PlainFront, history: History, environment: Mapping[str, str]) -> tuple[str | None, int]:
@@ -24,13 +24,6 @@ def _reader(front: PlainFront, history: History, environment: Mapping[str, str])
 
         return CookedReader(sys.stdin.fileno(), sys.stdout.fileno(), front.interrupt)
     from tui.plain.edited import EditedReader  # noqa: PLC0415  # deferred: one of the two is needed
+    from tui.plain.offering import PlainOffering  # noqa: PLC0415  # deferred: as above
 
-    return EditedReader(history.entries()[::-1], _offered, front.interrupt)
-
-
-def _offered(text: str) -> tuple[Offered, ...]:
-    from tui.commands import completions  # noqa: PLC0415  # deferred: loaded with the first Tab
-
-    return tuple(
-        (f"/{command.name} " if command.hint else f"/{command.name}", command.usage) for command in completions(text)
-    )
+    return EditedReader(history.entries()[::-1], PlainOffering(lambda: front.talk.session), front.interrupt)

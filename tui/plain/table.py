@@ -7,7 +7,7 @@ from tui.plain.compacting import compact, undo
 from tui.plain.desk import PlainDesk
 from tui.plain.looking import show_archive, show_context, show_help, show_servers, show_todos
 from tui.plain.room import bring, why
-from tui.plain.saying import find_message, later, only_on_a_screen, remember, run_shell
+from tui.plain.saying import find_message, later, only_on_a_screen, remember, run_shell, write_in_editor
 from tui.plain.sessions import change_mode, choose_model, clear, leave, resume, rewind, show_sessions
 from tui.plain.settings import choose_theme, show_settings
 from tui.plain.taking import print_answer, print_conversation
@@ -35,7 +35,7 @@ DOING: Mapping[str, Callable[[PlainDesk, str], Awaitable[None]]] = {
     "print": print_conversation,
     "shell": run_shell,
     "remember": remember,
-    "editor": only_on_a_screen,
+    "editor": write_in_editor,
     "vim": only_on_a_screen,
     "history": find_message,
     "later": later,

@@ -1,10 +1,18 @@
+from dataclasses import replace
+
 import pytest
 
 from agent.events import Decision, PermissionAsked, QuestionAsked
-from tui.plain.asking import answer_of, lines_of_question
+from tui.plain.asking import answer_of, how_to_answer, lines_of_question, said_of, wants_to_change
 
 RUN = PermissionAsked(
-    "q1", "1", "bash", {"command": "rm -r build\nmake \x1b[2J"}, "ask mode asks", offers=("bash(rm)", "bash(make)")
+    "q1",
+    "1",
+    "bash",
+    {"command": "rm -r build\nmake \x1b[2J"},
+    "ask mode asks",
+    offers=("bash(=rm -r build)", "bash(make)"),
+    rules_file="/home/me/rules.json",
 )
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n"
 
@@ -15,9 +23,10 @@ def test_all_that_a_call_would_do_is_read_out() -> None:
         "rm -r build",
         "make ␛[2J",
         "Reason: ask mode asks",
-        "y: yes, once. n: no. Other words: no, and the model is told them.",
-        "a: always in this session: bash(rm)",
+        "y: yes, once. n: no. e: change it first. Other words: no, and the model is told them.",
+        "1: always in this session: exactly this",
         "2: always in this session: bash(make)",
+        "p and such a number: in this project, from now on; kept in /home/me/rules.json",
     )
 
 
@@ -44,8 +53,13 @@ def test_arguments_of_other_tools_are_read_out() -> None:
         ("y", Decision("allow")),
         (" Yes ", Decision("allow")),
         ("n", Decision("deny")),
-        ("a", Decision("allow", rule="bash(rm)")),
-        ("1", Decision("allow", rule="bash(rm)")),
+        ("a", Decision("allow", rule="bash(=rm -r build)")),
+        ("1", Decision("allow", rule="bash(=rm -r build)")),
+        ("p2", Decision("allow", rule="bash(make)", kept="project")),
+        ("P 1", Decision("allow", rule="bash(=rm -r build)", kept="project")),
+        ("p3", None),
+        ("p", None),
+        ("x", None),
         ("2", Decision("allow", rule="bash(make)")),
         ("3", None),
         ("", None),
@@ -56,6 +70,21 @@ def test_arguments_of_other_tools_are_read_out() -> None:
 )
 def test_only_what_is_meant_as_a_yes_allows(line: str, decision: Decision | None) -> None:
     assert answer_of(RUN, line) == decision
+
+
+def test_where_nothing_is_kept_or_nothing_says_exactly_this_a_line_answers_nothing() -> None:
+    question = replace(RUN, rules_file="", offers=("bash(make)",), offers_exact=False)
+    lines = ("1", "a", "2", "p2")
+    assert [answer_of(question, line) for line in lines] == [None, None, Decision("allow", rule="bash(make)"), None]
+    assert how_to_answer(question)[1:] == ("2: always in this session: bash(make)",)
+    assert [wants_to_change(question, line) for line in ("e", " Edit ", "edit it")] == [True, True, False]
+    assert not wants_to_change(replace(question, name="read"), "e")
+
+
+def test_what_is_kept_is_told() -> None:
+    kept = Decision("allow", rule="bash(=ls)", kept="project")
+    assert said_of(kept) == ("Allowed, and in this project, from now on: exactly this.",)
+    assert said_of(Decision("allow", rule="bash(ls)")) == ("Allowed, and always in this session: bash(ls).",)
 
 
 def test_without_an_offer_nothing_is_allowed_for_good() -> None:

@@ -1,9 +1,10 @@
 """The session in lines, with sessions that say what they are told to and a reader that types what it is told to."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,9 @@ from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, conv
 from tests.waiting import until
 from tui.commands import COMMANDS
 from tui.history import History
+from tui.plain.calls import COMMAND
 from tui.plain.front import PlainFront
+from tui.plain.looking import EDITING, PRINTING
 from tui.plain.reading import PROMPT, goes_on, joined
 from tui.plain.table import DOING
 
@@ -30,6 +33,8 @@ class Typist:
     prompt: str = ""
     prompts: list[str] = field(default_factory=list)
     lines: "asyncio.Queue[str | None]" = field(default_factory=asyncio.Queue)
+    edits: bool = False
+    begun: list[tuple[str, str]] = field(default_factory=list)
 
     async def read(self) -> str:
         line = await self.lines.get()
@@ -48,6 +53,13 @@ class Typist:
 
     def put(self, text: str) -> bool:
         return False
+
+    def begin(self, prompt: str, text: str) -> bool:
+        self.begun.append((prompt, text))
+        return self.edits
+
+    async def lend(self, work: Callable[[], str]) -> str:
+        return await asyncio.to_thread(work)
 
     @property
     def written(self) -> str:
@@ -157,6 +169,91 @@ async def test_a_question_is_answered_with_a_line(line: str, decision: Decision)
         talk.type(line)
         await talk.shows("So be it.")
         assert session.answers == {"q1": decision}
+
+
+async def test_a_command_is_changed_in_its_place() -> None:
+    session = FakeSession([(ASKED, *answered("So be it."))])
+    async with talking(session, first="go") as talk:
+        await talk.shows("Question: may bash run this command?")
+        talk.type("e")
+        await talk.asks(COMMAND)
+        assert talk.typist.begun == [(COMMAND, "ls")]
+        await talk.shows("Type the command to run in its place; an empty line goes back to the question.")
+        talk.type("")
+        await talk.asks("Answer: ")
+        talk.type("edit")
+        await talk.asks(COMMAND)
+        talk.type("ls -l")
+        await talk.shows("So be it.")
+        assert session.answers == {"q1": Decision("allow", arguments={"command": "ls -l"})}
+
+
+async def test_what_else_a_call_does_is_changed_in_an_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf "y = 2" >"$1"\n')
+    editor.chmod(0o755)
+    asked = PermissionAsked("q1", "1", "write", {"path": "a.py", "content": "x = 1"}, "ask mode", "diff")
+    session = FakeSession([(asked, *answered("So be it."))])
+    async with talking(session, first="go") as talk:
+        await talk.shows("Question: may write change a.py?")
+        monkeypatch.setenv("VISUAL", "/nowhere/at-all")
+        talk.type("e")
+        await talk.shows("Error: `/nowhere/at-all` could not be used")
+        monkeypatch.setenv("VISUAL", str(editor))
+        talk.type("e")
+        await talk.shows("So be it.")
+        assert session.answers == {"q1": Decision("edit", arguments={"path": "a.py", "content": "y = 2"})}
+
+
+async def test_a_question_that_is_void_is_changed_no_more() -> None:
+    session = FakeSession([(ASKED, *answered("So be it."))])
+    async with talking(session, first="go") as talk:
+        await talk.shows("Question: may bash run this command?")
+        talk.type("e")
+        await talk.asks(COMMAND)
+        session.answer("q1", Decision("allow"))  # by a rule that was kept for another question
+        await talk.shows("So be it.")
+        await talk.rests()
+
+
+async def test_a_message_is_written_in_an_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf "%s and\\nmore\\n" "$(cat "$1")" >"$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    session = FakeSession([answered("Read.")])
+    async with talking(session) as talk:
+        await talk.rests()
+        talk.type("/editor this")
+        await talk.shows("An empty line sends what you wrote.")
+        talk.type("")
+        await talk.shows("Read.")
+        assert session.said == ["this and\nmore"]
+
+
+async def test_models_are_told_with_what_they_cost_and_another_one_is_agreed_to() -> None:
+    session = FakeSession(history=conversation(1))
+    async with talking(session, FakeSession()) as talk:
+        await talk.rests()
+        talk.type("/model openai/gpt-x")
+        await talk.shows("its prices are not known")
+        talk.type("n")
+        await talk.rests()
+        assert len(talk.sessions.opened) == 1
+        talk.type("/model openai/gpt-x")
+        await talk.asks("y goes on with openai/gpt-x; an empty line leaves: ")
+        talk.type("y")
+        await talk.shows("the model is now openai/gpt-x")
+
+
+@pytest.mark.parametrize(("edits", "said"), [(True, EDITING), (False, PRINTING)])
+async def test_help_says_only_what_keys_do_here(edits: bool, said: str) -> None:
+    async with talking(FakeSession()) as talk:
+        talk.typist.edits = edits
+        talk.type("/help")
+        await talk.shows("/quit: leave")
+        assert [line for line in talk.typist.shown if line in (EDITING, PRINTING)] == [said]
+        assert edits == any("Ctrl-R" in line for line in talk.typist.shown)
 
 
 async def test_two_questions_are_asked_one_after_the_other() -> None:

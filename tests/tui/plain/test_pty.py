@@ -222,6 +222,38 @@ def test_completion_and_history_of_a_terminal_that_can_edit(tmp_path: Path) -> N
         leave(terminal)
 
 
+def test_names_of_files_are_completed_where_a_line_can_be_edited(tmp_path: Path) -> None:
+    with in_lines(tmp_path, '[[reply]]\ntext = "I see."', "xterm") as terminal:
+        terminal.until("\n> ")
+        for name in ("lexer_one.txt", "lexer_two.txt"):
+            (tmp_path / "project" / name).write_text("x")
+        terminal.child.send("look at @lex\t")
+        terminal.until("> look at @lexer_")
+        assert [line.strip() for line in terminal.text.rstrip().split("\n")[-3:-1]] == [
+            "lexer_one.txt",
+            "lexer_two.txt",
+        ]
+        terminal.child.send("t\t")
+        terminal.until("> look at @lexer_two.txt ")
+        terminal.child.send("\r")
+        terminal.until("I see.")
+        assert "attached lexer_two.txt" in leave(terminal)
+
+
+@pytest.mark.parametrize("term", KINDS)
+def test_a_command_is_changed_before_it_runs(tmp_path: Path, term: str) -> None:
+    with in_lines(tmp_path, TWICE, term) as terminal:
+        terminal.until("\n> ")
+        terminal.child.send("go\r")
+        answer(terminal, "e", "Command to run: ")
+        terminal.child.send("echo 3 >>three\r" if term == "dumb" else "\x7f\x7f\x7fthree\r")
+        terminal.until("One more.")
+        terminal.child.send("\x03")
+        leave(terminal)
+    made = {path.name: path.read_text() for path in (tmp_path / "project").iterdir() if path.name != "calc.py"}
+    assert made == ({"three": "3\n"} if term == "dumb" else {"three": "1\n"})
+
+
 @pytest.mark.parametrize("term", KINDS)
 @pytest.mark.parametrize("end", ["closed", "hung up", "terminated"])
 def test_the_session_is_kept_however_the_terminal_ends(tmp_path: Path, term: str, end: str) -> None:
