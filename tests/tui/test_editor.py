@@ -14,7 +14,7 @@ from agent.settings import Settings
 from tests.tui.piloting import Driven, terminal
 from tests.tui.ptys import running
 from tui.app import EbbApp
-from tui.editor import changed_by
+from tui.editing import changed_by
 from tui.screens.picker import Picker
 
 

@@ -27,7 +27,12 @@ async def change(desk: PlainDesk, question: PermissionAsked) -> Decision | None:
 
 async def in_editor(desk: PlainDesk, text: str, name: str) -> str:
     """What the user makes of a text in an editor, in a file whose name ends as `name` does. Raises `UsageError`."""
-    from tui.editor import changed_by, editor_of  # noqa: PLC0415  # deferred: few texts are changed so
+    from tui.editing import (  # noqa: PLC0415  # deferred: few texts are changed so
+        changed_by,
+        editor_of,
+        keys_left_to_it,
+    )
 
     command = editor_of(os.environ)
-    return await desk.reader().lend(lambda: changed_by(command, text, name))
+    with keys_left_to_it():
+        return await desk.reader().lend(lambda: changed_by(command, text, name))

@@ -22,11 +22,12 @@ class PlainOffering:
         return mentioned(before) is not None and self._offers.files is not None
 
     async def files(self, before: str, behind: str) -> Sequence[Offered]:
-        """Those of the folder, the likeliest first, behind the resources of servers that are named so."""
+        """Resources of servers, and the files that begin as it is written, or else the likeliest."""
         written, files = mentioned(before), self._offers.files
         paths: tuple[str, ...] = ()
         if written is not None and files is not None:
             async for found in files.matching(written):
                 paths = found
-        named = with_files(before, behind, paths)
+        exact = tuple(path for path in paths if path.lower().startswith((written or "").lower()))
+        named = with_files(before, behind, exact or paths)
         return [*self.texts(before), *((each.insert, visible_line(each.label)) for each in named)]

@@ -228,16 +228,13 @@ def test_names_of_files_are_completed_where_a_line_can_be_edited(tmp_path: Path)
         for name in ("lexer_one.txt", "lexer_two.txt"):
             (tmp_path / "project" / name).write_text("x")
         terminal.child.send("look at @lex\t")
-        terminal.until("> look at @lexer_")
-        assert [line.strip() for line in terminal.text.rstrip().split("\n")[-3:-1]] == [
-            "lexer_one.txt",
-            "lexer_two.txt",
-        ]
+        for words in ("lexer_one.txt", "lexer_two.txt", "> look at @lexer_"):
+            terminal.until(words)
         terminal.child.send("t\t")
         terminal.until("> look at @lexer_two.txt ")
         terminal.child.send("\r")
         terminal.until("I see.")
-        assert "attached lexer_two.txt" in leave(terminal)
+        assert "Note: attached" in leave(terminal)
 
 
 @pytest.mark.parametrize("term", KINDS)
