@@ -1,14 +1,11 @@
 """Compaction as it happens: one strategy after the other, from the cheapest to the last resort, until there is room.
 What each of them makes of a conversation is decided in `agent.context.compact`."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 from agent.context.bargain import Job
-from agent.context.budget import Window
 from agent.context.compact import (
-    FAILURES,
     LADDERS,
     TOOLS,
     CompactionPlan,
@@ -45,13 +42,10 @@ from agent.events import (
     RetryScheduled,
 )
 from agent.interrupt import Interrupt
+from agent.lessons import FAILURES, Lessons, Summarisers
 from agent.messages import Conversation, Text, User
 from agent.providers.base import Provider, Request
 from agent.stream import stream_reply
-
-Summarisers: TypeAlias = Callable[[Job, Callable[[Event], None]], Awaitable[Sequence[Provider]]]
-"""The models to ask for a summary before the session's own, the first to ask in front. Called when one is needed, with
-what is told of requests that finding them takes."""
 
 NO_MORE = f"{FAILURES} summaries in a row could not be used, so no more are asked for; `/compact` tries again"
 READER = (
@@ -81,27 +75,6 @@ class Compacted:
     result: CompactResult
     problem: str = ""
     """Which component is too large, when what stays after any compaction leaves too little room."""
-
-
-@dataclass(slots=True)
-class Lessons:
-    """What a session has learnt about the model's window and about its summaries."""
-
-    window: Window | None = None
-    """The real window, when the provider has shown that it is smaller than was known."""
-    failures: int = 0
-    """Summaries in a row that could not be used."""
-    is_floor_told: bool = False
-    """Whether the user knows that what stays after any compaction leaves too little room."""
-
-    def forget(self) -> None:
-        """Another model has another window, and may write summaries that can be used."""
-        self.window, self.failures, self.is_floor_told = None, 0, False
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether no summary is asked for any more, until something changes."""
-        return self.failures >= FAILURES
 
 
 @dataclass(frozen=True, slots=True)

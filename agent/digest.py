@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from agent.compaction import Summarisers
 from agent.context.bargain import Job
 from agent.context.offload import readable
 from agent.context.said import call_text
 from agent.errors import AgentError, EmptyAnswer, ProviderError
 from agent.events import Event, Noticed, ReplyFinished, RetryScheduled
 from agent.interrupt import Interrupt
+from agent.lessons import Summarisers
 from agent.messages import Text, ToolCall, User
 from agent.providers.base import Provider, Request
 from agent.stream import stream_reply

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent.board import Board
-from agent.compaction import Lessons, Summarisers
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
 from agent.context.settings import Compacting
@@ -14,6 +13,7 @@ from agent.deferral import Deferral
 from agent.events import Event
 from agent.execute import Hands
 from agent.interrupt import Interrupt
+from agent.lessons import Lessons, Summarisers
 from agent.messages import User
 from agent.meter import Meter
 from agent.providers.base import Provider

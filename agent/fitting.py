@@ -13,9 +13,9 @@ from agent.errors import ContextExhausted, ContextOverflow
 from agent.events import ContextMeasured, WindowLearned
 from agent.measuring import budget_of, to_request
 from agent.messages import Conversation
+from agent.occasions import pay_rent
 from agent.preflight import choose_model, ends_in_report, leave_model, preflight
 from agent.providers.base import Reply
-from agent.rewriting import compact_now, pay_rent
 from agent.stream import stream_reply
 
 RECOVERIES = 3
@@ -33,6 +33,8 @@ async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation,
     if env.compacting.on_full == "final" and budget.exceeds_budget:
         conversation, budget = await choose_model(conversation, budget, env)
     if budget.verdict != "fits" and env.compacting.is_automatic and not ends_in_report(budget, env):
+        from agent.rewriting import compact_now  # noqa: PLC0415  # deferred: most requests fit
+
         compacted = await compact_now(conversation, env, "full")
         conversation, problem = compacted.conversation, compacted.problem
         budget = budget_of(conversation, env)
@@ -101,6 +103,8 @@ async def recover(
     budget = budget_of(conversation, env)
     env.lessons.window = after_overflow(budget.window, size or budget.used, limit)
     env.emit(WindowLearned(env.lessons.window.size, attempt, RECOVERIES))
+    from agent.rewriting import compact_now  # noqa: PLC0415  # deferred: most requests fit
+
     compacted = await compact_now(conversation, env, "overflow", counted=size)
     return compacted.conversation if compacted.result.strategies else None
 

@@ -3,7 +3,6 @@ user's message names of them is read."""
 
 from dataclasses import replace
 
-from agent.attaching import fitted, with_attached
 from agent.env import Env
 from agent.messages import Conversation, User
 from agent.preflight import begin_session
@@ -22,8 +21,12 @@ async def settle_tools(conversation: Conversation, env: Env) -> Conversation:
 async def with_named(said: User, env: Env) -> User:
     """What the user said, with the prompts and resources of servers and the files that it names. Raises
     `UsageError`."""
-    said = fitted(said, env)  # also when the user is faster than what follows
-    with_files = await env.interrupt.race(with_attached(said, env)) or said
+    with_files = said
+    if "@" in said.text or len(said.parts) > 1:
+        from agent.attaching import fitted, with_attached  # noqa: PLC0415  # deferred: most messages bring nothing
+
+        said = fitted(said, env)  # also when the user is faster than what follows
+        with_files = await env.interrupt.race(with_attached(said, env)) or said
     if env.servers is None:
         return with_files
     named = await env.interrupt.race(env.servers.with_named(said)) or said

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from agent.context.budget import ContextBudget, Section, Window
-from agent.context.compact import Room, size_of
 from agent.context.mark import Mark
 from agent.context.prompt import Instructions, Prompt, build_prompt
 from agent.context.select import ToolSpec
@@ -40,20 +39,6 @@ def remembered(env: Env) -> Mark | None:
 def window_of(env: Env) -> Window:
     """The window of the model: what an overflow has taught in this session goes before what is known of it."""
     return env.lessons.window or env.provider.window
-
-
-def room_of(budget: ContextBudget, conversation: Conversation, counted: int | None, spare: float = 0.0) -> Room:
-    """The window for a compaction. Sizes after it can only be estimated, so they are scaled by how much more the
-    provider counted than was estimated. `spare`: the share of the tool definitions that could be held back yet."""
-    system = budget.system + budget.instructions + budget.memories + budget.skills
-    estimated = system + budget.tools + size_of(conversation)
-    scale = max(counted or 0, budget.used) / max(estimated, 1)
-    window = budget.window
-    scale = min(max(scale, 1.0), 3.0)
-    deferrable = int(budget.tools * spare)
-    ratio = min(max((budget.used - system - budget.tools) / max(size_of(conversation), 1), 0.25), 3.0)
-    trigger = window.compact_trigger
-    return Room(window.effective, system, budget.tools, trigger, scale, window.buffer, deferrable, ratio)
 
 
 def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request:

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from agent.archive import Archive
-from agent.compaction import Lessons, Summarisers
 from agent.context.notes import Surroundings
 from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
@@ -15,6 +14,7 @@ from agent.deferral import Deferral
 from agent.env import Limits, Servers
 from agent.filelog import FileLog
 from agent.gate import nothing_earlier
+from agent.lessons import Lessons, Summarisers
 from agent.messages import ToolCall
 from agent.meter import Meter
 from agent.options import AfterTool

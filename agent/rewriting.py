@@ -4,72 +4,18 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from agent.compaction import Chosen, Compacted, Work, compact, compaction_note
+from agent.compaction import Chosen, Compacted, Work, compact
 from agent.context.budget import ContextBudget
-from agent.context.compact import TOOLS
-from agent.context.mask import old_outputs
+from agent.context.compact import TOOLS, Room, size_of
 from agent.context.prompt import Instructions, build_prompt
-from agent.context.wishes import compaction_wish
 from agent.debug import Debug
 from agent.env import Env
 from agent.events import Cause, Event
-from agent.measuring import budget_of, is_over_trigger, room_of, to_request
-from agent.messages import Conversation, Note, User
+from agent.measuring import budget_of, to_request
+from agent.messages import Conversation, User
 from agent.offering import choose_tools
 from agent.providers.base import Request
-from agent.rent import evaluation, price_by, price_of, unit_prices
-
-
-async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:
-    """The conversation and its budget, rewritten when what it has cost to leave it as it is has reached what that
-    costs. What the user has undone is not done again before more came."""
-    budget = budget_of(conversation, env)
-    if budget.verdict != "fits" or budget.used < conversation.held:
-        return conversation, budget
-    if env.compacting.policy == "total_budget":
-        if not old_outputs(conversation, env.compacting.caps.protect, env.compacting.caps.newest):
-            return conversation, budget
-        conversation = (await compact_now(conversation, env, "budget", chosen=Chosen("mask"))).conversation
-        return conversation, budget_of(conversation, env)
-    if env.compacting.policy != "rent":
-        return conversation, budget
-    facts = env.provider.facts
-    is_cold = env.watch.is_cold(facts)
-    prices = unit_prices(facts.prices)
-    ruling = env.rent.rule(conversation, budget, prices, env.compacting, is_cold=is_cold)
-    env.debug.say("context/rent", **evaluation(ruling, prices, is_cold))
-    match ruling.act:
-        case "nothing":
-            return conversation, budget
-        case "mask":
-            chosen = Chosen("mask", price_of(ruling))
-        case "compact":
-            chosen = Chosen("summary", price_of(ruling))
-    compacted = await compact_now(conversation, env, "cold" if is_cold else "rent", chosen=chosen)
-    return compacted.conversation, budget_of(compacted.conversation, env)
-
-
-async def leave_room(conversation: Conversation, env: Env) -> Conversation:
-    """The conversation at the end of a turn, with old outputs masked where the next request would have to wait for
-    that. No summary is asked for: whether there will be a next request is not known."""
-    if not is_over_trigger(conversation, env):
-        return conversation
-    return (await compact_now(conversation, env, "background", chosen=Chosen("mask"))).conversation
-
-
-async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation:
-    """The conversation compacted and a note on what that changed, when the last step's calls asked for it."""
-    wish = compaction_wish(conversation.messages)
-    if wish is None:
-        return conversation
-    compacted = await compact_now(conversation, env, "asked", wish.focus)
-    told = User((Note(compaction_note(compacted.result)),))
-    await env.recorder.said(told)
-    return compacted.conversation.plus(told)
-
-
-def unheard(event: Event) -> None:
-    """What nobody listens to."""
+from agent.rent import price_by, unit_prices
 
 
 def compact_by_hand(
@@ -125,6 +71,20 @@ def work_of(conversation: Conversation, env: Env, counted: int | None = None) ->
         is_cold,
         price_by(env.rent, conversation, budget, prices, env.compacting, is_cold=is_cold),
     )
+
+
+def room_of(budget: ContextBudget, conversation: Conversation, counted: int | None, spare: float = 0.0) -> Room:
+    """The window for a compaction. Sizes after it can only be estimated, so they are scaled by how much more the
+    provider counted than was estimated. `spare`: the share of the tool definitions that could be held back yet."""
+    system = budget.system + budget.instructions + budget.memories + budget.skills
+    estimated = system + budget.tools + size_of(conversation)
+    scale = max(counted or 0, budget.used) / max(estimated, 1)
+    window = budget.window
+    scale = min(max(scale, 1.0), 3.0)
+    deferrable = int(budget.tools * spare)
+    ratio = min(max((budget.used - system - budget.tools) / max(size_of(conversation), 1), 0.25), 3.0)
+    trigger = window.compact_trigger
+    return Room(window.effective, system, budget.tools, trigger, scale, window.buffer, deferrable, ratio)
 
 
 async def keep_rewrite(

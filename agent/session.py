@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from agent.asking import Asking
 from agent.board import Board
 from agent.bringing import bring_back, kept
-from agent.compaction import CompactResult
 from agent.env import Env, Limits
 from agent.errors import AgentError, StoreFailed
 from agent.events import (
@@ -30,17 +29,18 @@ from agent.interrupt import Interrupt
 from agent.measuring import is_over_trigger, remembered
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.meter import counted_for
+from agent.occasions import leave_room, unheard
 from agent.options import Mode
 from agent.outfit import env_of
 from agent.parts import Parts
 from agent.preflight import begin_session
-from agent.rewriting import compact_by_hand, compact_now, leave_room, unheard
 from agent.shelf import Shelf
 from agent.situation import news_for_user, note_for_model, situation_of
 from agent.spending import Spent
 from agent.turn import run_turn
 
-if TYPE_CHECKING:  # a type only: few runs ask where a text is
+if TYPE_CHECKING:  # types only: few runs ask where a text is, or rewrite what is shown
+    from agent.compaction import CompactResult
     from agent.context.why import Trace
 
 
@@ -226,6 +226,8 @@ class Session:
 
     async def _tidy(self) -> None:
         """What goes wrong here goes wrong in the next turn, too, and is told then."""
+        from agent.rewriting import compact_now  # noqa: PLC0415  # deferred: few turns end with too little room
+
         env = replace(self._env, interrupt=self._stop_tidying)
         async with self._busy:
             with suppress(AgentError):
@@ -251,8 +253,10 @@ class Session:
             self._env.watch.read_again()
             self._is_behind = False
 
-    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> CompactResult:
+    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> "CompactResult":
         """Summarises the older part of the conversation now. Raises `AgentError`."""
+        from agent.rewriting import compact_by_hand  # noqa: PLC0415  # deferred: few users ask for it
+
         return (await self.change(compact_by_hand(focus, hear))).result
 
     async def change(self, work: Callable[[Conversation, Env], Awaitable[Changed]]) -> Changed:

@@ -13,9 +13,9 @@ from agent.interrupt import Interrupt
 from agent.joining import settle_tools, with_named
 from agent.measuring import budget_of
 from agent.messages import Assistant, Conversation, ToolOutput, User
+from agent.occasions import compact_if_asked
 from agent.preflight import Ending, announce_end, begin_turn, run_in_room
 from agent.providers.base import Reply
-from agent.rewriting import compact_if_asked
 from agent.situation import as_left
 
 StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit"] | None

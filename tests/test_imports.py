@@ -27,6 +27,9 @@ HEAVY = (
     "model2vec",
 )
 SELDOM = (
+    "agent.attaching",
+    "agent.compaction",
+    "agent.context.compact",
     "agent.context.heard",
     "agent.context.why",
     "agent.embedding",
@@ -34,6 +37,7 @@ SELDOM = (
     "agent.indexing",
     "agent.meanings",
     "agent.overview",
+    "agent.rewriting",
     "agent.servers",
     "agent.whereabouts",
     "store.queries",

@@ -46,8 +46,6 @@ LEAST_SUMMARY = 200
 """Tokens below which a summary says nothing that is worth its price."""
 _HEADINGS = 40
 """Tokens that a summary's own headings take at most."""
-FAILURES = 3
-"""Summaries in a row that failed, after which no more are asked for until something changes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,8 @@ class HttpWire:
         self._client: httpx2.AsyncClient | None = None
 
     async def prepare(self) -> None:
-        await asyncio.to_thread(import_module, "httpx2")
+        for name in ("httpx2", "httpcore2"):  # the second one would be loaded with the first client, on the event loop
+            await asyncio.to_thread(import_module, name)
 
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
         with translated(self._origin):

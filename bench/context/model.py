@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.compaction import Summarisers
 from agent.context.bargain import Job
 from agent.context.budget import Window
 from agent.events import Event
+from agent.lessons import Summarisers
 from agent.messages import Assistant, Text, ToolCall, Usage, User
 from agent.providers.anthropic import body
 from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request, TextChunk

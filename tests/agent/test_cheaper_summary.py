@@ -9,9 +9,9 @@ from agent.context.bargain import Job
 from agent.errors import AuthFailed, UsageError
 from agent.events import CompactionFailed, ContextCompacted, Event, Noticed
 from agent.models import build_summarisers, known_model
+from agent.occasions import unheard
 from agent.providers.base import ModelFacts, Prices, Provider
 from agent.providers.scripted import Script, Scripted, ScriptedReply
-from agent.rewriting import unheard
 from agent.summarisers import CheaperSummarisers
 from tests.agent.test_compaction import ASKED, Home, events_of
 

@@ -32,9 +32,9 @@ from agent.finding import SessionInfo
 from agent.indexing import nobody
 from agent.library import Found
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
+from agent.occasions import unheard
 from agent.options import Mode
 from agent.overview import Epoch, Number, Overview, ServerShare
-from agent.rewriting import unheard
 from agent.shelf import Page, Shelved
 from agent.spending import Asked, Rewrite
 from tui.ports import Changed

@@ -7,7 +7,7 @@ from agent.context.why import Place, Trace
 from agent.errors import AgentError
 from agent.events import BroughtBack, CompactionStarted, ContextMeasured, Event
 from agent.messages import Usage
-from agent.rewriting import unheard
+from agent.occasions import unheard
 from tests.tui.doubles import Compacted, FakeSession, FakeSessions, conversation
 from tui.blocks import Failure, Notice
 from tui.receipts import Compacting, Compaction

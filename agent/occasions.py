@@ -1,0 +1,75 @@
+"""When a turn rewrites what the model is shown. Most never do: what rewrites is loaded when it is needed."""
+
+from typing import Literal, TypeAlias
+
+from agent.context.budget import ContextBudget
+from agent.context.mask import old_outputs
+from agent.context.wishes import compaction_wish
+from agent.env import Env
+from agent.events import Cause, Event, Price
+from agent.measuring import budget_of, is_over_trigger
+from agent.messages import Conversation, Note, User
+from agent.rent import evaluation, price_of, unit_prices
+
+Strategy: TypeAlias = Literal["mask", "summary"]
+
+
+async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:
+    """The conversation and its budget, rewritten when what it has cost to leave it as it is has reached what that
+    costs. What the user has undone is not done again before more came."""
+    budget = budget_of(conversation, env)
+    if budget.verdict != "fits" or budget.used < conversation.held:
+        return conversation, budget
+    if env.compacting.policy == "total_budget":
+        if not old_outputs(conversation, env.compacting.caps.protect, env.compacting.caps.newest):
+            return conversation, budget
+        conversation = await _rewritten(conversation, env, "budget", "mask")
+        return conversation, budget_of(conversation, env)
+    if env.compacting.policy != "rent":
+        return conversation, budget
+    facts = env.provider.facts
+    is_cold = env.watch.is_cold(facts)
+    prices = unit_prices(facts.prices)
+    ruling = env.rent.rule(conversation, budget, prices, env.compacting, is_cold=is_cold)
+    env.debug.say("context/rent", **evaluation(ruling, prices, is_cold))
+    if ruling.act == "nothing":
+        return conversation, budget
+    kind: Strategy = "mask" if ruling.act == "mask" else "summary"
+    conversation = await _rewritten(conversation, env, "cold" if is_cold else "rent", kind, price_of(ruling))
+    return conversation, budget_of(conversation, env)
+
+
+async def leave_room(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation at the end of a turn, with old outputs masked where the next request would have to wait for
+    that. No summary is asked for: whether there will be a next request is not known."""
+    if not is_over_trigger(conversation, env):
+        return conversation
+    return await _rewritten(conversation, env, "background", "mask")
+
+
+async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation compacted and a note on what that changed, when the last step's calls asked for it."""
+    wish = compaction_wish(conversation.messages)
+    if wish is None:
+        return conversation
+    from agent.compaction import compaction_note  # noqa: PLC0415  # deferred: see above
+    from agent.rewriting import compact_now  # noqa: PLC0415  # deferred: see above
+
+    compacted = await compact_now(conversation, env, "asked", wish.focus)
+    told = User((Note(compaction_note(compacted.result)),))
+    await env.recorder.said(told)
+    return compacted.conversation.plus(told)
+
+
+async def _rewritten(
+    conversation: Conversation, env: Env, cause: Cause, strategy: Strategy, price: Price | None = None
+) -> Conversation:
+    """The conversation after that one strategy."""
+    from agent.compaction import Chosen  # noqa: PLC0415  # deferred: see above
+    from agent.rewriting import compact_now  # noqa: PLC0415  # deferred: see above
+
+    return (await compact_now(conversation, env, cause, chosen=Chosen(strategy, price))).conversation
+
+
+def unheard(event: Event) -> None:
+    """What nobody listens to."""
