@@ -128,7 +128,7 @@ class Jobs:
         if not self.is_open:
             self._due.append(invocation)
         elif invocation.command.when_busy:
-            self._app.run_worker(self._do(invocation), group="aside")
+            self._app.run_worker(self._do_aside(invocation), group="aside")
         elif self.is_busy:
             desk, name = self._desk, invocation.command.name
             desk.talk.notice(f"`/{name}` has to wait until the session is free. Esc interrupts it.")
@@ -141,6 +141,12 @@ class Jobs:
         from tui.doing.table import DOING  # noqa: PLC0415  # deferred: behind the first paint
 
         await DOING[invocation.command.name](self._desk, invocation.argument)
+
+    async def _do_aside(self, invocation: Invocation) -> None:
+        try:
+            await self._do(invocation)
+        except AgentError as error:
+            self._desk.talk.notice(str(error))  # a turn may run, and goes on
 
     # The end of them
 

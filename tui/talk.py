@@ -226,7 +226,7 @@ class Talk:
         try:
             await self.session.change_mode(mode)
         except AgentError as error:
-            self.fail(error)
+            self.notice(str(error))  # a turn may run, and goes on
         self._show(replace(self.view, mode=mode))
         return f"{mode}: {MEANINGS[mode]}"
 
@@ -258,6 +258,7 @@ class Talk:
         self.advance(Noticed(text))
 
     def fail(self, error: AgentError) -> None:
+        """The turn, or what was done in its place, has ended with that. What goes wrong beside it is a notice."""
         self.advance(TurnFailed(error.code, str(error), error.exit_code))
 
     async def _reopen(self, id: str | None) -> None:

@@ -1,12 +1,14 @@
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event as Flag
+from typing import NoReturn
 
 import pytest
 from textual.events import Key, Paste
 from textual.screen import Screen
 
-from agent.errors import AuthFailed
+from agent.errors import AuthFailed, StoreFailed
 from agent.events import (
     Decision,
     Event,
@@ -20,12 +22,14 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
+from agent.finding import SessionInfo
 from agent.messages import Conversation, Text, User
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation, measured, session_info
 from tests.tui.piloting import Driven, Terminal, terminal
 from tui.app import EbbApp
 from tui.blocks import AnswerText, Call, Failure, Notice, UserText
 from tui.opening import Later
+from tui.screens.commands import PaletteScreen
 from tui.screens.help import HelpScreen
 from tui.screens.models import ModelsScreen
 from tui.screens.permission import PermissionScreen
@@ -604,3 +608,46 @@ async def test_what_was_written_can_be_undone_although_ctrl_z_suspends() -> None
         assert t.prompt.text == "ab"
         await t.pilot.press("ctrl+y")
         assert t.prompt.text == ""
+
+
+async def test_what_goes_wrong_beside_a_turn_ends_neither_the_turn_nor_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hold, failure = Hold(), StoreFailed("the disk is full", "full")
+
+    async def fails(*_: object) -> NoReturn:
+        raise failure
+
+    session = FakeSession([[ToolStarted("1", "bash", {"command": "make"}), hold, DONE]])
+    monkeypatch.setattr(session, "change_mode", fails)
+    async with terminal(session) as t:
+        monkeypatch.setattr(t.sessions, "recent", fails)
+        await t.type("go")
+        await t.shows("make")
+        await t.pilot.press("shift+tab", "ctrl+p")
+        await t.until(lambda: t.app.talk.view.blocks.count(Notice(str(failure))) == 2)
+        running = [block.status for block in t.app.talk.view.blocks if isinstance(block, Call)]
+        assert (running, t.app.talk.view.busy) == (["running"], True)
+        hold.event.set()
+        await t.rests()
+
+
+async def test_a_screen_that_takes_a_while_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with terminal(FakeSession()) as t:
+        known, both = t.sessions.recent, asyncio.Event()
+        asked = 0
+
+        async def slow() -> Sequence[SessionInfo]:
+            nonlocal asked
+            asked += 1
+            if asked == 2:
+                both.set()
+            await both.wait()
+            return await known()
+
+        monkeypatch.setattr(t.sessions, "recent", slow)
+        await t.pilot.press("ctrl+p", "ctrl+p")
+        await t.asks(PaletteScreen)
+        await t.pilot.pause()
+        assert len(t.app.screen_stack) == 2
+        await t.pilot.press("escape")

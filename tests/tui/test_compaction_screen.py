@@ -1,5 +1,6 @@
 """A compaction by hand on the real session: looked at, written, edited, done or left, and taken back."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -210,3 +211,27 @@ def test_the_price_is_at_most_what_it_says() -> None:
     assert quote_text(replace(quote, is_cached=False, cost=None)).endswith(
         "reads 62.3k and writes up to 3.0k: price not known"
     )
+
+
+async def test_a_compaction_that_is_being_done_is_neither_begun_again_nor_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(tmp_path)
+    async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
+        screen = await looking(t)
+        await t.pilot.press("enter")
+        await t.until(lambda: screen.step == "editing")
+        gate, begun, apply = asyncio.Event(), list[str](), screen._by_hand.apply
+
+        async def slow(text: str) -> None:
+            begun.append(text)
+            await gate.wait()
+            await apply(text)
+
+        monkeypatch.setattr(screen._by_hand, "apply", slow)
+        await t.pilot.press("ctrl+s", "ctrl+s", "x", "escape")
+        assert (t.app.screen, len(begun)) == (screen, 1)
+        gate.set()
+        await t.rests()
+        assert history(t).summary.summary == "All four were read."
+        assert t.app.screen is not screen

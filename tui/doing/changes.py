@@ -1,6 +1,5 @@
 """Commands that show what was changed in files."""
 
-from agent.errors import AgentError
 from tui.doing.desk import Desk
 
 
@@ -16,11 +15,8 @@ async def show_session(desk: Desk, _: str = "") -> None:
 async def _show(desk: Desk, *, whole: bool) -> None:
     from tui.screens.changes import ChangesScreen, changes_screen  # noqa: PLC0415  # deferred: loaded when first shown
 
-    if desk.talk.session is None or isinstance(desk.app.screen, ChangesScreen):
+    if desk.talk.session is None:
         return
-    try:
-        screen = await changes_screen(desk.talk.session.files, "session" if whole else "turn")
-    except AgentError as error:
-        desk.talk.fail(error)
-    else:
+    screen = await changes_screen(desk.talk.session.files, "session" if whole else "turn")
+    if not isinstance(desk.app.screen, ChangesScreen):
         desk.app.push_screen(screen)

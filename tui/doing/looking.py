@@ -34,9 +34,10 @@ async def show_context(desk: Desk, written: str = "") -> None:
         return
     from tui.screens.context import ContextScreen  # noqa: PLC0415  # deferred: see above
 
-    if desk.talk.session is not None and not isinstance(desk.app.screen, ContextScreen):
+    if desk.talk.session is not None:
         overview = await desk.talk.sessions.overview(desk.talk.session.id)
-        desk.app.push_screen(ContextScreen(desk.talk, overview))
+        if not isinstance(desk.app.screen, ContextScreen):
+            desk.app.push_screen(ContextScreen(desk.talk, overview))
 
 
 async def steer(desk: Desk, written: str) -> None:

@@ -13,10 +13,10 @@ async def show_palette(desk: Desk, _: str = "") -> None:
     from tui.palettelines import palette_entries  # noqa: PLC0415  # deferred: see above
     from tui.screens.commands import PaletteScreen  # noqa: PLC0415  # deferred: see above
 
-    if len(desk.app.screen_stack) > 1:
-        return
     sessions = await desk.talk.sessions.recent()
     entries = palette_entries(COMMANDS, KEYS, sessions, desk.talk.sessions.models(), time())
+    if len(desk.app.screen_stack) > 1:
+        return
     await run(desk, await desk.app.push_screen_wait(PaletteScreen(entries)))
 
 

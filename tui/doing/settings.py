@@ -24,7 +24,7 @@ async def choose_theme(desk: Desk, name: str) -> None:
         try:
             desk.showing.for_a_moment(desk.settings.put("tui.theme", chosen))
         except AgentError as error:
-            desk.talk.fail(error)
+            desk.talk.notice(str(error))
 
 
 async def show_settings(desk: Desk, words: str) -> None:

@@ -61,4 +61,4 @@ async def switch_vim(desk: Desk, _: str) -> None:
         try:
             desk.showing.for_a_moment(desk.settings.put("tui.keys", keys))
         except AgentError as error:
-            desk.talk.fail(error)
+            desk.talk.notice(str(error))

@@ -45,7 +45,7 @@ class CompactionScreen(ModalScreen[None]):
     def __init__(self, by_hand: ByHand) -> None:
         super().__init__()
         self._by_hand = by_hand
-        self._step: Literal["plan", "making", "editing"] = "plan"
+        self._step: Literal["plan", "making", "editing", "applying"] = "plan"
         self._loaded = ""
         """The text before anything was edited."""
         self._is_warned = False
@@ -120,22 +120,24 @@ class CompactionScreen(ModalScreen[None]):
             self.draft.move_cursor(self.draft.document.end)
 
     def action_apply(self) -> None:
-        begin(self, self._apply, "apply", anew=True)
-
-    async def _apply(self) -> None:
-        text = self.draft.text
-        missing = self._by_hand.missing(text)
-        if missing:
+        if self._by_hand.missing(self.draft.text):
             self._say("Compact", "not yet: Ctrl-N adds what must be in it", EDIT_KEYS, is_bad=True)
             return
+        self._step, self.draft.read_only = "applying", True
+        begin(self, self._apply, "apply")
+
+    async def _apply(self) -> None:
         try:
-            await self._by_hand.apply(text)
+            await self._by_hand.apply(self.draft.text)
         except AgentError as error:
+            self._step, self.draft.read_only = "editing", False
             self._say("Compact", visible(str(error)), EDIT_KEYS, is_bad=True)
         else:
             self.dismiss(None)
 
     def action_leave(self) -> None:
+        if self._step == "applying":
+            return  # it is done in a moment, and half of it would be nothing
         if self._step == "making":
             self._by_hand.interrupt()
         elif self._step == "editing" and self.draft.text != self._loaded and not self._is_warned:
