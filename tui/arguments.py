@@ -105,9 +105,11 @@ def open_sessions(options: argparse.Namespace, *, interactive: bool) -> "Session
 
 def told_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
     """As `read_settings`. What is remarkable about them is told on stderr."""
+    from tui.sanitise import visible_line  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
     root, config = read_settings(options)
     for notice in config.notices:
-        print(f"ebb: {notice}", file=sys.stderr)
+        print(f"ebb: {visible_line(notice)}", file=sys.stderr)
     return root, config
 
 

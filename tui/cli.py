@@ -36,7 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AgentError as error:
         if "--debug" in arguments:
             traceback.print_exc()
-        print(f"ebb: {error}", file=sys.stderr)
+        from tui.sanitise import visible  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
+        print(f"ebb: {visible(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130

@@ -82,6 +82,7 @@ class AnswerPainter:
 
     def draw(self, text: str) -> list[Line]:
         """The lines of the text, which starts with the text of the last call."""
+        text = text.removesuffix("\r")  # what follows says whether that ends a line
         new = text[self._seen :]
         formatted = 0 if self._is_plain else max(0, _LONGEST_ANSWER - self._seen)
         self._rest += visible(new[:formatted])

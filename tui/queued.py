@@ -50,6 +50,11 @@ class Queue:
         self._become(self.items[:index] + self.items[index + 1 :])
         return text
 
+    def take(self, item: Queued) -> str:
+        """The text of this very message, which is taken out; empty when it waits no longer."""
+        index = next((n for n, other in enumerate(self.items) if other is item), None)
+        return self.remove(index) if index is not None else ""
+
     def pop(self) -> str:
         """The text that begins the next turn: the oldest that is not for later, or else the oldest."""
         return self.remove(next((n for n, item in enumerate(self.items) if not item.is_later), 0))

@@ -93,7 +93,7 @@ def _list(found: Sequence[SessionInfo], *, as_json: bool) -> None:
             print_json(sys.stdout, {field: getattr(info, field) for field in fields})
         else:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
-            print(f"{info.id}  {when}  {info.messages:>4}  {info.model}  {visible(info.title)}")
+            print(visible_line(f"{info.id}  {when}  {info.messages:>4}  {info.model}  {info.title}"))
     if not found and not as_json:
         print("no sessions in this project yet; `ebb` starts one, `--all` lists those of other projects")
 
@@ -114,7 +114,7 @@ def _show(messages: Sequence[Message], *, as_json: bool) -> None:
                 if reply.text:
                     print(f"{visible(reply.text)}\n")
                 for call in reply.calls:
-                    print(f"  {call.name} {visible(json.dumps(call.arguments, ensure_ascii=False))}")
+                    print(visible(f"  {call.name} {json.dumps(call.arguments, ensure_ascii=False)}"))
 
 
 def _context(arguments: Sequence[str]) -> int:
@@ -169,13 +169,11 @@ def _config(arguments: Sequence[str]) -> int:
             )
         )
         return 0
-    print(f"# {config.folders.config / 'config.toml'}, then {config.project / '.ebb' / 'config.toml'}")
+    print(visible_line(f"# {config.folders.config / 'config.toml'}, then {config.project / '.ebb' / 'config.toml'}"))
     for key, (value, source, text) in rows.items():
-        print(f"{key} = {_toml(value)}    # {source}{'; ' + text if text else ''}")
-    for notice in config.notices:
-        print(f"# {notice}")
-    for line in (*_numbers(config), *_kept_rules(root, config)):
-        print(f"# {line}")
+        print(visible_line(f"{key} = {_toml(value)}    # {source}{'; ' + text if text else ''}"))
+    for line in (*config.notices, *_numbers(config), *_kept_rules(root, config)):
+        print(visible_line(f"# {line}"))
     return 0
 
 
@@ -185,8 +183,8 @@ def _kept_rules(root: Path, config: Config) -> list[str]:
 
     rules = ProjectRules(config.folders.config, root.resolve())
     kept = rules.read()
-    lines = [visible_line(f"allowed in this folder: {rule}    # {rules.place}") for rule in kept.allow]
-    return [*lines, *([visible_line(kept.problem)] if kept.problem else [])]
+    lines = [f"allowed in this folder: {rule}    # {rules.place}" for rule in kept.allow]
+    return [*lines, *([kept.problem] if kept.problem else [])]
 
 
 def _provider_value(config: Config, key: str) -> object:

@@ -66,8 +66,9 @@ class Talk:
         with self.occupied_with("opening the session"):
             before = self.session.id if self.session is not None else None
             is_same = before is not None and resume is not None and before.startswith(resume)
+            problem = ""
             if is_same:
-                await self.close()  # a session is open once: it cannot be opened again before it is closed
+                problem = await self._closed()  # a session is open once: it cannot be opened again before it is closed
             shown = self.view
             try:
                 opened = await self.sessions.open(resume, model, self._glimpse)
@@ -77,9 +78,19 @@ class Talk:
                 if is_same:
                     await self._reopen(before)
                 return False
-            await self.close()
+            problem = await self._closed() or problem
             await self.adopt(opened)
+            if problem:
+                self.notice(problem)
             return True
+
+    async def _closed(self) -> str:
+        """Closes the session. What could not be written down, if anything."""
+        try:
+            await self.close()
+        except AgentError as error:
+            return str(error)
+        return ""
 
     def _glimpse(self, end: Conversation) -> None:
         """Shows the end of a session that is being opened."""

@@ -591,6 +591,7 @@ async def test_a_command_whose_end_is_typed_in_one_burst_is_the_one_that_was_typ
         for key in [*"lear", "enter"]:
             t.prompt.post_message(Key(key, key if len(key) == 1 else None))
         await t.until(lambda: old.closed)
+        await t.rests()
         assert old.said == []
 
 

@@ -62,6 +62,17 @@ def test_ctrl_g_gives_the_terminal_to_the_editor_and_takes_it_back(
         screen.until("Seen.")
 
 
+def test_ctrl_c_in_an_editor_is_the_editors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = program(tmp_path, 'kill -INT "$PPID"; kill -QUIT "$PPID"; printf "rest of it" >> "$1"')
+    monkeypatch.setenv("VISUAL", f"'{file}'")
+    with running(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
+        screen.until("/help shows keys")
+        screen.child.send("the \x07")
+        screen.until("the rest of it")
+        screen.child.send("\r")
+        screen.until("Seen.")
+
+
 def test_the_editor_gets_what_was_pasted_and_it_folds_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = program(tmp_path, f'cp "$1" {tmp_path}/seen; printf " and think" >> "$1"')
     monkeypatch.setenv("VISUAL", f"'{file}'")

@@ -39,3 +39,9 @@ def test_a_long_answer_looks_the_same_however_it_came() -> None:
         painter.draw(text[:end])
     grown, whole = plain(painter, text), plain(AnswerPainter(60, INKS), text)
     assert " ".join(" ".join(grown).split()) == " ".join(" ".join(whole).split())
+
+
+def test_a_line_end_that_streams_in_two_pieces_is_a_line_end() -> None:
+    painter = AnswerPainter(60, INKS)
+    plain(painter, "one\r")
+    assert plain(painter, "one\r\n\r\ntwo") == plain(AnswerPainter(60, INKS), "one\n\ntwo")

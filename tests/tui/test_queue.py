@@ -213,3 +213,20 @@ def test_a_folder_that_cannot_be_written_or_a_file_that_is_none_costs_only_the_d
     (tmp_path / "c.json").write_text('{"a": 1}')
     drafts = Drafts(tmp_path)
     assert (drafts.take("b"), drafts.take("c")) == ((), ())
+
+
+async def test_a_message_that_was_heard_meanwhile_is_neither_edited_nor_removed() -> None:
+    hold = Hold()
+    async with terminal(FakeSession([[hold, DONE]])) as t:
+        for text in ("go", "one", "two"):
+            await t.type(text)
+        await t.until(lambda: len(t.app.talk.queue) == 2)
+        first, _ = t.app.talk.queue.items
+        assert t.app.talk.queue.pop() == "one"
+        lines = t.app.main.query_one(QueueLines)
+        lines.post_message(QueueLines.Edited(first))
+        lines.post_message(QueueLines.Removed(first))
+        await t.pilot.pause()
+        assert (t.prompt.text, t.app.talk.queue.texts) == ("", ("two",))
+        hold.event.set()
+        await t.rests()

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from rich.cells import cell_len
 from textual.widgets import Input, Static
 
+from agent.errors import StoreFailed
 from agent.finding import SessionInfo
 from agent.messages import Assistant, Text, ToolCall, User
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, session_info
@@ -103,6 +105,34 @@ async def test_a_title_is_changed_and_a_session_forked() -> None:
         await t.until(lambda: "forked from aa1" in text_of(screen, "said"))
         await pilot.press("r", *["backspace"] * 40, "enter")
         await t.until(lambda: "cannot be empty" in text_of(screen, "answers"))
+
+
+async def test_the_title_goes_to_the_session_that_was_marked_when_it_was_begun() -> None:
+    opener = played(FakeSession())
+    app = EbbApp(opener, guard=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = await on(opener, app, pilot)
+        screen = await listing(t)
+        await pilot.press("tab", "r", "!")
+        screen.query_one(Listing).move(1)  # as when a search puts others into the list
+        await pilot.press("enter")
+        await t.until(lambda: screen.settled and not screen.is_naming)
+        assert opener.shelf is not None
+        assert opener.shelf.done == [("rename", "aa1", "fix the parser!")]
+
+
+async def test_a_page_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    infos = tuple(session_info(f"{n:04}", f"session {n}") for n in range(250))
+    async with terminal(FakeSession(), infos=infos) as t:
+        screen = await listing(t)
+
+        async def fails(**_: object) -> NoReturn:
+            raise StoreFailed("the store is gone", "unreadable")
+
+        monkeypatch.setattr(screen._library, "page", fails)
+        screen.query_one(Listing).move(190)
+        await t.until(lambda: "the store is gone" in text_of(screen, "answers"))
+        await t.pilot.press("escape")
 
 
 async def test_nothing_is_deleted_before_the_list_is_left() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from agent.context.why import Place, Trace
-from agent.errors import AgentError
+from agent.errors import AgentError, StoreFailed
 from agent.events import BroughtBack, CompactionStarted, ContextMeasured, Event
 from agent.messages import Usage
 from agent.occasions import unheard
@@ -148,3 +148,19 @@ async def test_a_new_session_is_not_measured() -> None:
     await talk.open()
     await talk.measure()
     assert (talk.view.used, talk.view.parts) == (0, ())
+
+
+@dataclass
+class Stuck(FakeSession):
+    """A session that cannot write its end down."""
+
+    async def close(self) -> None:
+        raise StoreFailed("the disk is full", "full")
+
+
+async def test_a_session_that_cannot_be_closed_makes_room_for_another_all_the_same() -> None:
+    talk = Talk(FakeSessions([Stuck(id="old"), FakeSession(id="next")]), lambda: None)
+    await talk.open()
+    assert await talk.open()
+    assert talk.session is not None
+    assert (talk.session.id, talk.view.blocks) == ("next", (Notice("the disk is full"),))

@@ -1,6 +1,9 @@
 """The first run: asked which model it is to be, the user chooses one, which is written down; never a key."""
 
 import asyncio
+from contextlib import suppress
+
+from textual.app import SuspendNotSupported
 
 from agent.errors import AgentError
 from agent.first_run import is_first, keys_found
@@ -10,6 +13,7 @@ from agent.tomlfile import put_value
 from tui.demo import run_demo
 from tui.doing.desk import Desk
 from tui.doing.sessions import pick_model
+from tui.editing import keys_left_to_it
 from tui.firststeps import CHOOSE, DEMO, USE, WITH_KEY
 from tui.outside import given_away
 from tui.sanitise import visible_line
@@ -48,6 +52,10 @@ async def first_model(desk: Desk) -> str | None:
 
 async def _show_demo(desk: Desk) -> None:
     """Plays the demo where the terminal was before, and comes back."""
-    with given_away(desk.app):
-        await asyncio.to_thread(run_demo, None)
-        await asyncio.to_thread(input, "\nEnter goes back. ")
+    try:
+        with given_away(desk.app), keys_left_to_it():
+            await asyncio.to_thread(run_demo, None)
+            with suppress(EOFError):  # the terminal is gone
+                await asyncio.to_thread(input, "\nEnter goes back. ")
+    except SuspendNotSupported:
+        desk.talk.notice("the demo needs a terminal: `ebb demo` plays it in one")

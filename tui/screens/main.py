@@ -77,12 +77,13 @@ class MainScreen(Screen[None]):
 
     @on(QueueLines.Edited)
     def _edit_queued(self, message: QueueLines.Edited) -> None:
-        self.prompt.put_first(self._queue().remove(message.index))
+        if text := self._queue().take(message.item):  # otherwise it was heard in the meantime
+            self.prompt.put_first(text)
         self.prompt.focus()
 
     @on(QueueLines.Removed)
     def _remove_queued(self, message: QueueLines.Removed) -> None:
-        self._queue().remove(message.index)
+        self._queue().take(message.item)
 
     @on(QueueLines.Left)
     def _left_queue(self, message: QueueLines.Left) -> None:

@@ -69,6 +69,8 @@ class SessionsScreen(ModalScreen[Left]):
         self._current = current
         self._now = now
         self._listed = Listed(library)
+        self._named: SessionInfo | None = None
+        """The one whose title is being written: what is marked may change meanwhile."""
         self._doomed: dict[str, None] = {}
         self._is_told = False
         """What went wrong stands where the keys are named."""
@@ -192,7 +194,7 @@ class SessionsScreen(ModalScreen[Left]):
     # Renaming and forking
 
     def _begin_naming(self) -> None:
-        marked = self._marked
+        self._named = marked = self._marked
         if marked is not None:
             self.add_class("naming")
             box = self.query_one("#name", Input)
@@ -207,16 +209,16 @@ class SessionsScreen(ModalScreen[Left]):
         self._say(LIST_KEYS)
 
     async def _rename(self, title: str) -> None:
-        marked = self._marked
+        named = self._named
         self._end_naming()
-        if marked is None:
+        if named is None:
             return
         try:
-            await self._library.rename(marked.id, title)
+            await self._library.rename(named.id, title)
         except AgentError as error:
             self._say(str(error), is_bad=True)
         else:
-            self._fill(self._listed.words, marked.id)
+            self._fill(self._listed.words, named.id)
 
     async def _fork(self) -> None:
         marked = self._marked
@@ -258,9 +260,13 @@ class SessionsScreen(ModalScreen[Left]):
             begin(self, self._add_page, "fill")
 
     async def _add_page(self) -> None:
-        if self._listed.sessions and not self._listed.words:
+        if not self._listed.sessions or self._listed.words:
+            return
+        try:
             await self._listed.add_page()
             self._draw()
+        except AgentError as error:
+            self._say(str(error), is_bad=True)
 
     def _show(self, mark: str) -> None:
         """Draws the list anew, with a session marked."""

@@ -36,14 +36,14 @@ class QueueLines(Widget, can_focus=True):
     class Edited(Message):
         """The user wants a message back in the prompt."""
 
-        def __init__(self, index: int) -> None:
+        def __init__(self, item: Queued) -> None:
             super().__init__()
-            self.index = index
+            self.item = item
 
     class Removed(Message):
-        def __init__(self, index: int) -> None:
+        def __init__(self, item: Queued) -> None:
             super().__init__()
-            self.index = index
+            self.item = item
 
     class Left(Message):
         """The user is done with the queue; `typed` is what said so, if something was written."""
@@ -84,7 +84,7 @@ class QueueLines(Widget, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         index = first_shown(len(self._items), self._marked) + event.y
         if index < len(self._items):
-            self.post_message(self.Edited(index))
+            self.post_message(self.Edited(self._items[index]))
 
     def on_key(self, event: events.Key) -> None:
         if event.is_printable and event.character:
@@ -102,11 +102,11 @@ class QueueLines(Widget, can_focus=True):
 
     def action_edit(self) -> None:
         if self._marked is not None:
-            self.post_message(self.Edited(self._marked))
+            self.post_message(self.Edited(self._items[self._marked]))
 
     def action_remove(self) -> None:
         if self._marked is not None:
-            self.post_message(self.Removed(self._marked))
+            self.post_message(self.Removed(self._items[self._marked]))
 
     def action_leave(self) -> None:
         self.post_message(self.Left())

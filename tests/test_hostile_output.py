@@ -1,0 +1,44 @@
+"""What others wrote steers no terminal, whichever command prints it."""
+
+import json
+from pathlib import Path
+
+from tests.running import Run, ebb
+
+STEERS = {"\x1b", "\x07", "\x9b", "\x9d", "\u202e"}
+HOSTILE = "\x1b]0;owned\x07\x9b31m\u202e"
+
+
+def is_harmless(run: Run) -> bool:
+    return not (set(run.out) | set(run.err)) & STEERS
+
+
+def test_what_a_model_has_called_is_printed_as_text(tmp_path: Path) -> None:
+    project = tmp_path / "app"
+    project.mkdir()
+    script = tmp_path / "script.json"
+    calls = [{"calls": [{"name": f"bash{HOSTILE}", "arguments": {"command": HOSTILE}}]}, {"text": "done"}]
+    script.write_text(json.dumps({"reply": calls}))
+    at = ("-C", str(project), "-m", f"scripted/{script}")
+    assert ebb("-p", f"go {HOSTILE}", *at, home=tmp_path).code == 0
+    listed = ebb("sessions", *at, home=tmp_path)
+    shown = ebb("sessions", "show", listed.out.split()[0], *at, home=tmp_path)
+    assert "bash␛]0;owned␇" in shown.out
+    assert is_harmless(listed)
+    assert is_harmless(shown)
+
+
+def test_what_a_project_declares_is_printed_as_text(tmp_path: Path) -> None:
+    project = tmp_path / "app"
+    (project / ".ebb").mkdir(parents=True)
+    (project / ".ebb" / "config.toml").write_text('[agent]\n"mo\\u009b31mdel" = "\\u009d0;x\\u0007"\n')
+    run = ebb("config", "-C", str(project), home=tmp_path)
+    assert "31mdel" in run.out + run.err
+    assert is_harmless(run)
+
+
+def test_an_error_says_what_was_wrong_as_text(tmp_path: Path) -> None:
+    run = ebb("-p", "hello", "-m", f"scripted/{HOSTILE}", "-C", str(tmp_path), home=tmp_path)
+    assert run.code != 0
+    assert "owned" in run.err
+    assert is_harmless(run)
