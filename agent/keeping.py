@@ -107,8 +107,9 @@ def recall_of(
     return Recall(thread, store, archive, session, project, scope, embedding_model=embedding_model)
 
 
-async def forget(thread: StoreThread, store: SessionStore, session: str) -> None:
-    """Deletes a session with all that a search finds of it."""
+async def forget(thread: StoreThread, store: SessionStore, session: str, *, is_copy: bool = False) -> None:
+    """Deletes a session with all that a search finds of it. `is_copy`: all that was said in it was said elsewhere, too,
+    so the words of the index stay, which take long to be collected again."""
     from store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs look nothing up
 
     index = SearchIndex(store)
@@ -119,7 +120,8 @@ async def forget(thread: StoreThread, store: SessionStore, session: str) -> None
             raise
         await thread.run(index.rebuild)  # a damaged index must not keep a session from going
         await thread.run(store.delete, session)
-    await thread.run(index.forget_words)
+    if not is_copy:
+        await thread.run(index.forget_words)
 
 
 async def tidy(thread: StoreThread, store: SessionStore, config: Config, *, ephemeral: bool) -> None:

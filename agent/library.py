@@ -133,7 +133,7 @@ class Library:
         """Lets a draft go in which nothing was said."""
         row = await self._thread.run(self._store.session, id)
         if row is not None and row.is_unused:
-            await forget(self._thread, self._store, id)
+            await forget(self._thread, self._store, id, is_copy=True)
 
     async def _find(self, prefix: str) -> SessionRow:
         return await self._thread.run(find_session, self._store, prefix, self._project)

@@ -130,11 +130,11 @@ class ArchiveStore:
         blobs = self.blobs
         if blobs is None:
             return Collected()
-        freed = Collected()
+        freed, sizes = Collected(), blobs.sizes()  # looked up before others have to wait; what comes later stays
         with self._store.transaction() as db:
             needed = {row[0] for row in db.execute("select distinct digest from outputs where digest is not null")}
             needed |= befores(db)
-            for digest in blobs.sizes().keys() - needed:
+            for digest in sizes.keys() - needed:
                 freed += Collected(1, blobs.remove(digest))
         blobs.forget_unsettled(time.time() - ORPHAN_SECONDS)
         return freed

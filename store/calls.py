@@ -2,18 +2,28 @@
 
 from store.sessions import MessageRow, SessionStore
 
+MOST_SESSIONS = 100
+"""Sessions that are looked at, those that were changed last: however many there are, somebody waits for this."""
+
 
 def replies_with_calls(store: SessionStore, project: str, session: str, limit: int) -> tuple[MessageRow, ...]:
-    """The newest replies that hold calls, the newest first. `session`: its last reply is left out."""
-    rows = store.query(
-        "select m.position, m.role, m.body, m.created from messages m join sessions s on s.id = m.session "
-        "where s.project = ? and m.role = 'assistant' and instr(m.body, '\"type\":\"call\"') > 0 "
-        "and not (m.session = ? and m.position = "
-        "(select max(position) from messages where session = ? and role = 'assistant')) "
-        "order by m.id desc limit ?",
-        project,
-        session,
-        session,
-        limit,
+    """The newest replies that hold calls of the sessions that were changed last, the newest first. `session`: its last
+    reply is left out."""
+    rows: list[MessageRow] = []
+    newest = store.query(
+        "select id from sessions where project = ? order by updated desc limit ?", project, MOST_SESSIONS
     )
-    return tuple(MessageRow(*row) for row in rows)
+    for (id,) in newest:
+        found = store.query(
+            "select position, role, body, created from messages where session = ?1 and role = 'assistant' "
+            'and instr(body, \'"type":"call"\') > 0 and (?1 <> ?2 or position < '
+            "(select max(position) from messages where session = ?2 and role = 'assistant')) "
+            "order by position desc limit ?3",
+            id,
+            session,
+            limit - len(rows),
+        )
+        rows += [MessageRow(*row) for row in found]
+        if len(rows) >= limit:
+            break
+    return tuple(rows)

@@ -132,9 +132,10 @@ class VectorStore:
 
     def _last(self) -> int:
         """The newest document that has vectors. They are made in the order of documents, so all before it have some."""
-        return int(
-            self._store.query("select coalesce(max(document), 0) from vectors where model = ?", self._model)[0][0]
+        found = self._store.query(
+            "select document from vectors where model = ? order by document desc limit 1", self._model
         )
+        return int(found[0][0]) if found else 0
 
 
 def create_vectors(db: sqlite3.Connection) -> None:

@@ -1,0 +1,101 @@
+"""How the database answers: by its indices, and not by reading all that was ever said."""
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from store.archive import ArchiveStore
+from store.branches import Branches
+from store.calls import replies_with_calls
+from store.catalogue import Catalogue
+from store.queries import Wanted
+from store.search import Document, Progress, SearchIndex
+from store.sessions import MessageRow, SessionRow, SessionStore
+from store.vectors import VectorStore
+
+A, B = "aa11bb22cc33", "bb22cc33dd44"
+LARGE = re.compile(r"SCAN (messages|m|outputs|usage|rewrites|situation|views|summaries|documents|d|accesses)\b")
+"""Tables that grow with everything that is said; an index may be walked until there is enough."""
+CALL = '{"parts":[{"type":"call","id":"c1","name":"bash","arguments":{}}]}'
+
+
+@pytest.fixture
+def store() -> Iterator[SessionStore]:
+    opened = SessionStore(":memory:")
+    for id, changed in ((A, 1.0), (B, 2.0)):
+        opened.create(SessionRow(id, "/p", f"title of {id}", "m", "ask", changed, changed))
+        replies = [MessageRow(at, ("user", "assistant")[at % 2], CALL.replace("c1", f"{id[0]}{at}")) for at in range(6)]
+        opened.write(id, replies)
+    yield opened
+    opened.close()
+
+
+def index_of(store: SessionStore) -> SearchIndex:
+    index = SearchIndex(store)
+    index.add(Progress(A, 2, 0, 0, 0, 0), [Document(0, 0, "user", "", "find this")])
+    return index
+
+
+def vectors_of(store: SessionStore) -> VectorStore:
+    index_of(store)
+    vectors = VectorStore(store, "m")
+    vectors.prepare()
+    return vectors
+
+
+ASKED: dict[str, Callable[[SessionStore], object]] = {
+    "recent": lambda store: store.recent("/p"),
+    "recent everywhere": lambda store: store.recent(),
+    "matching": lambda store: store.matching("aa"),
+    "messages": lambda store: store.messages(A, 2),
+    "messages before": lambda store: store.messages_before(A, 4, 2),
+    "snapshot": lambda store: store.snapshot(A),
+    "views": lambda store: store.views(A),
+    "usage": lambda store: (store.usage(A), store.used(A), store.rewrites(A)),
+    "situation": lambda store: (store.situation(A), store.facts(A, "job")),
+    "outputs": lambda store: (ArchiveStore(store).find(A, 1), ArchiveStore(store).all(A)),
+    "large outputs": lambda store: ArchiveStore(store).larger_than(A, 9),
+    "outputs before": lambda store: ArchiveStore(store).count_before(A, 3),
+    "names": lambda store: (ArchiveStore(store).unnamed(A), ArchiveStore(store).messages_called(A, "12")),
+    "summaries": lambda store: ArchiveStore(store).summaries(A),
+    "a page": lambda store: Catalogue(store).page("/p", 10, (3.0, 9), ("title",)),
+    "a page of all": lambda store: Catalogue(store).page(None, 10),
+    "some": lambda store: Catalogue(store).these((A, B)),
+    "family": lambda store: Branches(store).family(A),
+    "drafts": lambda store: Branches(store).drafts(),
+    "holding": lambda store: Branches(store).holding(A, "user", "go"),
+    "calls": lambda store: replies_with_calls(store, "/p", A, 10),
+    "behind": lambda store: index_of(store).behind(),
+    "found": lambda store: index_of(store).find(Wanted("this", project="/p", session=A)),
+    "newest": lambda store: index_of(store).find(Wanted("", limit=3)),
+    "vectors": lambda store: vectors_of(store).waiting(),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_somebody_waits_for_reads_no_large_table_as_a_whole(store: SessionStore, asked: str) -> None:
+    statements: list[str] = []
+    database: sqlite3.Connection = store._db
+    database.set_trace_callback(statements.append)
+    ASKED[asked](store)
+    database.set_trace_callback(None)
+    read = [each for each in statements if each.lstrip().startswith("select") and "sqlite_master" not in each]
+    assert read
+    for statement in read:
+        plan = [row[3] for row in database.execute(f"explain query plan {statement}")]
+        assert not [step for step in plan if LARGE.match(step) and "INDEX" not in step], statement
+        if "body" in statement:  # what is large is read in order, and not sorted
+            assert "USE TEMP B-TREE FOR ORDER BY" not in plan, statement
+
+
+def test_the_calls_of_a_project_begin_with_those_of_the_session_that_was_changed_last(store: SessionStore) -> None:
+    def ids(session: str, limit: int = 9) -> list[str]:
+        return [json.loads(row.body)["parts"][0]["id"] for row in replies_with_calls(store, "/p", session, limit)]
+
+    assert ids("none") == ["b5", "b3", "b1", "a5", "a3", "a1"]
+    assert ids(B) == ["b3", "b1", "a5", "a3", "a1"]
+    assert ids(A, 4) == ["b5", "b3", "b1", "a3"]
+    assert replies_with_calls(store, "/q", A, 9) == ()
