@@ -115,7 +115,7 @@ def _thing(key: str, conversation: Conversation) -> Thing | None:
                 return Thing(key, key, what_happened(found.call, found.output), by_call[found.output.call_id], found)
     for index, message in enumerate(conversation.messages):
         if message_key(conversation.messages_before + index) == key:
-            ref = str(MessageRef(message_digits(message)))
+            ref = _brought(message) or str(MessageRef(message_digits(message)))
             return Thing(key, ref, one_line(message.text, ABOUT) or "a message", index, message=message)
     return None
 
@@ -221,21 +221,22 @@ def _said_at_length(thing: Thing, conversation: Conversation) -> str | Cannot:
         return Cannot(f"`{thing.ref}` is not answered yet: until then it is shown as it was said")
     if any(one.key == thing.key and one.form == "line" for one in conversation.retold):
         return Cannot(f"a line stands for `{thing.ref}` already")
-    if not thing.message.text and not _is_brought(thing.message):
+    if not thing.message.text and not _brought(thing.message):
         return Cannot("what the program has told stays: there is no reference by which it could come back")
     shown = as_shown(conversation)[thing.index]
     return "\n".join(part.text for part in shown.parts if isinstance(part, Text | Note) and is_at_length(part))
 
 
-def _is_brought(message: User) -> bool:
-    return any(isinstance(part, Note) and part.text.startswith(_BROUGHT) for part in message.parts)
+def _brought(message: Message) -> str:
+    """The reference of what was brought back with a message; nothing when it is another one."""
+    notes = (part.text for part in message.parts if isinstance(part, Note))
+    return next((note.removeprefix(_BROUGHT).partition("`")[0] for note in notes if note.startswith(_BROUGHT)), "")
 
 
 def _line_of(thing: Thing, said: str) -> str:
     """The one line that stands for a message."""
     if said.startswith(_BROUGHT):
-        ref = said.removeprefix(_BROUGHT).partition("`")[0]
-        return f"[What was brought back has left the view again [recall:{ref}]]"
+        return f"[What was brought back has left the view again [recall:{thing.ref}]]"
     return f"[The user said here, in {len(said):,} characters: {one_line(said, ABOUT)} [recall:{thing.ref}]]"
 
 

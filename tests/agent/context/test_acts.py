@@ -269,9 +269,15 @@ def key_digits(conversation: Conversation) -> str:
 
 
 def test_what_was_brought_back_can_leave_again() -> None:
-    brought = LONG.plus(User((Note("[The user brings `r1` back into view:]\n" + "line\n" * 400),)), answer())
+    brought = LONG.plus(User((Note("[The user brings `r1` back into view:]\n" + "line\n" * 2_000),)), answer())
     shown = as_shown(done("evict", "m10", brought))[10]
     assert shown == User((Note("[What was brought back has left the view again [recall:r1]]"),))
+    (preview,) = as_shown(done("offload", "m10", brought))[10].parts
+    assert isinstance(preview, Note)
+    assert preview.text.endswith('Use the "read_result" tool with ref_id="r1" to read specific portions.')
+    plan = act("summarise", "m10", brought)
+    assert isinstance(plan, Plan)
+    assert plan.name == "r1"
     told = LONG.plus(User((Note("the branch is now main " * 40),)), answer())
     assert "no reference" in why("evict", "m10", told)
 
