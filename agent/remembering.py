@@ -33,11 +33,13 @@ class Reminded:
 
 
 def places(config: Config) -> tuple[Place, ...]:
-    """For everybody who works on the project, for this user in the project, and for this user everywhere."""
+    """For everybody who works on the project, unless its file is a link that leads out of it; for this user in the
+    project; and for this user everywhere."""
     project = config.project
     shared = next((project / name for name in PROJECT_FILES if (project / name).is_file()), project / PROJECT_FILES[0])
+    is_inside = Path(os.path.realpath(shared)).is_relative_to(project)
     return (
-        Place("this project, for everybody who works on it", shared),
+        *((Place("this project, for everybody who works on it", shared),) if is_inside else ()),
         Place("this project, for you alone", memory_folder(config.folders.data, project) / "notes.md"),
         Place("all your projects", config.folders.config / "memory.md"),
     )
