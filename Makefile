@@ -47,7 +47,8 @@ gates: .venv/ready
 nightly: .venv/ready
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/agent/test_invariants.py tests/agent/test_any_session.py \
 	  tests/agent/context tests/agent/providers/test_prefixes.py tests/agent/test_compaction.py \
-	  tests/agent/test_transfer.py tests/agent/test_reachable.py
+	  tests/agent/test_transfer.py tests/agent/test_reachable.py tests/agent/test_undoing.py \
+	  tests/agent/test_forking.py tests/agent/test_generalising.py tests/agent/test_recorder.py
 
 # The protocol's own suite for clients; it needs a newer Node than most machines have, which npm brings.
 .venv/conformance/ready: .venv/ready

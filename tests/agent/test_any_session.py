@@ -5,7 +5,7 @@ import asyncio
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from agent.context.settings import Caps, Compacting
 from agent.deferral import Deferral
 from agent.env import Env
 from agent.errors import AgentError, ReferenceFailed
-from agent.events import Event, PrefixDrifted, RewriteUndone, TurnFailed, TurnFinished
+from agent.events import Event, PrefixDrifted, RewriteUndone, Steered, TurnFailed, TurnFinished
 from agent.interrupt import Interrupt
 from agent.messages import Assistant, Conversation, Message, Reasoning, Text, ToolCall, User
 from agent.meter import Meter
@@ -208,6 +208,34 @@ class AnySession(RuleBasedStateMachine):
     def stop(self, text: str, plan: list[Planned], after: int, leave: bool) -> None:
         self.plan(plan, [])
         self.run(self.say(text, stop_after=after, leave=leave))
+
+    @rule(text=said, more=st.lists(said, min_size=1, max_size=3), plan=plans, at=st.integers(0, 12), stop=st.booleans())
+    def steer(self, text: str, more: list[str], plan: list[Planned], at: int, stop: bool) -> None:
+        """What is said while a turn runs is heard in it, or still waits; only a turn that fails may have taken it."""
+        self.plan(plan, [])
+        waiting: list[str] = []
+
+        def heard() -> Sequence[User]:
+            taken = tuple(User((Text(each),)) for each in waiting)
+            waiting.clear()
+            return taken
+
+        async def turn() -> None:
+            self.told.append(text)
+            left = list(more)
+            async for event in self.session.send(text, meanwhile=heard):
+                self.events.append(event)
+                if isinstance(event, Steered):
+                    self.told.append(event.text)
+                if len(self.events) > at and left:
+                    waiting.append(left.pop(0))
+                if stop and not left:
+                    self.session.interrupt()
+            waiting.extend(left)
+
+        self.run(turn())
+        steered = [event.text for event in self.events if isinstance(event, Steered)]
+        assert isinstance(self.events[-1], TurnFailed) or [*steered, *waiting] == more
 
     @rule(text=said, written=writings)
     def say_while_it_compacts(self, text: str, written: list[Writing]) -> None:
