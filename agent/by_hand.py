@@ -108,8 +108,8 @@ def preview_compaction(focus: str | None = None) -> Callable[[Conversation, Env]
 def _too_small(conversation: Conversation, plan: CompactionPlan, floor: Floor, room: Room) -> str:
     least = result_of(conversation, compacted(plan, Draft("", ""), floor.caps), (), room)
     return (
-        f"nothing to gain: the conversation takes {least.before_tokens:,} tokens, and what stays beside a summary "
-        f"takes {least.after_tokens:,} of them already. `/compact` pays once there is more"
+        f"nothing to gain: the conversation takes {least.before_tokens:,} tokens, and with an empty summary it would "
+        f"take {least.after_tokens:,}. `/compact` pays once there is more"
     )
 
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from tui.blocks import Call, View
 
+_APART = 5.0
+"""Seconds that a turn must have taken besides for both to be told."""
 _LOOKED_AT = 20
 """Blocks from the end among which the call is looked for that runs."""
 
@@ -15,7 +17,7 @@ class Took:
     part: int = 0
     """Of what is done now."""
     turn: int = 0
-    """Of all that was done in the turn; the time in which the user is asked is none of it."""
+    """Of all that was done in the turn, where that is much more; the time in which the user is asked is none of it."""
 
 
 class Elapsed:
@@ -38,7 +40,8 @@ class Elapsed:
             self._turn += passed
             self._part = self._part + passed if doing == self._doing else 0.0
         self._at, self._doing, self._counts = now, doing, view.busy and not view.asked
-        return Took(int(self._part), int(self._turn))
+        turn = self._turn if self._turn - self._part >= _APART else self._part
+        return Took(int(self._part), int(turn))
 
 
 def _doing(view: View) -> object:

@@ -48,11 +48,15 @@ def count_of(text: str, lines: int | None) -> int:
     return len(_parted(text)[0]) if lines is None else lines
 
 
-def few_lines(call: Call) -> tuple[str, ...]:
-    """What a call that is over shows of its output while it is folded."""
+def few_lines(call: Call) -> tuple[tuple[str, ...], bool]:
+    """What a call that is over shows of its output while it is folded, and whether a command printed it: long lines of
+    programs are cut, the sentences of tools are not."""
     if call.call_id.startswith(BY_USER):
-        return _parted(call.text)[0][-USERS_LINES:]
-    return why_failed(call.text)[0] if call.status == "failed" else ()
+        return _parted(call.text)[0][-USERS_LINES:], True
+    if call.status != "failed":
+        return (), True
+    lines, ended = why_failed(call.text)
+    return lines, bool(ended)
 
 
 def why_failed(text: str) -> tuple[tuple[str, ...], str]:

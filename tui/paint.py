@@ -16,7 +16,7 @@ from tui.diffs.drawn import Drawn
 from tui.diffs.rows import WIDE, layout_of
 from tui.diffs.unified import files_of
 from tui.markdown import advance_pieces
-from tui.outcomes import few_lines, outcome_of
+from tui.outcomes import FEW, few_lines, outcome_of
 from tui.palette import Palette
 from tui.prose import PaletteConsole, highlighted, prose
 from tui.receipts import Compacting, Compaction, Undone
@@ -183,8 +183,9 @@ def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> lis
         return lines + _call_details(block, diff, width, console)
     if block.status == "running" and block.tail.strip():
         return lines + _quoted(_last_lines(block.tail, _TAIL_LINES), palette.dim, width, console, wrap=False)
-    said = few_lines(block)
-    return lines + _quoted("\n".join(said), palette.dim, width, console, wrap=False) if said else lines
+    said, is_printed = few_lines(block)
+    drawn = _quoted("\n".join(said), palette.dim, width, console, wrap=not is_printed) if said else []
+    return lines + (drawn if is_printed else drawn[:FEW])
 
 
 def _call_title(block: Call, diff: str, width: int, palette: Palette) -> Text:

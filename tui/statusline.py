@@ -58,12 +58,13 @@ def _joined(line: Line) -> Line:
     return tuple(("".join(text for text, _ in same), ink) for ink, same in groupby(line, key=lambda span: span[1]))
 
 
-def bar(parts: Sequence[tuple[str, int]], window: int) -> Line:
-    """Cells for what fills the window, coloured by component, and lighter ones for what is free."""
+def bar(parts: Sequence[tuple[str, int]], window: int, used: int | None = None) -> Line:
+    """Cells for what fills the window, coloured by component, and lighter ones for what is free. `used`: what is known
+    of the whole since the parts were measured."""
     sizes = dict.fromkeys(_INKS, 0)
     for name, size in parts:
         sizes[_GROUPS.get(name, name)] = sizes.get(_GROUPS.get(name, name), 0) + max(0, size)
-    used = sum(sizes.values())
+    used = sum(sizes.values()) if used is None else used
     filled = min(CELLS, max(1, round(CELLS * used / window))) if used and window > 0 else 0
     cells = _shared(sizes, filled)
     spans: Line = tuple(("━" * count, _INKS.get(name, "text")) for name, count in cells.items() if count)
@@ -133,7 +134,7 @@ def _context(view: View) -> Line:
     if not view.window:
         return ((f"{used} tokens" if view.used else "context —", "dim"),)
     text = f"{used} of {tokens(view.window)} ({100 * view.used / view.window:.0f}%)"
-    return (*bar(view.parts, view.window), (f" {text}", "dim")) if view.parts else ((text, "dim"),)
+    return (*bar(view.parts, view.window, view.used), (f" {text}", "dim")) if view.parts else ((text, "dim"),)
 
 
 def _cells(line: Line) -> int:

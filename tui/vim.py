@@ -14,6 +14,8 @@ Extent: TypeAlias = Literal["exclusive", "inclusive", "lines"]
 _COMMAND = re.compile(r"(?P<count>[1-9]\d*)?(?P<operator>[dcy])?(?P<again>[1-9]\d*)?(?P<rest>.*)", re.DOTALL)
 _MOTIONS = ("h", "j", "k", "l", "w", "b", "e", "0", "^", "$", "gg", "G")
 _CHANGES = ("x", "D", "C", "i", "a", "I", "A", "o", "O", "p", "P")
+STARTS = "/!#@"
+"""With what something begins that is no plain message: in an empty text it is written at once."""
 _MOST = 9_999
 """The largest count."""
 
@@ -64,6 +66,8 @@ def press(vim: Vim, key: str, text: str, cursor: int) -> Step:
         return Step(replace(vim, pending=""), text, cursor, "redo")
     if len(key) != 1:
         return Step(replace(vim, pending=""), text, cursor, "pass")
+    if key in STARTS and not text and not vim.pending:
+        return Step(replace(vim, mode="insert"), key, 1)
     return _command(vim, vim.pending + key, text, cursor)
 
 

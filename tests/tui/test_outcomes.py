@@ -8,8 +8,10 @@ import pytest
 from agent.compose import Sessions
 from agent.config import load_config
 from tests.agent.test_session import call, events_of
+from tests.tui.test_paint import INKS
 from tui.blocks import Call, View
-from tui.outcomes import few_lines, outcome_of
+from tui.outcomes import FEW, few_lines, outcome_of
+from tui.paint import paint
 from tui.transcript import advance
 
 TRACE = "echo started; echo; echo 'Traceback (most recent call last):'; echo '  in f'; echo 'ValueError: no' >&2"
@@ -54,20 +56,34 @@ async def test_a_command_shows_how_it_ended_and_why(
     tmp_path: Path, command: str, outcome: str, lines: tuple[str, ...]
 ) -> None:
     found = await ended(tmp_path, "bash", command=command)
-    assert (outcome_of(found, ""), few_lines(found)) == (outcome, lines)
+    assert (outcome_of(found, ""), few_lines(found)[0]) == (outcome, lines)
 
 
 async def test_a_command_that_takes_too_long_says_so(tmp_path: Path) -> None:
     found = await ended(tmp_path, "bash", command="echo begun; sleep 60", timeout=1)
-    assert (outcome_of(found, ""), few_lines(found)) == ("not finished after 1 s", ("begun",))
+    assert (outcome_of(found, ""), few_lines(found)[0]) == ("not finished after 1 s", ("begun",))
 
 
 async def test_of_what_a_tool_says_the_beginning_is_shown(tmp_path: Path) -> None:
     found = await ended(tmp_path, "read", path="gone.py")
     assert outcome_of(found, "") == ""
-    assert few_lines(found) == tuple(found.text.split("\n"))[:3] != ()
+    assert few_lines(found) == (tuple(found.text.split("\n"))[:3], False)
 
 
 def test_what_a_program_prints_is_not_taken_for_how_it_ended() -> None:
     printed = Call("1", "bash", {}, "failed", text="exit code 7\nmake: no rule\nexit code 2\nfrom a hook")
-    assert (outcome_of(printed, ""), few_lines(printed)) == ("exit code 2", ("exit code 7", "make: no rule"))
+    assert outcome_of(printed, "") == "exit code 2"
+    assert few_lines(printed) == (("exit code 7", "make: no rule"), True)
+
+
+def test_a_sentence_of_a_tool_is_read_to_its_end() -> None:
+    sentence = "the arguments are not right, so it was not run: `items.2.status` is not one of todo, doing, done"
+    long = Call("1", "todo", {}, "failed", text=" ".join([sentence] * 9))
+    drawn = ["".join(segment.text for segment in line) for line in paint(long, False, 60, INKS)]
+    assert len(drawn) == 1 + FEW
+    short = [line.partition("│ ")[2] for line in drawn_of(Call("1", "todo", {}, "failed", text=sentence))]
+    assert " ".join(" ".join(short).split()) == sentence
+
+
+def drawn_of(call: Call) -> list[str]:
+    return ["".join(segment.text for segment in line) for line in paint(call, False, 60, INKS)][1:]

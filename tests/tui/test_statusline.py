@@ -81,6 +81,12 @@ def test_the_bar_tells_the_parts_apart() -> None:
     )
 
 
+def test_the_bar_shrinks_with_what_is_used_before_it_is_measured_anew() -> None:
+    assert text_of(bar(PARTS, 200_000, 3_000)) == "━─────────"
+    assert text_of(bar(PARTS, 200_000, 180_000)) == "━━━━━━━━━─"
+    assert text_of(bar(PARTS, 200_000, 0)) == "──────────"
+
+
 def test_where_nothing_holds_commands_it_says_so() -> None:
     assert status_line(Shown(View(mode="auto")), 20)[0] == ("auto, no sandbox", "warn")
     assert text_of(status_line(Shown(View(mode="plan", busy=True), wanted=("mode",)), 60)).endswith("  plan")
@@ -153,8 +159,8 @@ def test_only_parts_that_there_are_may_be_set() -> None:
 def test_only_what_is_done_takes_time_and_a_question_takes_none() -> None:
     happened: list[tuple[float, Event | None, Took]] = [
         (100.0, TurnStarted("s", "m", "go"), Took(0, 0)),
-        (103.0, CallDelta("bash", 10), Took(0, 3)),
-        (105.0, CallDelta("bash", 900), Took(2, 5)),
+        (103.0, CallDelta("bash", 10), Took(0, 0)),
+        (105.0, CallDelta("bash", 900), Took(2, 2)),
         (106.0, ToolStarted("1", "bash", {}), Took(0, 6)),
         (106.0, PermissionAsked("q", "1", "bash", {}, ""), Took(0, 6)),
         (144.0, PermissionAnswered("q", "allow"), Took(0, 6)),

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
-from tui.vim import Step, Vim, press
+from tui.vim import STARTS, Step, Vim, press
 
 NAMES = {"⎋": "escape", "⏎": "enter", "↻": "ctrl+r"}
 
@@ -98,6 +98,13 @@ def test_changes_of_one_line(keys: str, text: str, cursor: int) -> None:
 def test_changes_of_lines(keys: str, text: str, cursor: int) -> None:
     step = typed(keys, "one\ntwo\nthree")
     assert (step.text, step.cursor) == (text, cursor)
+
+
+@pytest.mark.parametrize("sign", STARTS)
+def test_in_an_empty_text_what_begins_a_command_is_written(sign: str) -> None:
+    assert typed(f"{sign}x⎋", "") == Step(Vim("normal"), f"{sign}x", 1)
+    assert typed(sign, "one").text == "one"
+    assert typed(f"d{sign}", "") == Step(Vim("normal"), "", 0)
 
 
 def test_what_vim_leaves_to_others() -> None:
