@@ -1,7 +1,9 @@
 """Words that are looked for in the transcript. Finding knows blocks and lines of text, not where they are drawn."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tui import receipts
 from tui.blocks import AnswerText, Block, Call, Failure, Notice, Retry, Summary, Thought, UserText
@@ -11,7 +13,6 @@ from tui.titles import command_of, title_of
 
 _SIGNS = frozenset("*`_~#>|│─")
 """What is written around words and not drawn, or drawn and not written: it is left out of both."""
-_UNSIGNED = {ord(sign): None for sign in _SIGNS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,9 @@ class Span:
 
 def loose(text: str) -> str:
     """The text as it is compared: without case, signs of markdown, and the difference of blanks and ends of lines."""
-    return " ".join(text.translate(_UNSIGNED).lower().split())
+    for sign in _SIGNS:
+        text = text.replace(sign, "")
+    return " ".join(text.lower().split())
 
 
 class Finder:
@@ -43,18 +46,43 @@ class Finder:
     def __init__(self) -> None:
         self._said: dict[int, tuple[Block, str]] = {}
 
-    def places(self, blocks: Sequence[Block], words: str) -> tuple[Place, ...]:
-        """Where the words are, in order. Parts of a block that are folded count as well."""
+    def counts(self, blocks: Sequence[Block], words: str) -> tuple[int, ...]:
+        """How often the words are in each block. Parts of a block that are folded count as well."""
         wanted = loose(words)
         if not wanted:
-            return ()
+            return (0,) * len(blocks)
         said, self._said = self._said, {}
-        found: list[Place] = []
-        for index, block in enumerate(blocks):
-            known = said.get(id(block)) or (block, loose(text_of(block)))
-            self._said[id(block)] = known
-            found += [Place(index, nth) for nth in range(known[1].count(wanted))]
-        return tuple(found)
+        for block in blocks:
+            self._said[id(block)] = said.get(id(block)) or (block, loose(text_of(block)))
+        return tuple(self._said[id(block)][1].count(wanted) for block in blocks)
+
+
+class Places:
+    """The places in rows that hold so many each, counted through. One letter is in as many as there are letters: no
+    place is made before it is gone to."""
+
+    def __init__(self, counts: Sequence[int]) -> None:
+        self._ends = list(accumulate(counts))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def at(self, index: int) -> Place:
+        row = bisect_right(self._ends, index)
+        return Place(row, index - self._before(row))
+
+    def index(self, place: Place) -> int | None:
+        """None where there is no such place any more."""
+        if place.row >= len(self._ends) or place.nth >= self._ends[place.row] - self._before(place.row):
+            return None
+        return self._before(place.row) + place.nth
+
+    def up_to(self, row: int) -> int:
+        """How many there are in that row and above it."""
+        return self._ends[min(row, len(self._ends) - 1)] if self._ends else 0
+
+    def _before(self, row: int) -> int:
+        return self._ends[row - 1] if row else 0
 
 
 def spans_of(lines: Sequence[str], words: str) -> tuple[tuple[Span, ...], ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rich.style import Style
 from rich.text import Text
@@ -75,7 +76,13 @@ otherwise, by variables such as `dim-part`."""
 
 
 def palette_of(colors: Mapping[str, str]) -> Palette:
-    """The palette of a theme, from its colour variables."""
+    """The palette of a theme, from its colour variables. It is asked for line by line."""
+    return _palette_of(tuple(colors.items()))
+
+
+@lru_cache(maxsize=16)
+def _palette_of(variables: tuple[tuple[str, str], ...]) -> Palette:
+    colors = dict(variables)
     ground, front = Color.parse(colors["background"]), Color.parse(colors["foreground"])
     if ground.ansi is not None or front.ansi is not None:
         return _without_grounds(colors, front)

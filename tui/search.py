@@ -1,12 +1,12 @@
 """A search in the transcript that is going on. It knows rows, not which of them are on the screen."""
 
-from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from textual.strip import Strip
 
 from tui.blocks import opens
-from tui.finding import Finder, Place, Span, spans_of
+from tui.finding import Finder, Place, Places, Span, spans_of
 from tui.rows import Row
 from tui.stack import Stack
 
@@ -29,27 +29,25 @@ class Search:
         self._words = ""
         self._here: Place | None = None
         self._opened: Row | None = None
-        self._drawn: dict[int, tuple[list[Strip], tuple[tuple[Span, ...], ...]]] = {}
-        """Where the words are in the lines of rows, by the rows' numbers, and the lines in which that was found."""
+        self._drawn: dict[int, _Marked] = {}
+        """Where the words are in the lines of rows, by the rows' numbers."""
 
     def look_for(self, words: str) -> Found:
         """Starts at the last place that was on the screen or above it."""
         self._words = words
         self._drawn.clear()
         places = self._places()
-        above = bisect_right([place.row for place in places], self._bottom)
-        self._here = places[max(0, above - 1)] if places else None
+        self._here = places.at(max(0, places.up_to(self._bottom) - 1)) if places else None
         return self._found(places)
 
     def move(self, step: int) -> Found:
         """Goes on to another place, around at the ends."""
         places = self._places()
+        at = places.index(self._here) if self._here is not None else None
         if not places:
             self._here = None
-        elif self._here in places:
-            self._here = places[(places.index(self._here) + step) % len(places)]
         else:
-            self._here = places[-1]
+            self._here = places.at((at + step) % len(places) if at is not None else len(places) - 1)
         return self._found(places)
 
     def unfold(self) -> tuple[int, int] | None:
@@ -75,24 +73,45 @@ class Search:
 
     def spans_on(self, row: int, line: int) -> tuple[tuple[Span, bool], ...]:
         """What is to be marked on a line of a row, and whether it is the place that is gone to."""
+        marked = self._marked(row)
         here = self._here.nth if self._here is not None and self._here.row == row else -1
-        spans = self._spans(row)
-        return tuple(
-            (span, nth == min(here, len(spans) - 1))
-            for nth, parts in enumerate(spans)
-            for span in parts
-            if span.line == line
-        )
+        at = min(here, len(marked.spans) - 1)
+        return tuple((span, nth == at) for nth, span in marked.by_line.get(line, ()))
 
     def _spans(self, row: int) -> tuple[tuple[Span, ...], ...]:
+        return self._marked(row).spans
+
+    def _marked(self, row: int) -> "_Marked":
         strips = self._stack.draw(row)
         known = self._drawn.get(row)
-        if known is None or known[0] is not strips:
-            known = self._drawn[row] = strips, spans_of([strip.text for strip in strips], self._words)
-        return known[1]
+        if known is None or known.strips is not strips:
+            known = self._drawn[row] = _marked_in(strips, self._words)
+        return known
 
-    def _places(self) -> tuple[Place, ...]:
-        return self._finder.places([row.block for row in self._stack.rows], self._words)
+    def _places(self) -> Places:
+        return Places(self._finder.counts([row.block for row in self._stack.rows], self._words))
 
-    def _found(self, places: tuple[Place, ...]) -> Found:
-        return Found(places.index(self._here) + 1 if self._here in places else 0, len(places))
+    def _found(self, places: Places) -> Found:
+        at = places.index(self._here) if self._here is not None else None
+        return Found(at + 1 if at is not None else 0, len(places))
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """Where the words are in the lines of a row."""
+
+    strips: list[Strip]
+    """The lines in which that was found."""
+    spans: tuple[tuple[Span, ...], ...]
+    """Of each place, in order."""
+    by_line: Mapping[int, Sequence[tuple[int, Span]]]
+    """Those of each line, with the number of the place."""
+
+
+def _marked_in(strips: list[Strip], words: str) -> _Marked:
+    spans = spans_of([strip.text for strip in strips], words)
+    by_line: dict[int, list[tuple[int, Span]]] = {}
+    for nth, parts in enumerate(spans):
+        for span in parts:
+            by_line.setdefault(span.line, []).append((nth, span))
+    return _Marked(strips, spans, by_line)

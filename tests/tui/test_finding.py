@@ -1,5 +1,8 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tui.blocks import AnswerText, Call, Notice, UserText
-from tui.finding import Finder, Place, Span, spans_of
+from tui.finding import Finder, Place, Places, Span, spans_of
 from tui.receipts import Compaction
 
 
@@ -11,14 +14,27 @@ def test_words_are_found_as_they_are_drawn() -> None:
         Notice("interrupted"),
     )
     finder = Finder()
-    assert finder.places(blocks, "it fails because") == (Place(1, 0), Place(2, 0))
-    assert finder.places(blocks, "FAILS") == (Place(1, 0), Place(1, 1), Place(1, 2), Place(2, 0))
-    assert finder.places(blocks, "a fails") == (Place(1, 0),)
-    assert finder.places(blocks, "nowhere") == finder.places(blocks, "**") == finder.places(blocks, " ") == ()
+    assert finder.counts(blocks, "it fails because") == (0, 1, 1, 0)
+    assert finder.counts(blocks, "FAILS") == (0, 3, 1, 0)
+    assert finder.counts(blocks, "a fails") == (0, 1, 0, 0)
+    nowhere = (0, 0, 0, 0)
+    assert finder.counts(blocks, "nowhere") == finder.counts(blocks, "**") == finder.counts(blocks, " ") == nowhere
 
 
 def test_what_a_receipt_says_is_found() -> None:
-    assert Finder().places((Compaction(9_000, 900, 12, 3, ("summary",)),), "9,000") == (Place(0, 0),)
+    assert Finder().counts((Compaction(9_000, 900, 12, 3, ("summary",)),), "9,000") == (1,)
+
+
+@given(st.lists(st.integers(0, 4)))
+def test_places_are_counted_through(counts: list[int]) -> None:
+    places = Places(counts)
+    listed = [Place(row, nth) for row, count in enumerate(counts) for nth in range(count)]
+    assert [places.at(index) for index in range(len(places))] == listed
+    for row in range(len(counts) + 1):
+        assert places.up_to(row) == sum(place.row <= row for place in listed)
+        for nth in range(5):
+            place = Place(row, nth)
+            assert places.index(place) == (listed.index(place) if place in listed else None)
 
 
 def test_words_are_marked_where_they_are_drawn() -> None:
