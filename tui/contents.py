@@ -17,6 +17,11 @@ from tui.sanitise import visible_line
 Order: TypeAlias = Literal["order", "tokens"]
 """As they stand in a request, or the largest first."""
 
+_ALL = 200
+"""A width at which there is room for every column."""
+_LEAST_NAME = 40
+"""Columns for names, however short they are."""
+
 LARGE = 250
 """Tokens from which on a part has a row of its own."""
 
@@ -205,7 +210,7 @@ def line_of(row: Row, width: int, effective: int) -> Line:
     columns: list[tuple[str, Ink]] = [(f"{tokens(row.tokens):>7}", "strong" if row.level == 0 else "text")]
     for needed, text, ink in (
         (44, share, "dim"),
-        (60, f"{age:>6}", "dim"),
+        (60, f"{age:>7}", "dim"),
         (52, f"  {state:<12}", "accent" if row.is_pinned or row.state not in ("", "visible") else "dim"),
         (72, f"{rent:>8}", "dim"),
         (96, f"  {row.source:<12}", "dim"),
@@ -220,6 +225,12 @@ def line_of(row: Row, width: int, effective: int) -> Line:
     return ((set_cell_size(name, room), "strong" if row.level == 0 else "text"), *columns)
 
 
+def widest(rows: Sequence[Row]) -> int:
+    """Columns that the rows take where each is whole."""
+    names = max((2 * row.level + cell_len(row.name) for row in rows), default=0)
+    return max(names, _LEAST_NAME) + 2 + sum(len(text) for text, _ in line_of(Row("", 0), _ALL, 1)[1:])
+
+
 def _ink(name: str) -> Ink:
     return "accent" if name == "accent" else "dim"
 
@@ -229,7 +240,7 @@ def head_line(width: int) -> Line:
     columns = f"{'tokens':>7}"
     for needed, text in (
         (44, f"{'share':>7}"),
-        (60, f"{'steps':>6}"),
+        (60, f"{'steps':>7}"),
         (52, f"  {'state':<12}"),
         (72, f"{'rent':>8}"),
         (96, f"  {'source':<12}"),

@@ -33,7 +33,7 @@ def first_steps(keys: Sequence[KeyFound], local: Sequence[str] | None) -> tuple[
     """`local`: the models of a server on this machine; None when none answers."""
     entries: list[Entry] = [heading("Go on with")]
     for name in local or ():
-        entries.append(_entry(f"{USE}ollama/{name}", f"ollama/{name}", "on this machine, for nothing"))
+        entries.append(_entry(f"{USE}ollama/{name}", f"ollama/{name}", "on this machine, free of charge"))
     for key in keys:
         what = f"its key is in {key.variable}"
         entries.append(_entry(f"{WITH_KEY}{key.provider}:{key.variable}", key.provider, what))

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len, set_cell_size
+
 from agent.finding import SessionInfo
 from agent.options import OPTIONS
 from tui.commands import Command
@@ -14,6 +16,8 @@ from tui.sanitise import visible_line
 from tui.themes import OFFERED
 
 MOST_SESSIONS = 20
+_NAMES = 20
+"""Columns that a name takes at least, where something is said of it."""
 
 
 def palette_entries(
@@ -47,5 +51,9 @@ def palette_entries(
 
 def _entry(value: str, name: str, said: str, kind: str) -> Entry:
     name, said = visible_line(name), visible_line(said)
-    line: Line = ((f"  {name}  ", "text"), (f"{said}  " if said else "", "dim"), (kind, "accent"))
-    return Entry(value, line, f"{name} {said} {kind}")
+    line: Line = (
+        ((f"  {set_cell_size(name, max(_NAMES, cell_len(name)))}  ", "text"), (said, "dim"))
+        if said
+        else ((f"  {name}", "text"),)
+    )
+    return Entry(value, line, f"{name} {said} {kind}", at_end=(kind, "accent") if kind else None)

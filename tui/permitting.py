@@ -51,7 +51,8 @@ def answers_in(question: PermissionAsked, *, for_project: bool, width: int, heig
     *longer, shortest = _keys(question)
     keys = next((line for line in longer if len(_words(line)) <= width), shortest)
     for brief in (False, True):
-        lines = (keys, *_rules(question, for_project=for_project, brief=brief))
+        rules = _rules(question, for_project=for_project, brief=brief)
+        lines = (keys, *(line for rule in rules for line in _hung(rule, width)))
         taken = sum(lines_taken(_words(line), width) for line in lines)
         if taken <= height:
             return Answers(lines, taken, has_rules=True)
@@ -97,6 +98,14 @@ def _rules(question: PermissionAsked, *, for_project: bool, brief: bool) -> Iter
         other = "only in this session" if for_project else "in this project, from now on"
         place = f" ({visible_line(question.rules_file)})" if for_project and not brief else ""
         yield (*_key("p", f"those rules {other}"), (place, "dim"))
+
+
+def _hung(line: Line, width: int) -> tuple[Line, ...]:
+    """The line; where it is moved in, its further lines are, too."""
+    before, (text, ink) = line[0], line[1]
+    if before[0].strip():
+        return (line,)
+    return tuple((before, (part, ink)) for part in wrap(text, max(1, width - len(before[0]))))
 
 
 def _words(line: Line) -> str:

@@ -16,7 +16,7 @@ WIDE = 110
 """Columns from which on the marked session is shown beside the list."""
 MOST_LINES = 12
 """Of one message."""
-_ROOM_FOR_MODEL, _ROOM_FOR_COST = 76, 48
+_ROOM_FOR_MODEL, _ROOM_FOR_COST = 90, 48
 """Columns from which on a line has a place for these."""
 UNTITLED = "(nothing said yet)"
 
@@ -30,7 +30,7 @@ def line_of(
     mark = ("✗ ", "warn") if is_doomed else ("↳ ", "accent") if info.parent and info.id != current else mark
     after = f"{age(now - info.updated_at).removesuffix(' ago'):>7}"
     if width >= _ROOM_FOR_COST:
-        after = f"{info.messages:>6} {dollars(info.cost):>8}{after}"
+        after = f"{info.messages:>6} msgs {dollars(info.cost):>8}{after}"
     if width >= _ROOM_FOR_MODEL:
         after = f"{_fit(visible_line(info.model.partition('/')[2] or info.model), 18)}{after}"
     before = f"{visible_line(Path(info.project).name)}  " if projects else ""
@@ -60,8 +60,9 @@ def _about(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> Iter
         yield ((f"forked from {info.parent}", "accent"),)
     if excerpt:
         yield ()
+        yield (("found in", "accent"),)
         for line in visible(excerpt).splitlines():
-            yield ((line, "warn"),)
+            yield ((line, "text"),)
     for message in messages:
         yield from _said(message)
 

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from tui.blocks import View
 from tui.elapsed import Took
 from tui.inks import Ink, Line
+from tui.keyline import key_lines
 from tui.numbers import dollars, seconds, tokens
 from tui.sanitise import visible_line
 
@@ -40,9 +41,10 @@ class Shown:
     """The parts that are shown, those first that give way first."""
 
 
-def status_line(shown: Shown, width: int) -> Line:
-    """Left what goes on, right the numbers, as many as there is room for; the left is cut where even it has none."""
-    left = _left(shown)
+def status_line(shown: Shown, width: int, keys: str = "") -> Line:
+    """Left what goes on, right the numbers, as many as there is room for; the left is cut where even it has none.
+    `keys`: those to be named where nothing goes on."""
+    left = _left(shown, keys, width)
     said = [part for name in shown.wanted if (part := _part(name, shown))]
     while said and _cells(left) + sum(_cells(part) + 2 for part in said) > width:
         said.pop(0)
@@ -84,12 +86,12 @@ def _shared(sizes: Mapping[str, int], cells: int) -> dict[str, int]:
     return counts
 
 
-def _left(shown: Shown) -> Line:
+def _left(shown: Shown, keys: str, width: int) -> Line:
     view = shown.view
     if shown.hint:
         return ((visible_line(shown.hint), "warn"),)
     if not view.busy:
-        return _mode(view.mode)
+        return key_lines(keys, width)[0] if keys else _mode(view.mode)
     if view.asked:
         return (("● waits for your answer", "warn"),)
     activity = visible_line(view.activity or "working")

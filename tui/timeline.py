@@ -146,15 +146,25 @@ def _joined(cells: Sequence[Span]) -> Line:
     return tuple(spans)
 
 
-def legend(top: int, width: int) -> Line:
-    """What the glyphs mean, and how high the plot is, as far as there is room."""
+def legend(top: int, width: int, columns: Sequence[Column] = ()) -> Line:
+    """What the glyphs and letters mean, and how high the plot is, as far as there is room."""
     spans: list[Span] = [("Requests ", "strong"), (f" to {tokens(top)}  ", "dim")]
     room = width - sum(len(words) for words, _ in spans)
     for part, glyph in GLYPHS.items():
         if room >= len(WORDS[part]) + 4:
             spans += [(glyph, INKS[part]), (f" {WORDS[part]}  ", "dim")]
             room -= len(WORDS[part]) + 4
+    for letter, reason in _reasons(columns).items():
+        if room >= len(reason) + 4:
+            spans += [(letter, "warn"), (f" {reason}  ", "dim")]
+            room -= len(reason) + 4
     return tuple(spans)
+
+
+def _reasons(columns: Sequence[Column]) -> dict[str, str]:
+    """What each letter below the columns stands for."""
+    last = [column.rewrites[-1] for column in columns if column.rewrites]
+    return {mark_of([one]): one.reason if one.reason in CAUSES else "changed" for one in last}
 
 
 def figures(column: Column) -> str:

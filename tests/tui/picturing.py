@@ -13,6 +13,13 @@ Compare = Callable[..., bool]
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=["80x24", "120x40", "200x60"])
 
+WORN = pytest.mark.parametrize(
+    ("theme", "ground"),
+    [("light", None), ("high-contrast", None), ("ansi", None), ("ansi", "dark"), ("ansi", "light")],
+    ids=["light", "high-contrast", "ansi", "ansi-dark", "ansi-light"],
+)
+"""Every theme but the dark one; the terminal's own colours also where it has told its ground."""
+
 
 def ready(app: EbbApp, condition: Callable[[], bool]) -> Callable[[Pilot[str]], Awaitable[None]]:
     """Waits until the condition holds and what followed from it is drawn."""

@@ -9,7 +9,8 @@ from tests.tui.doubles import FakeSession
 from tests.tui.piloting import Driven, terminal
 from tests.tui.test_real_session import Reply, calls, working
 from tui.blocks import Notice
-from tui.screens.context import ContextScreen
+from tui.screens.context import KEYS_SURE, ContextScreen
+from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 
 LONG = "".join(f"{number} row of a long file\n" for number in range(400))
@@ -71,7 +72,7 @@ async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_pat
 
         await pressed(t, screen, "e")
         assert says(screen).startswith("evict r1: frees ")
-        assert says(screen).endswith("Enter does it")
+        assert screen.query_one(KeyLine).said == KEYS_SURE
         await pressed(t, screen, "escape")
         assert (says(screen), output(t, 1) == "masked") == ("", False)
         await pressed(t, screen, "e")
@@ -100,7 +101,7 @@ async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None
         screen = await looking(t)
         mark(screen, "r1")
         await pressed(t, screen, "p")
-        assert says(screen) == "pin r1: changes no request that was sent, costs nothing — Enter does it"
+        assert says(screen) == "pin r1: changes no request that was sent, costs nothing"
         await pressed(t, screen, "enter")
         assert screen._marked is not None
         assert screen._marked.is_pinned

@@ -12,7 +12,7 @@ from tools.change import diff_lines
 from tui.blocks import Call
 from tui.diffs.alike import Marks, marks_of, paired
 from tui.diffs.calls import diff_of
-from tui.diffs.drawn import Drawn, Line, shown, with_blanks
+from tui.diffs.drawn import Drawn, Line, cut_at_blanks, shown, with_blanks
 from tui.diffs.rows import Layout, LineRow, PairRow, RemarkRow, code_layout, layout_of
 from tui.diffs.unified import DiffLine, FileDiff, Hunk, Remark, counted, files_of
 from tui.palette import palette_of
@@ -231,3 +231,15 @@ def test_each_line_stands_in_one_pair_and_in_order(removed: list[str], added: li
 def test_any_text_can_be_read_as_a_diff(text: str) -> None:
     for width in (10, 130):
         assert all(visible(line) == line for line in drawn(text, width))
+
+
+@given(st.text("ab \t界é"), st.integers(2, 12))
+def test_the_pieces_of_a_long_line_are_the_line_and_fit(text: str, room: int) -> None:
+    pieces = cut_at_blanks(text, room)
+    assert "".join(pieces) == text
+    assert all(cell_len(piece) <= room for piece in pieces)
+
+
+def test_a_long_line_is_cut_at_a_blank_that_is_near() -> None:
+    assert cut_at_blanks("total(lines, discount) -> int", 12) == ["total(lines,", " discount) ", "-> int"]
+    assert cut_at_blanks("", 3) == [""]

@@ -252,3 +252,13 @@ async def test_a_huge_diff_is_scrolled_through_and_shown_in_part_first() -> None
         assert "line 19999" in view.render_line(view.size.height - 1).text
         await t.pilot.press("n")
         await t.rests()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 17), (60, 16), (60, 12), (60, 11), (30, 12), (20, 6), (10, 5)])
+async def test_the_keys_that_answer_are_on_the_screen_whatever_was_told(size: tuple[int, int]) -> None:
+    told = Noticed("`forge` was lost: it ended with exit code 1; `/mcp` starts it again, `/mcp` shows what it printed")
+    async with terminal(FakeSession([[told, QUESTION]]), size=size) as t:
+        await asked(t)
+        await t.until(lambda: t.app.screen.query_one("#answers").region.height > 0)
+        await t.pilot.pause()
+        assert t.app.screen.query_one("#answers").region.bottom <= size[1]

@@ -1,19 +1,27 @@
 """Pictures of the mark that something came below. Look at every one that changes."""
 
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
 import pytest
 from textual.pilot import Pilot
 
 from agent.events import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
+from agent.options import ThemeName
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation
-from tests.tui.picturing import Compare
+from tests.tui.picturing import SIZES, WORN, Compare
+from tui.answering import GroundTold
 from tui.app import EbbApp
+from tui.themes import Ground
 from tui.widgets.below import BelowMark
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 
+Seen: TypeAlias = Callable[[Pilot[str]], Awaitable[None]]
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
-def test_new_blocks_below_what_is_read(snap_compare: Compare, size: tuple[int, int]) -> None:
+
+def reading(theme: ThemeName = "dark", ground: Ground | None = None) -> tuple[EbbApp, Seen]:
+    """A session in which something comes while what is above is read."""
     hold = Hold()
     turn: list[Event | Hold] = [
         TextDelta("I look at it first."),
@@ -23,11 +31,13 @@ def test_new_blocks_below_what_is_read(snap_compare: Compare, size: tuple[int, i
         TextDelta("Two tests fail. "),
         TurnFinished("answered", "x"),
     ]
-    app = EbbApp(FakeSessions([FakeSession([turn], history=conversation(20))]), guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession([turn], history=conversation(20))]), guard=0.0, theme=theme)
 
     async def read_above(pilot: Pilot[str]) -> None:
         while not pilot.app.query("#prompt:focus"):
             await pilot.pause()
+        if ground is not None:
+            app.post_message(GroundTold(ground))
         await pilot.press(*"Why do the tests fail?", "enter")
         while "I look at it first." not in app.main.transcript.visible_text():
             await pilot.pause()
@@ -37,4 +47,16 @@ def test_new_blocks_below_what_is_read(snap_compare: Compare, size: tuple[int, i
             await pilot.pause()
         await pilot.pause()
 
+    return app, read_above
+
+
+@SIZES
+def test_new_blocks_below_what_is_read(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app, read_above = reading()
     assert snap_compare(app, terminal_size=size, run_before=read_above)
+
+
+@WORN
+def test_the_mark_in_other_themes(snap_compare: Compare, theme: ThemeName, ground: Ground | None) -> None:
+    app, read_above = reading(theme, ground)
+    assert snap_compare(app, terminal_size=(80, 24), run_before=read_above)

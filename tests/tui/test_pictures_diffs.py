@@ -14,6 +14,7 @@ from agent.events import (
     TurnFinished,
 )
 from agent.filechange import FileChange
+from agent.options import ThemeName
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Compare, ready
 from tools.change import diff_lines
@@ -90,9 +91,9 @@ COMMAND = PermissionAsked(
 )
 
 
-def asking(question: PermissionAsked) -> EbbApp:
+def asking(question: PermissionAsked, theme: ThemeName = "dark") -> EbbApp:
     session = FakeSession([[measured(), question]])
-    return EbbApp(FakeSessions([session]), first_message="the totals are wrong, repair them", guard=0.0)
+    return EbbApp(FakeSessions([session]), first_message="the totals are wrong, repair them", guard=0.0, theme=theme)
 
 
 @SIZES
@@ -123,9 +124,8 @@ def test_a_command_that_is_changed(snap_compare: Compare, size: tuple[int, int])
 
 
 @pytest.mark.parametrize("theme", ["light", "high-contrast", "ansi"])
-def test_a_diff_in_other_themes(snap_compare: Compare, theme: str) -> None:
-    app = asking(EDIT)
-    app.theme = next(name for name in app.available_themes if name.endswith(theme))
+def test_a_diff_in_other_themes(snap_compare: Compare, theme: ThemeName) -> None:
+    app = asking(EDIT, theme)
     asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
     assert snap_compare(app, terminal_size=(80, 40), run_before=asked)
 

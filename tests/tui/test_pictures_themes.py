@@ -1,22 +1,15 @@
 """Pictures of a conversation in every theme. Look at every one that changes."""
 
-import pytest
 from textual.pilot import Pilot
 
 from agent.options import ThemeName
 from tests.tui.doubles import FakeSession, FakeSessions
-from tests.tui.picturing import Compare, ready
+from tests.tui.picturing import WORN, Compare, ready
 from tests.tui.test_snapshots import QUESTION, REST, TURN
 from tui.answering import GroundTold
 from tui.app import EbbApp
 from tui.screens.permission import PermissionScreen
 from tui.themes import Ground
-
-WORN = pytest.mark.parametrize(
-    ("theme", "ground"),
-    [("light", None), ("high-contrast", None), ("ansi", None), ("ansi", "dark"), ("ansi", "light")],
-    ids=["light", "high-contrast", "ansi", "ansi-dark", "ansi-light"],
-)
 
 
 @WORN

@@ -7,6 +7,7 @@ from tests.tui.doubles import FakeSession, FakeShelf
 from tests.tui.piloting import Terminal, terminal
 from tui.places import fate_of, line_of
 from tui.screens.places import KEYS, KEYS_IN_VIEW, KEYS_WHOLE, PlacesScreen
+from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 
 PLACES = (
@@ -43,13 +44,17 @@ def says(t: Terminal, id: str) -> str:
     return str(t.app.screen.query_one(f"#{id}").render())
 
 
+def named(t: Terminal) -> str:
+    return t.app.screen.query_one(KeyLine).said
+
+
 async def test_the_newest_place_that_is_out_of_view_is_marked_and_one_key_brings_it_back() -> None:
     for key in ("enter", "b"):
         session = answering()
         async with terminal(session) as t:
             screen = await looking(t)
             assert says(t, "headline") == "Why  `needle` was said in 3 places"
-            assert (screen.query_one(Listing).marked, says(t, "fate"), says(t, "answers")) == (
+            assert (screen.query_one(Listing).marked, says(t, "fate"), named(t)) == (
                 1, "summarised by sum-2", KEYS,
             )  # fmt: skip
             assert says(t, "content") == "␛[2Jfind the needle"
@@ -64,10 +69,10 @@ async def test_what_is_in_view_says_so_and_stays_where_it_is() -> None:
     async with terminal(session) as t:
         screen = await looking(t)
         await pressed(t, screen, "up")
-        assert (says(t, "fate"), says(t, "answers")) == ("in view: the model sees it", KEYS_IN_VIEW)
+        assert (says(t, "fate"), named(t)) == ("in view: the model sees it", KEYS_IN_VIEW)
         await pressed(t, screen, "enter")
         assert t.app.screen is screen
-        assert says(t, "answers") == "the model sees `r9` already: nothing has to be brought back"
+        assert named(t) == "the model sees `r9` already: nothing has to be brought back"
         await t.pilot.press("escape")
         await t.rests()
         assert (session.said, t.app.screen is screen) == ([], False)
@@ -81,7 +86,7 @@ async def test_a_place_is_shown_where_it_holds_the_text_and_whole() -> None:
         part = len(says(t, "content").splitlines())
         await pressed(t, screen, "o")
         await t.until(lambda: len(says(t, "content").splitlines()) > part)
-        assert (screen.query_one(Listing).display, says(t, "answers")) == (False, KEYS_WHOLE)
+        assert (screen.query_one(Listing).display, named(t)) == (False, KEYS_WHOLE)
         await pressed(t, screen, "up")
         assert says(t, "content").splitlines()[0] == "line 48 of r1"
         await pressed(t, screen, "pagedown", "pageup", "escape")

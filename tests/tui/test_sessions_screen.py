@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import pytest
 from rich.cells import cell_len
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from agent.errors import StoreFailed
 from agent.finding import SessionInfo
@@ -34,7 +34,7 @@ def plain(line: Line) -> str:
 
 
 def text_of(screen: SessionsScreen, id: str) -> str:
-    return str(screen.query_one(f"#{id}", Static).render())
+    return str(screen.query_one(f"#{id}").render())
 
 
 async def listing(t: Driven) -> SessionsScreen:
@@ -218,13 +218,13 @@ async def test_a_tiny_screen_and_names_that_steer_break_nothing(size: tuple[int,
         await pilot.press("escape")
 
 
-@pytest.mark.parametrize("width", [8, 20, 47, 48, 76, 160])
+@pytest.mark.parametrize("width", [8, 20, 47, 48, 89, 90, 160])
 def test_a_line_is_as_wide_as_the_list(width: int) -> None:
     info = session_info("a", "測試 " * 40, model="anthropic/claude", updated_at=0.0, cost=1.5)
     line = plain(line_of(info, width, 7_200.0, "", (), projects=True))
     assert cell_len(line) == max(width, 2 + 4 + 2 + 7)
     assert line.endswith("2 h")
-    assert ("$1.50" in line, "claude" in line) == (width >= 48, width >= 76)
+    assert ("$1.50" in line, "claude" in line) == (width >= 48, width >= 90)
 
 
 def test_a_line_says_what_is_open_forked_and_to_be_deleted() -> None:
@@ -240,7 +240,8 @@ def test_the_end_of_a_session_is_shown_with_its_calls() -> None:
         Assistant((Text("Look."), ToolCall("1", "bash", {"command": "make"})), "m/a"),
     )
     lines = [plain(line) for line in about_lines(session_info("a", "t", parent="b"), "why\nso", said)]
-    assert lines[:6] == ["t", "a  scripted/demo  4 messages  $0.00", "/home/me/project", "forked from b", "", "why"]
+    assert lines[:5] == ["t", "a  scripted/demo  4 messages  $0.00", "/home/me/project", "forked from b", ""]
+    assert lines[5:8] == ["found in", "why", "so"]
     assert lines[-4:] == ["  … 8 more lines", "", "  Look.", "  ● bash  make"]
 
 

@@ -248,7 +248,8 @@ def test_where_a_text_went(snap_compare: Compare, size: tuple[int, int], keys: t
     assert snap_compare(app, terminal_size=size, run_before=ask)
 
 
-def test_the_commands_that_a_slash_offers(snap_compare: Compare) -> None:
+@SIZES
+def test_the_commands_that_a_slash_offers(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = EbbApp(FakeSessions([FakeSession(root=Path("/home/me/project"))]), guard=0.0)
 
     async def type_slash(pilot: Pilot[str]) -> None:
@@ -256,13 +257,7 @@ def test_the_commands_that_a_slash_offers(snap_compare: Compare) -> None:
         await pilot.press("slash")
         await pilot.pause()
 
-    assert snap_compare(app, terminal_size=(80, 24), run_before=type_slash)
-
-
-def test_a_light_theme(snap_compare: Compare) -> None:
-    app = app_with([event for event in TURN if event is not QUESTION] + REST)
-    app.theme = "textual-light"
-    assert snap_compare(app, terminal_size=(80, 40), run_before=ready(app, lambda: not app.is_working))
+    assert snap_compare(app, terminal_size=size, run_before=type_slash)
 
 
 @SIZES

@@ -152,13 +152,7 @@ class Drawn:
         """The text of a line, cut where the side ends."""
         gutter = 0 if row.side == "code" else self._numbers(width) * (self._layout.digits + 1) + 2
         room = max(1, width - gutter)
-        text = shown(row.line.text)
-        if len(text) <= room and text.isascii():
-            pieces = [text]
-        elif text.isascii():
-            pieces = [text[at : at + room] for at in range(0, len(text), room)]
-        else:
-            pieces = [piece for piece in chop_cells(text, room) if piece] or [""]
+        pieces = cut_at_blanks(shown(row.line.text), room)
         return pieces if row.line.ends else [*pieces, NO_END]
 
     def _text(self, row: LineRow) -> Text:
@@ -210,6 +204,18 @@ def coloured(lines: Sequence[str], language: str, palette: Palette) -> list[Text
             is_same = True
         texts.append(found[index] if is_same else _inked(line, palette.text))
     return texts
+
+
+def cut_at_blanks(text: str, room: int) -> list[str]:
+    """The text in pieces that fit into so many cells, which end with a blank where one is near their end."""
+    pieces: list[str] = []
+    at = 0
+    while len(text) - at > room or (not text.isascii() and cell_len(text[at:]) > room):
+        head = next((piece for piece in chop_cells(text[at : at + room], room) if piece), text[at : at + 1])
+        blank = head.rfind(" ", len(head) * 2 // 3)
+        pieces.append(head[: blank + 1] if blank >= 0 and head.strip() else head)
+        at += len(pieces[-1])
+    return [*pieces, text[at:]] if at < len(text) or not pieces else pieces
 
 
 def shown(line: str) -> str:

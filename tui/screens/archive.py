@@ -15,6 +15,7 @@ from tui.palette import Palette, palette_of
 from tui.ports import Session, Shelf
 from tui.shelf import Ink, Row, line_of, matching, rows_of
 from tui.widgets.field import Field
+from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 from tui.widgets.pages import Pages
 
@@ -46,13 +47,12 @@ class ArchiveScreen(ModalScreen[str]):
         return self._pages.settled
 
     def compose(self) -> ComposeResult:
-        palette = palette_of(self.app.theme_variables)
         with Vertical(id="dialog", classes="high"):
             yield Static(id="headline")
             yield Field(placeholder="type to find", id="filter", select_on_focus=False)
             yield Listing(id="shelf")
             yield self._pages
-            yield Static(Text(KEYS, palette.dim), id="answers")
+            yield KeyLine(KEYS, id="answers")
 
     def on_mount(self) -> None:
         self._fill("")
@@ -71,9 +71,7 @@ class ArchiveScreen(ModalScreen[str]):
             self._pages.show(self._marked.ref)
 
     def on_descendant_focus(self) -> None:
-        palette = palette_of(self.app.theme_variables)
-        keys = LIST_KEYS if self.query_one(Listing).has_focus else KEYS
-        self.query_one("#answers", Static).update(Text(keys, palette.dim))
+        self.query_one(KeyLine).show(LIST_KEYS if self.query_one(Listing).has_focus else KEYS)
 
     def on_key(self, event: events.Key) -> None:
         listing = self.query_one(Listing)
@@ -123,8 +121,7 @@ class ArchiveScreen(ModalScreen[str]):
     def _copy(self) -> None:
         if self._marked is not None:
             self.app.copy_to_clipboard(self._marked.ref)
-            palette = palette_of(self.app.theme_variables)
-            self.query_one("#answers", Static).update(Text(f"copied {self._marked.ref}", palette.dim))
+            self.query_one(KeyLine).tell(f"copied {self._marked.ref}")
 
 
 def painted(row: Row, width: int, column: int, palette: Palette) -> Text:

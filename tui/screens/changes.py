@@ -18,9 +18,10 @@ from tui.palette import painted, palette_of
 from tui.ports import Files
 from tui.sanitise import visible, visible_line
 from tui.widgets.diffview import DiffView
+from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 
-KEYS = "Up Down files  PgUp PgDn read  n p changes  s turn, session  Esc closes"
+KEYS = "Up, Down files  PgUp, PgDn read  n, p changes  s turn or session  Esc closes"
 _WIDE = 100
 """Columns from which on the list stands beside the diff."""
 _ON_TOP = 8
@@ -41,7 +42,7 @@ class ChangesScreen(ModalScreen[None]):
     ChangesScreen #dialog.high { max-width: 100%; max-height: 100%; height: 100%; }
     ChangesScreen #both { height: 1fr; layout: vertical; }
     ChangesScreen #both.wide { layout: horizontal; }
-    ChangesScreen #both.wide #shelf { width: 36; height: 1fr; margin-right: 1; }
+    ChangesScreen #both.wide #shelf { width: 36; height: 1fr; margin-right: 2; }
     ChangesScreen #right { height: 1fr; width: 1fr; }
     ChangesScreen #shelf { margin-bottom: 1; }
     ChangesScreen #about { height: auto; max-height: 3; }
@@ -61,7 +62,7 @@ class ChangesScreen(ModalScreen[None]):
                 with Vertical(id="right"):
                     yield Static(id="about", markup=False)
                     yield DiffView(id="diff")
-            yield Static(Text(KEYS, palette_of(self.app.theme_variables).dim), id="answers")
+            yield KeyLine(KEYS, id="answers")
 
     def on_mount(self) -> None:
         self.query_one(DiffView).can_focus = False
@@ -126,8 +127,7 @@ class ChangesScreen(ModalScreen[None]):
         try:
             changes = await self._files.changes(scope)
         except AgentError as error:
-            palette = palette_of(self.app.theme_variables)
-            self.query_one("#answers", Static).update(Text(visible(str(error)), palette.warn))
+            self.query_one(KeyLine).tell(visible(str(error)), "warn")
             return
         self._changes, self._rows = changes, await asyncio.to_thread(rows_of, changes)
         self._fill()

@@ -15,9 +15,10 @@ from tui.compacting import ByHand, size_of
 from tui.palette import painted, palette_of
 from tui.previews import draft_text, gate_lines, headline, plan_lines
 from tui.sanitise import visible
+from tui.widgets.keyline import KeyLine
 from tui.working import begin
 
-PLAN_KEYS = "Enter has the summary written   w write it yourself   Esc leaves all as it is"
+PLAN_KEYS = "Enter has the summary written   w lets you write it   Esc leaves all as it is"
 MAKING_KEYS = "Esc interrupts"
 EDIT_KEYS = "Ctrl-S compacts   Ctrl-N adds what is missing   Esc cancels"
 
@@ -58,7 +59,7 @@ class CompactionScreen(ModalScreen[None]):
                 yield Static(painted(plan_lines(self._by_hand.preview), palette))
             yield TextArea(id="draft", soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False)
             yield Static(id="gate")
-            yield Static(id="answers")
+            yield KeyLine(id="answers")
 
     def on_mount(self) -> None:
         self._say("Compact", headline(self._by_hand.preview), PLAN_KEYS)
@@ -157,4 +158,4 @@ class CompactionScreen(ModalScreen[None]):
         palette = palette_of(self.app.theme_variables)
         head = Text.assemble((f"{title}  ", palette.strong), (text, palette.warn if is_bad else palette.dim))
         self.query_one("#headline", Static).update(head)
-        self.query_one("#answers", Static).update(Text(keys, palette.dim))
+        self.query_one(KeyLine).show(keys)

@@ -12,6 +12,7 @@ from textual.widgets import Static
 
 from tui.inks import Line
 from tui.palette import painted, palette_of
+from tui.widgets.keyline import KeyLine
 
 
 class ConfirmScreen(ModalScreen[bool]):
@@ -38,4 +39,4 @@ class ConfirmScreen(ModalScreen[bool]):
             yield Static(Text(self._question, palette.strong), id="headline")
             with VerticalScroll(id="subject"):
                 yield Static(said)
-            yield Static(Text(f"Enter {self._yes}   Esc leaves all as it is", palette.dim), id="answers")
+            yield KeyLine(f"Enter {self._yes}   Esc leaves all as it is", id="answers")

@@ -1,7 +1,7 @@
 """The context of the session: what fills the window, what can be done about it and at what price, and what each request
 took. It knows rows, lines and keys; what they say and do comes from elsewhere."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 from rich.text import Text
@@ -15,7 +15,7 @@ from agent.context.acts import Wish
 from agent.errors import AgentError
 from agent.events import Act
 from agent.overview import Overview
-from tui.contents import Order, Row, head_line, line_of, rows_of
+from tui.contents import Order, Row, head_line, line_of, rows_of, widest
 from tui.context import bar, rewrite_text
 from tui.inks import Line
 from tui.numbers import tokens
@@ -25,30 +25,18 @@ from tui.steering import Proposal, carry_out, carry_out_bring, carry_out_undo, p
 from tui.talk import Talk
 from tui.timeline import columns_of, figures, legend, plot, rewrites_in
 from tui.widgets.field import Field
+from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 from tui.widgets.pages import Pages
 
 KEYS = (
-    "p pin",
-    "e evict",
-    "o offload",
-    "s summarise",
-    "S up to here",
-    "d defer",
-    "b bring",
-    "u undo",
-    "Enter opens",
-    "t size",
-    "/ filter",
-    "Left, Right requests",
-    "Esc closes",
+    "p pin  e evict  o offload  s summarise  S up to here  d defer  b bring  u undo  "
+    "Enter opens  t size  / filter  Left, Right requests  Esc closes"
 )
-KEYS_OPEN = ("Up, Down, PgUp, PgDn read", "Esc goes back to the list")
-KEYS_SURE = ("Enter does it", "Esc leaves it")
+KEYS_OPEN = "Up, Down, PgUp, PgDn read  Esc goes back to the list"
+KEYS_SURE = "Enter does it  Esc leaves it"
 ACTS: dict[str, Act] = {"p": "pin", "e": "evict", "o": "offload", "s": "summarise", "S": "summarise_before"}
 
-MOST_KEYS = 3
-"""Lines that say which keys there are."""
 READING = ("enter", "up", "down", "pageup", "pagedown")
 """The keys that mean something while an item is open."""
 SMALL, TALL = 16, 32
@@ -60,8 +48,7 @@ class ContextScreen(Screen[None]):
 
     CSS = """
     ContextScreen > * { width: 100%; padding: 0 1; }
-    ContextScreen #what-it-is, ContextScreen #columns, ContextScreen #requests, ContextScreen #told,
-    ContextScreen #keys { height: auto; }
+    ContextScreen #what-it-is, ContextScreen #columns, ContextScreen #requests, ContextScreen #told { height: auto; }
     ContextScreen #listed { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; background: $background; }
     ContextScreen #looked-for { height: 1; border: none; background: $surface; display: none; }
     ContextScreen #columns, ContextScreen #requests { text-wrap: nowrap; text-overflow: ellipsis; }
@@ -92,7 +79,7 @@ class ContextScreen(Screen[None]):
             yield Pages(self._talk.session.shelf)
         yield Static(id="requests", markup=False)
         yield Static(id="told", markup=False)
-        yield Static(id="keys", markup=False)
+        yield KeyLine(KEYS, id="keys")
 
     def on_mount(self) -> None:
         self._draw()
@@ -118,12 +105,10 @@ class ContextScreen(Screen[None]):
         if self.size.height >= SMALL:
             lines.append(((bar(used / room, max(width // 2, 1)), "warn" if used > 0.95 * room else "accent"),))
         self._put("what-it-is", lines)
-        self._put("columns", [head_line(width)] if self.size.height >= SMALL and not self._is_open else [])
+        self._put("columns", [head_line(self._table)] if self.size.height >= SMALL and not self._is_open else [])
         self._put("requests", self._plot(width) if self.size.height >= SMALL and not self._is_open else [])
-        if self._sure is None:
-            self._keys(KEYS_OPEN if self._is_open else KEYS)
-        else:
-            self._keys(KEYS_SURE)
+        keys = KEYS_SURE if self._sure is not None else KEYS_OPEN if self._is_open else KEYS
+        self.query_one(KeyLine).show(keys)
 
     def _plot(self, width: int) -> list[Line]:
         columns = columns_of(self._overview.requests, rewrites_in(self._overview), width)
@@ -136,22 +121,12 @@ class ContextScreen(Screen[None]):
         pointed = columns[self._point]
         told: list[Line] = [((figures(pointed), "text"),)]
         told += [((f"  before it: {rewrite_text(one)}", "dim"),) for one in pointed.rewrites[-1:]]
-        return [legend(top, width), *plot(columns, height, self._point), *told]
+        return [legend(top, width, columns), *plot(columns, height, self._point), *told]
 
     def _put(self, id: str, lines: list[Line]) -> None:
         widget = self.query_one(f"#{id}", Static)
         widget.display = bool(lines)
         widget.update(painted(lines, palette_of(self.app.theme_variables)))
-
-    def _keys(self, keys: Sequence[str]) -> None:
-        lines = [""]
-        for key in keys:
-            longer = f"{lines[-1]}  {key}" if lines[-1] else key
-            if len(longer) <= self.size.width - 2 or not lines[-1]:
-                lines[-1] = longer
-            else:
-                lines.append(key)
-        self._put("keys", [((line, "dim"),) for line in lines[:MOST_KEYS]])
 
     def say(self, text: str, *, is_warning: bool = False) -> None:
         """One line about what was asked for or done."""
@@ -162,13 +137,19 @@ class ContextScreen(Screen[None]):
         marked, listing = self._marked, self.query_one(Listing)
         self._rows = rows = rows_of(self._overview, self._order, self.query_one("#looked-for", Input).value)
         effective, palette = self._overview.effective, palette_of(self.app.theme_variables)
+        table = self._table
 
         def paint(index: int, width: int) -> Text:
-            return painted([line_of(rows[index], width, effective)], palette)
+            return painted([line_of(rows[index], min(width, table), effective)], palette)
 
         listing.show(len(rows), paint)
         if marked is not None:
             listing.move(next((at for at, row in enumerate(rows) if _same(row, marked)), 0))
+
+    @property
+    def _table(self) -> int:
+        """Columns that the list takes: no more than its longest name needs, and one is left for a scroll bar."""
+        return min(self.size.width - 3, widest(rows_of(self._overview)))
 
     @property
     def _marked(self) -> Row | None:
@@ -312,7 +293,7 @@ class ContextScreen(Screen[None]):
             found = await look()
             if found.is_possible:
                 self._sure = work
-            self.say(f"{found.text} — Enter does it" if found.is_possible else found.text)
+            self.say(found.text)
 
         self._start(ask)
 

@@ -11,11 +11,12 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from tui.entries import Entry
+from tui.entries import Entry, set_in
 from tui.fuzzy import ranked
 from tui.inks import Line
 from tui.palette import painted, palette_of
 from tui.widgets.field import Field
+from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 
 Answer = TypeVar("Answer")
@@ -50,7 +51,7 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
             yield Listing(id="found")
             yield Static(id="told", markup=False)
             yield from self.below()
-            yield Static(id="answers", markup=False)
+            yield KeyLine(self.KEYS, id="answers")
 
     def on_mount(self) -> None:
         self.query_one(Listing).can_focus = False
@@ -112,7 +113,7 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
 
     def hint(self, keys: str) -> None:
         """The keys in the last line."""
-        self.query_one("#answers", Static).update(Text(keys, palette_of(self.app.theme_variables).dim))
+        self.query_one(KeyLine).show(keys)
 
     # What the user does
 
@@ -173,9 +174,7 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
         self._found = found = (*(entries[index] for index in order), *self.besides(words.strip()))
 
         def paint(index: int, width: int) -> Text:
-            text = painted([found[index].line], palette_of(self.app.theme_variables))
-            text.truncate(max(1, width), overflow="ellipsis")
-            return text
+            return painted([set_in(found[index], width)], palette_of(self.app.theme_variables))
 
         listing = self.query_one(Listing)
         listing.show(len(found), paint)
@@ -187,6 +186,5 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
     def _dress(self) -> None:
         palette = palette_of(self.app.theme_variables)
         self.query_one("#headline", Static).update(painted([self._heading], palette))
-        self.hint(self.KEYS)
         self._say_marked()
         self.query_one(Listing).refresh()

@@ -14,6 +14,7 @@ from textual.widgets import Input, Static, TextArea
 from agent.errors import UsageError
 from agent.events import Decision, PermissionAsked
 from tui.diffs.unified import counted, files_of
+from tui.keyline import key_lines
 from tui.paint import arguments_text
 from tui.palette import painted, palette_of
 from tui.permitting import answers_in, changeable, changed, decision_for, headline_of, lines_taken
@@ -28,6 +29,8 @@ _FRAME = 6
 """Lines that the dialog takes besides what it is about, the reason and the answers."""
 _LOW, _NARROW = 12, 30
 """Sizes of the screen below which the dialog has neither a frame nor empty lines."""
+_TELLING = 17
+"""Lines of the screen from which on there is room for what the user was told besides."""
 _EDITING = "Enter runs it   Ctrl-J begins a line   Esc goes back"
 
 
@@ -96,7 +99,7 @@ class PermissionScreen(GuardedScreen[Decision | None]):
         wanted = min(subject.get_content_height(self.size, self.size, inside), max(1 if is_bare else 3, height // 3))
         self.query_one("#headline").display = height > 2
         self.query_one("#reason").display = not is_bare
-        self.query_one(Told).show_at_most(0 if is_bare else 1 + 2 * (height >= 2 * _LOW))
+        self.query_one(Told).show_at_most(0 if is_bare or height < _TELLING else 1 + 2 * (height >= 2 * _LOW))
         others = self._others(inside, is_bare=is_bare)
         lines = self._tell_answers(inside, height - others - wanted)
         if not is_bare:
@@ -113,7 +116,8 @@ class PermissionScreen(GuardedScreen[Decision | None]):
         if is_bare:
             return int(self.query_one("#headline").display)
         told = self.query_one(Told)
-        return _FRAME + lines_taken(visible(self.question.reason), width) + (told.lines + 1 if told.display else 0)
+        said = told.lines_at(width) + 1 if told.display else 0
+        return _FRAME + lines_taken(visible(self.question.reason), width) + said
 
     def _tell_answers(self, width: int, height: int) -> int:
         """Shows the keys that answer; how many lines they take."""
@@ -153,8 +157,8 @@ class PermissionScreen(GuardedScreen[Decision | None]):
         is_command = where == "#command"
         self.query_one(where).display = True
         self.query_one("#subject").display = not is_command
-        hint = Text(_EDITING if is_command else "", palette_of(self.app.theme_variables).dim)
-        self.query_one("#answers", Static).update(hint)
+        keys = key_lines(_EDITING if is_command else "", self._inside(self.size.width))
+        self.query_one("#answers", Static).update(painted(keys, palette_of(self.app.theme_variables)))
         self.query_one("#answers").display = is_command
         self.query_one(where).focus()
 

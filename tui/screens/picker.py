@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 from tui.palette import Palette, palette_of
 from tui.sanitise import visible_line
 from tui.widgets.field import Field
+from tui.widgets.keyline import KeyLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Picker(ModalScreen[str]):
             yield Field(placeholder="type to find", id="filter")
             yield OptionList(id="options", compact=True, markup=False)
             yield Static(Text(self._empty, palette.dim), id="empty")
-            yield Static(Text("Up, Down   Enter takes   Esc leaves", palette.dim), id="answers")
+            yield KeyLine("Up, Down   Enter takes   Esc leaves", id="answers")
 
     def on_mount(self) -> None:
         self.query_one(OptionList).can_focus = False

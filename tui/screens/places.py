@@ -13,6 +13,7 @@ from tui.palette import Palette, palette_of
 from tui.places import count_of, fate_of, line_of, newest_first
 from tui.ports import Shelf
 from tui.sanitise import visible_line
+from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 from tui.widgets.pages import Pages
 
@@ -41,13 +42,12 @@ class PlacesScreen(ModalScreen[str]):
         return self._pages.settled
 
     def compose(self) -> ComposeResult:
-        palette = palette_of(self.app.theme_variables)
         with Vertical(id="dialog", classes="high"):
             yield Static(id="headline")
             yield Listing(id="shelf")
             yield Static(id="fate", markup=False)
             yield self._pages
-            yield Static(Text(KEYS, palette.dim), id="answers")
+            yield KeyLine(KEYS, id="answers")
 
     def on_mount(self) -> None:
         palette = palette_of(self.app.theme_variables)
@@ -94,9 +94,8 @@ class PlacesScreen(ModalScreen[str]):
 
     def _bring(self) -> None:
         if self._marked.fate == "visible":
-            palette = palette_of(self.app.theme_variables)
             told = f"the model sees `{self._marked.ref}` already: nothing has to be brought back"
-            self.query_one("#answers", Static).update(Text(told, palette.warn))
+            self.query_one(KeyLine).tell(told, "warn")
         else:
             self.dismiss(self._marked.ref)
 
@@ -124,7 +123,7 @@ class PlacesScreen(ModalScreen[str]):
             keys = KEYS_WHOLE_IN_VIEW if is_there else KEYS_WHOLE
         else:
             keys = KEYS_IN_VIEW if is_there else KEYS
-        self.query_one("#answers", Static).update(Text(keys, palette.dim))
+        self.query_one(KeyLine).show(keys)
 
 
 def painted(place: Place, width: int, column: int, palette: Palette) -> Text:

@@ -14,6 +14,7 @@ from tui.palette import palette_of
 from tui.sanitise import visible, visible_line
 from tui.screens.guarded import GUARD, GuardedScreen
 from tui.widgets.field import Field
+from tui.widgets.keyline import KeyLine
 from tui.widgets.told import Told
 
 
@@ -38,9 +39,7 @@ class QuestionScreen(GuardedScreen[str | None]):
                 options = (Option(Text(visible_line(option))) for option in self.question.options)
                 yield OptionList(*options, id="options", compact=True, markup=False)
             yield Field(placeholder="your own words", id="words")
-            yield Static(
-                Text("Up, Down, Enter choose   PgUp, PgDn read   Esc leaves it unanswered", palette.dim), id="reason"
-            )
+            yield KeyLine("Up, Down, Enter choose   PgUp, PgDn read   Esc leaves it unanswered", id="answers")
 
     def tell(self, told: Sequence[str]) -> None:
         """Shows what the user is told meanwhile."""

@@ -15,6 +15,7 @@ from agent.branching import Row, Tree
 from tui.numbers import counted
 from tui.palette import painted, palette_of
 from tui.treelines import about_lines, line_of
+from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 
 KEYS = "Enter goes back to before it   o opens that branch   Esc closes"
@@ -65,7 +66,7 @@ class RewindScreen(ModalScreen[Choice | None]):
             yield Listing(id="tree")
             with VerticalScroll(id="about", can_focus=False):
                 yield Static(id="said")
-            yield Static(Text(KEYS, palette.dim), id="answers")
+            yield KeyLine(KEYS, id="answers")
 
     def on_mount(self) -> None:
         palette = palette_of(self.app.theme_variables)

@@ -16,6 +16,7 @@ from tui.inks import Line
 from tui.palette import painted, palette_of
 from tui.sanitise import visible_line
 from tui.serverlines import line_of, lines_about, log_lines, summary
+from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 
 KEYS = "Space on, off  r restarts  l logs in  o shows its log  PgUp, PgDn  Esc closes"
@@ -27,6 +28,10 @@ class ServersScreen(ModalScreen[None]):
     """Shows every change at once, as long as it is open."""
 
     AUTO_FOCUS = "#servers"
+    CSS = """
+    ServersScreen #dialog.high > #headline { margin-bottom: 1; }
+    ServersScreen #about { height: 1fr; max-height: 100%; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "dismiss", show=False),
         Binding("up", "move(-1)", show=False),
@@ -51,13 +56,12 @@ class ServersScreen(ModalScreen[None]):
         self._shows_log = False
 
     def compose(self) -> ComposeResult:
-        palette = palette_of(self.app.theme_variables)
         with Vertical(id="dialog", classes="high"):
             yield Static(id="headline")
             yield Listing(id="servers")
             with VerticalScroll(id="about", can_focus=False):
                 yield Static(id="said")
-            yield Static(Text(KEYS, palette.dim), id="answers")
+            yield KeyLine(KEYS, id="answers")
 
     def on_mount(self) -> None:
         self._board.watch(self._changed)

@@ -21,6 +21,7 @@ from tui.ports import Library
 from tui.sanitise import visible_line
 from tui.sessionlist import WIDE, headline, line_of
 from tui.widgets.field import Field
+from tui.widgets.keyline import KeyLine
 from tui.widgets.lastsaid import LastSaid
 from tui.widgets.listing import Listing
 from tui.working import begin
@@ -85,7 +86,7 @@ class SessionsScreen(ModalScreen[Left]):
             with Horizontal(id="both"):
                 yield Listing(id="list")
                 yield LastSaid(self._library, id="about")
-            yield Static(id="answers")
+            yield KeyLine(KEYS, id="answers")
 
     def on_mount(self) -> None:
         self._say(KEYS)
@@ -308,6 +309,6 @@ class SessionsScreen(ModalScreen[Left]):
             await about.read(marked, self._listed.excerpt_of(marked))
 
     def _say(self, text: str, *, is_bad: bool = False) -> None:
-        palette = palette_of(self.app.theme_variables)
         self._is_told = is_bad
-        self.query_one("#answers", Static).update(Text(visible_line(text), palette.warn if is_bad else palette.dim))
+        line = self.query_one(KeyLine)
+        line.tell(visible_line(text), "warn") if is_bad else line.show(visible_line(text))

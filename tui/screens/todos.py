@@ -13,6 +13,7 @@ from textual.widgets import Static
 from agent.context.todos import TodoItem
 from tui.palette import painted, palette_of
 from tui.todos import todo_lines
+from tui.widgets.keyline import KeyLine
 
 
 class TodosScreen(ModalScreen[None]):
@@ -37,4 +38,4 @@ class TodosScreen(ModalScreen[None]):
             )
             with VerticalScroll(id="subject", classes="tall"):
                 yield Static(lines)
-            yield Static(Text("Up, Down   Esc closes", palette.dim), id="answers")
+            yield KeyLine("Up, Down   Esc closes", id="answers")

@@ -55,11 +55,11 @@ class BelowMark(Widget):
 def below_line(count: int, width: int) -> Line:
     """How much came, and the key that goes there: as much of it as the columns hold, at least the arrow."""
     lines: tuple[Line, ...] = (
-        ((f"↓ {count:,} new below", "text"), ("  End", "dim")),
-        ((f"↓ {count:,} new", "text"),),
-        ((f"↓ {count:,}", "text"),),
+        ((f"↓ {count:,} new below", "accent"), ("  End", "dim")),
+        ((f"↓ {count:,} new", "accent"),),
+        ((f"↓ {count:,}", "accent"),),
     )
     for line in lines:
         if sum(len(words) for words, _ in line) <= width:
             return line
-    return (("↓", "text"),)
+    return (("↓", "accent"),)

@@ -73,7 +73,9 @@ class Listing(ScrollView, can_focus=True):
         index, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         if index >= self._count:
             return Strip.blank(width, self.rich_style)
-        strip = Strip(self._paint(index, width).render(self.app.console)).adjust_cell_length(width)
+        text = self._paint(index, width)
+        text.truncate(max(1, width), overflow="ellipsis")
+        strip = Strip(text.render(self.app.console)).adjust_cell_length(width)
         if index == self.marked:
             return strip.apply_style(self.rich_style + self.marked_style)
         return strip.apply_style(self.rich_style)

@@ -9,18 +9,19 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Static
 
 from tui.history import Search, looked_for
-from tui.palette import Palette, palette_of
+from tui.keyline import key_lines
+from tui.palette import Palette, painted, palette_of
 from tui.sanitise import visible, visible_line
 from tui.widgets.field import Field
 
 LINES = 6
 """Lines of a message that are shown."""
-_WIDE = 96
-"""Columns from which on there is room to say which keys there are."""
+_KEYS = ((96, "Ctrl-R older  Ctrl-S newer  Enter takes  Esc back"), (76, "Ctrl-R older  Enter takes  Esc back"))
+"""The keys that are named, from so many columns on."""
 
 
 class Past(Vertical):
-    """Takes the keys while it is there: Ctrl+R and Up go to older messages, Ctrl+S and Down to newer ones, Enter and
+    """Takes the keys while it is there: Ctrl-R and Up go to older messages, Ctrl-S and Down to newer ones, Enter and
     Tab take the one shown, Esc leaves."""
 
     DEFAULT_CSS = """
@@ -100,8 +101,9 @@ class Past(Vertical):
         palette, search = palette_of(self.app.theme_variables), self._search
         self.query_one("#past-found", Static).update(found_text(search, palette))
         count = f" {search.at + 1:,} of {len(search.found):,}" if search.found else " nothing found"
-        keys = "   Ctrl+R older  Ctrl+S newer  Enter takes  Esc back" if self.size.width >= _WIDE else ""
-        self.query_one("#past-count", Static).update(Text.assemble((count, palette.text), (keys, palette.dim)))
+        keys = next((keys for least, keys in _KEYS if self.size.width >= least), "")
+        text = Text.assemble((f"{count}   ", palette.text), painted(key_lines(keys, self.size.width), palette))
+        self.query_one("#past-count", Static).update(text)
 
 
 def found_text(search: Search, palette: Palette) -> Text:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # a type only: loaded with the first search
 
 
 class Reader(Vertical):
-    """While words are looked for, their line takes the keys: Enter and Up go to older places, Shift+Enter and Down to
+    """While words are looked for, their line takes the keys: Enter and Up go to older places, Shift-Enter and Down to
     newer ones, Tab into the transcript and back, and Esc to where the user was."""
 
     def __init__(self, *, id: str | None = None) -> None:

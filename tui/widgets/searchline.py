@@ -7,7 +7,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from tui.palette import palette_of
+from tui.keyline import key_lines
+from tui.palette import painted, palette_of
 from tui.widgets.field import Field
 
 if TYPE_CHECKING:  # a type only: loaded with the first search
@@ -15,6 +16,7 @@ if TYPE_CHECKING:  # a type only: loaded with the first search
 
 _WIDE = 76
 """Columns from which on there is room to say which keys there are."""
+_KEYS = "Enter older  Shift-Enter newer  Esc back"
 
 
 class SearchLine(Horizontal):
@@ -53,8 +55,8 @@ class SearchLine(Horizontal):
         """Says what was found, and which keys there are where so many columns have room for that."""
         palette = palette_of(self.app.theme_variables)
         count = f"{found.at:,} of {found.of:,}" if found.of else "not found" if self.words else ""
-        keys = "   Enter older  Shift+Enter newer  Esc back" if columns >= _WIDE else ""
-        self.query_one("#places", Static).update(Text.assemble((count, palette.text), (keys, palette.dim)))
+        keys = painted(key_lines(_KEYS, columns) if columns >= _WIDE else [], palette)
+        self.query_one("#places", Static).update(Text(f"{count}   " if keys else count, palette.text).append_text(keys))
 
     @property
     def _field(self) -> Field:

@@ -7,6 +7,9 @@ from tui.blocks import View
 from tui.palette import painted, palette_of
 from tui.statusline import Shown, status_line
 
+WALKING = "Up, Down walk  Enter opens  y copies  Esc back"
+"""The keys of somebody who walks through the conversation."""
+
 
 class StatusLine(Widget):
     """Left what goes on, right the numbers. Where it is narrow, the right side gives way first."""
@@ -15,12 +18,20 @@ class StatusLine(Widget):
         super().__init__(id=id)
         self._shown = Shown(View())
 
+    def on_mount(self) -> None:
+        self.watch(self.screen, "focused", self._turn_to, init=False)
+
+    def _turn_to(self) -> None:
+        """Something else has the focus: other keys are named."""
+        self.refresh()
+
     def show(self, shown: Shown) -> None:
         if shown != self._shown:
             self._shown = shown
             self.refresh()
 
     def render(self) -> Text:
-        text = painted([status_line(self._shown, self.size.width)], palette_of(self.app.theme_variables))
+        keys = WALKING if self.screen.focused is not None and self.screen.focused.id == "transcript" else ""
+        text = painted([status_line(self._shown, self.size.width, keys)], palette_of(self.app.theme_variables))
         text.truncate(max(1, self.size.width), overflow="ellipsis")
         return text

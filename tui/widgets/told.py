@@ -6,6 +6,7 @@ from rich.text import Text
 from textual.widgets import Static
 
 from tui.palette import palette_of
+from tui.permitting import lines_taken
 from tui.sanitise import visible_line
 
 
@@ -22,10 +23,10 @@ class Told(Static):
     def on_mount(self) -> None:
         self.show_at_most(self._most)
 
-    @property
-    def lines(self) -> int:
-        """How many it shows."""
-        return min(self._most, len(self._told))
+    def lines_at(self, width: int) -> int:
+        """How many lines it takes where so many columns are for it."""
+        many = min(self._most, len(self._told))
+        return lines_taken(f"· {visible_line(self._told[-1])}", width) if many == 1 else many
 
     def tell(self, told: Sequence[str]) -> None:
         """Shows these notices in place of those before."""

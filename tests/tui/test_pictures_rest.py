@@ -1,0 +1,125 @@
+"""Pictures of what no other file has: beginnings, questions of servers, what is opened, errors, wide and foreign text.
+Look at every one that changes."""
+
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from agent.events import (
+    Event,
+    QuestionAsked,
+    ReasoningDelta,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFailed,
+    TurnFinished,
+)
+from agent.servers.forms import fields_of
+from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, measured
+from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.test_pictures_diffs import CHANGED
+from tui.app import EbbApp
+from tui.screens.changes import ChangesScreen
+from tui.screens.question import QuestionScreen
+from tui.widgets.transcript import Transcript
+
+DONE = TurnFinished("answered", "x")
+
+
+def app_with(*turn: Event) -> EbbApp:
+    return EbbApp(FakeSessions([FakeSession([[measured(), *turn]])]), first_message="how does it look?", guard=0.0)
+
+
+@SIZES
+def test_a_session_that_begins(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession(root=Path("/home/me/project"))]), guard=0.0)
+    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: not app.is_working))
+
+
+FORM = {
+    "properties": {
+        "severity": {
+            "title": "Severity",
+            "description": "How bad it is, for those who have to wait for it",
+            "type": "string",
+            "enum": ["blocks everybody", "blocks some", "can wait"],
+        }
+    }
+}
+
+
+@SIZES
+def test_a_question_of_a_server(snap_compare: Compare, size: tuple[int, int]) -> None:
+    field = fields_of(FORM)[0]
+    app = app_with(QuestionAsked("q", f"`forge` asks for {field.question()}", field.options))
+    asked = ready(app, lambda: isinstance(app.screen, QuestionScreen))
+    assert snap_compare(app, terminal_size=size, run_before=asked, press=["down"])
+
+
+@SIZES
+def test_what_the_last_turn_changed(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(CHANGED[:2]))]), guard=0.0)
+
+    async def look(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        await pilot.press("ctrl+d")
+        await ready(app, lambda: isinstance(app.screen, ChangesScreen))(pilot)
+        await pilot.press("down")
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=size, run_before=look)
+
+
+@SIZES
+def test_an_error_with_what_to_do(snap_compare: Compare, size: tuple[int, int]) -> None:
+    said = "anthropic answers HTTP 429: the limit of 40,000 input tokens a minute is reached for this organisation"
+    app = app_with(TextDelta("I read the parser first."), TurnFailed("rate_limit", said, 1))
+    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: not app.is_working))
+
+
+THOUGHT = (
+    "The lexer drops the last token when a line ends in a comment. The parser waits for a bracket that it never "
+    "sees.\n\nTwo ways: keep the token, or let the parser take the end of a file for a bracket. The first is right."
+)
+
+
+@SIZES
+def test_a_thought_and_a_call_that_are_open(snap_compare: Compare, size: tuple[int, int]) -> None:
+    output = "\n".join([*(f"tests/test_lexer.py::test_{n} PASSED" for n in range(4)), "4 passed in 0.31s"])
+    app = app_with(
+        ReasoningDelta(THOUGHT),
+        ToolStarted("1", "bash", {"command": "pytest -v tests/test_lexer.py", "timeout": 60}),
+        ToolFinished("1", "bash", "done", output),
+        TextDelta("It holds."),
+        DONE,
+    )
+
+    async def look(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        transcript = app.query_one(Transcript)
+        transcript.focus()
+        await pilot.press("enter", "up", "enter")
+        await ready(app, lambda: len(transcript.opened) == 2)(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=look)
+
+
+FOREIGN = """\
+| module | what it does | where it is used | who looks after it | since |
+|:--|:--|:--|:--|--:|
+| `lexer` | cuts the source into tokens, comments and blank lines among them | parser, formatter | Noa | 2019 |
+| `parser` | builds the tree that all others walk | formatter, checker, language server | 王小明 | 2019 |
+| `checker` | finds what cannot be meant | command line | דנה לוי | 2024 |
+
+The comment says `# שלום עולם` and the string is `"مرحبا بالعالم"`, which editors draw from right to left.
+
+- 日本語の行は二倍の幅を取ります。 Each of these takes two cells.
+- e\u0301 is one letter of two characters, and 👩‍👩‍👧 is one picture of five.
+"""
+
+
+@SIZES
+def test_a_wide_table_and_foreign_words(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = app_with(TextDelta(FOREIGN), DONE)
+    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: not app.is_working))
