@@ -19,13 +19,23 @@ from tui.sanitise import visible, visible_line
         ("tag\U000e0041\U000e007f", "tag��"),
         ("lone \ud83d surrogate", "lone � surrogate"),
         ("\x7f", "␡"),
+        ("❤\ufe0f ☎\ufe0e 1\ufe0f\u20e3 ⚠\ufe0f", "❤\ufe0f ☎\ufe0e 1\ufe0f\u20e3 ⚠\ufe0f"),
+        ("\ufe0fa\ufe0eb\ufe0f❤\ufe0f\ufe0f\ufe00", "�a�b�❤\ufe0f��"),
+        ("sign\U0001d173 of\U00013430 music\U0001bca0", "sign� of� music�"),
     ],
 )
 def test_what_steers_or_hides_becomes_visible(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
-@given(st.text())
+PREPENDED = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+"""Format characters that are signs to be seen."""
+
+
+@given(st.text(st.characters(categories=("Cc", "Cf", "Cs", "Zl", "Zp", "Mn", "So", "Lu"))) | st.text())
 def test_no_control_or_format_character_is_left(text: str) -> None:
-    assert not [char for char in visible(text) if char not in "\n\t" and unicodedata.category(char) in ("Cc", "Cs")]
+    hidden = ("Cc", "Cs", "Cf", "Zl", "Zp")
+    assert not [
+        char for char in visible(text) if unicodedata.category(char) in hidden and char not in f"\n\t{PREPENDED}"
+    ]
     assert "\n" not in visible_line(text)

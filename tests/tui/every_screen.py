@@ -1,0 +1,251 @@
+"""Every screen of the terminal, each full of one text, and the app that shows them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from textual.screen import Screen
+
+from agent.branching import Branch, Said, Tree
+from agent.context.items import Item
+from agent.context.todos import TodoItem
+from agent.context.why import Place
+from agent.events import PermissionAsked, QuestionAsked, ReceiptItem, RewriteUndone, Tried
+from agent.filechange import FileChange
+from agent.first_run import KeyFound
+from agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, User
+from agent.offers import Offer
+from agent.overview import Overview
+from agent.servers_seen import ServerSeen
+from agent.settings import Settings
+from agent.shelf import Shelved
+from agent.undoing import UndoOffer
+from tests.tui.doubles import (
+    FakeFiles,
+    FakeLibrary,
+    FakeSession,
+    FakeSessions,
+    FakeShelf,
+    conversation,
+    overview,
+    session_info,
+)
+from tests.tui.hostile import filled
+from tests.tui.piloting import Driven
+from tests.tui.set_up import Setup
+from tests.tui.test_pictures_rewind import preview
+from tests.tui.test_servers_screen import FakeBoard
+from tui.app import EbbApp
+from tui.commands import Invocation, named
+from tui.screens.archive import ArchiveScreen
+from tui.screens.changes import ChangesScreen
+from tui.screens.commands import PaletteScreen
+from tui.screens.compaction import CompactionScreen
+from tui.screens.confirm import ConfirmScreen
+from tui.screens.context import ContextScreen
+from tui.screens.first_run import FirstRunScreen
+from tui.screens.help import HelpScreen
+from tui.screens.models import ModelsScreen
+from tui.screens.permission import PermissionScreen
+from tui.screens.places import PlacesScreen
+from tui.screens.question import QuestionScreen
+from tui.screens.rewind import RewindScreen
+from tui.screens.servers import ServersScreen
+from tui.screens.sessions import SessionsScreen
+from tui.screens.settings import SettingsScreen
+from tui.screens.themes import ThemesScreen
+from tui.screens.todos import TodosScreen
+
+
+@dataclass
+class Stocked(FakeSessions):
+    """Sessions of which one is full of a text."""
+
+    text: str = ""
+
+    async def overview(self, prefix: str) -> Overview:
+        items = (
+            Item("r1", "r1", "output", self.text, 620, 31, "visible", is_pinned=True),
+            Item("m0", "msg-1a2b3c4d", "you", self.text, 140, 30),
+        )
+        return replace(overview("abc123"), title=self.text, items=items, tools=filled(tuple_of_tools(), self.text))
+
+
+def tuple_of_tools() -> object:
+    return Overview.__annotations__["tools"]
+
+
+def changed(text: str) -> tuple[FileChange, ...]:
+    written = text.encode("utf-8", "surrogateescape" if text.isascii() else "replace")
+    return (
+        FileChange(text, None, b"new\n" + written),
+        FileChange(f"src/{text}.py", b"a\nb\n" + written, b"a\nc\n", note=text),
+        FileChange("huge", unknown=text),
+        FileChange("by hand", b"one\n", written, by_tool=False),
+    )
+
+
+def tree(text: str) -> Tree:
+    said = (Said("abc123", 0, text, 0.0), Said("abc123", 2, f"{text} and on", 5.0))
+    forked = (Said("fork1", 2, text, 9.0),)
+    return Tree(
+        (
+            Branch("abc123", text, "", 0, said, ((1, text), (3, "a.py")), 4),
+            Branch("fork1", text, "abc123", 2, forked, (), 4),
+        )
+    )
+
+
+def talked(text: str) -> Conversation:
+    call = ToolCall("1", "bash", {"command": text})
+    reply = Assistant(
+        (Reasoning(text, {}), Text(f"# {text}\n\n- {text}\n\n```{text}\n{text}\n```"), call), "scripted/demo"
+    )
+    return Conversation((User((Text(text),)), reply, *conversation(3).messages))
+
+
+def asked(text: str) -> PermissionAsked:
+    tried = (Tried(text, 7, 31, (text,)),)
+    return PermissionAsked("q", "1", text, {"path": text, text: text}, text, "", (text,), tried, text)
+
+
+def asked_about_diff(text: str) -> PermissionAsked:
+    line = " ".join(text.splitlines())
+    diff = f"--- a/{line}\n+++ b/{line}\n@@ -1,2 +1,2 @@ {line}\n one\n-{line}\n+{line} new\n"
+    return PermissionAsked("q", "1", "edit", {"path": text, "new": text}, text, diff)
+
+
+def stocked(text: str, folder: Path, **more: Any) -> EbbApp:
+    """The app in a session in which everything is called so."""
+    infos = (
+        session_info("abc123", text, model=text, messages=12, cost=0.21),
+        session_info("b2", text, project=text, parent="abc123", cost=None),
+    )
+    library = FakeLibrary(infos, {"abc123": talked(text).messages, "b2": talked(text).messages}, tree(text))
+    call = ToolCall("c1", "bash", {"command": text})
+    kept = (Shelved("r1", "preview", 1_000, 9, 0.0, call), Shelved("r9", "shown", 9, 1, 0.0, said=text, role="user"))
+    session = FakeSession(
+        id="abc123",
+        title=text,
+        model=f"scripted/{text}",
+        root=Path("/home/me") / text,
+        history=talked(text),
+        places=(Place("r1", "masked", text), Place("r9", "visible", text)),
+        shelf=FakeShelf(kept, {"r1": text, "r9": text}),
+        files=FakeFiles(changed(text), (text,)),
+        servers=FakeBoard([filled(ServerSeen, text), replace(filled(ServerSeen, text), name=f"{text} 2")]),
+    )
+    opener = Stocked([session], infos, library, names=("scripted/demo", text), text=text)
+    settings: Settings = Setup(folder, environment={"EBB_MODEL": "ollama/qwen3"}).settings
+    return EbbApp(opener, guard=0.0, settings=lambda: settings, **more)
+
+
+Open = Callable[[Driven], Awaitable[object]]
+
+
+def played(t: Driven) -> FakeSession:
+    session = t.app.talk.session
+    assert isinstance(session, FakeSession)
+    return session
+
+
+def does(name: str, argument: str = "") -> Open:
+    async def open(t: Driven) -> None:
+        t.app.jobs.invoke(Invocation(named(name), argument))
+
+    return open
+
+
+def shows(make: Callable[[str], Screen[Any]]) -> Open:
+    async def open(t: Driven) -> None:
+        t.app.push_screen(make(played(t).title))
+
+    return open
+
+
+async def _compacts(t: Driven) -> None:
+    text = played(t).title
+    made = preview()
+    items = (ReceiptItem(text, "summarised", 48_200, text), *made.expected.receipt)
+    quote = replace(made.quote, model=text)
+    looked_at = replace(made, focus=text, expected=replace(made.expected, receipt=items), quote=quote)
+    played(t).changes[:] = [looked_at]
+    await does("compact", text)(t)
+
+
+async def _undoes(t: Driven) -> None:
+    played(t).changes[:] = [UndoOffer(Conversation(), 1, RewriteUndone(9_800, 84_300, 63_000, 0.2363, 200_000))]
+    await does("undo")(t)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    name: str
+    screen: type[Screen[Any]]
+    open: Open
+
+
+def _models(text: str) -> ModelsScreen:
+    return ModelsScreen([Offer(text), Offer("ollama/qwen3", 32_768)], Offer, text, 48_200)
+
+
+def _first(text: str) -> FirstRunScreen:
+    return FirstRunScreen((KeyFound(text, "openai"),), (text,), "~/.config/ebbtide/config.toml")
+
+
+def _todos(text: str) -> TodosScreen:
+    return TodosScreen([TodoItem(text, "done"), TodoItem(f"{text} now", "doing"), TodoItem("run", "pending")])
+
+
+def _question(text: str) -> QuestionScreen:
+    return QuestionScreen(QuestionAsked("q", text, (text, "blue")), 0.0, (text,))
+
+
+SCREENS = (
+    Shown("help", HelpScreen, does("help")),
+    Shown("palette", PaletteScreen, does("commands")),
+    Shown("context", ContextScreen, does("context")),
+    Shown("archive", ArchiveScreen, does("archive")),
+    Shown("places", PlacesScreen, does("why", "find")),
+    Shown("servers", ServersScreen, does("mcp")),
+    Shown("sessions", SessionsScreen, does("sessions")),
+    Shown("rewind", RewindScreen, does("rewind")),
+    Shown("models", ModelsScreen, shows(_models)),
+    Shown("settings", SettingsScreen, does("settings")),
+    Shown("themes", ThemesScreen, does("theme")),
+    Shown("diff", ChangesScreen, does("diff")),
+    Shown("files", ChangesScreen, does("files")),
+    Shown("compaction", CompactionScreen, _compacts),
+    Shown("confirm", ConfirmScreen, _undoes),
+    Shown("first run", FirstRunScreen, shows(_first)),
+    Shown("todos", TodosScreen, shows(_todos)),
+    Shown("permission", PermissionScreen, shows(lambda text: PermissionScreen(asked(text), 0.0))),
+    Shown("permission of a diff", PermissionScreen, shows(lambda text: PermissionScreen(asked_about_diff(text), 0.0))),
+    Shown("question", QuestionScreen, shows(_question)),
+)
+
+
+async def opened(t: Driven, shown: Shown) -> Screen[Any]:
+    """The screen, with all that is to be seen on it at first."""
+    await t.rests()
+    await shown.open(t)
+    try:
+        await t.asks(shown.screen)
+    except TimeoutError:
+        raise AssertionError(f"{shown.name} is not shown, but {t.app.screen}: {t.app.talk.view.blocks[-1:]}") from None
+    await t.until(lambda: getattr(t.app.screen, "settled", True))
+    await t.pilot.pause()
+    return t.app.screen
+
+
+async def closed(t: Driven) -> None:
+    """Back to the main screen, by the key for that. What is written in a field takes it first."""
+    while len(t.app.screen_stack) > 1:
+        await t.pilot.press("escape")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(3):  # a second one at once would do something on the main screen
+                await t.until(lambda: len(t.app.screen_stack) == 1)
+    await t.rests()
