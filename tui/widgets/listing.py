@@ -57,9 +57,11 @@ class Listing(ScrollView, can_focus=True):
         self.post_message(self.Moved())
 
     def _reveal(self) -> None:
-        """Scrolls to where the marked line is seen. Before there is any room, nothing is."""
+        """Scrolls to where the marked line is seen, the second with the first: that may be its heading. Before there is
+        any room, nothing is."""
         if height := self.size.height:
             top = min(self.marked, max(self.scroll_offset.y, self.marked - height + 1))
+            top = 0 if self.marked < min(2, height) else top
             self.scroll_to(y=top, animate=False, force=True, immediate=True)
 
     def on_resize(self) -> None:

@@ -1,0 +1,106 @@
+"""Every screen where there is hardly any room: it can be left, what it is for can be done, and it is whole again once
+there is room."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent.events import Decision, PermissionAsked, QuestionAsked, TurnFinished
+from tests.tui.doubles import FakeSession
+from tests.tui.every_screen import SCREENS, closed, opened, stocked
+from tests.tui.hostile import HOSTILE
+from tests.tui.piloting import Driven, terminal
+from tests.tui.streams import is_shown
+from tui.screens.permission import PermissionScreen
+from tui.screens.question import QuestionScreen
+
+ROOM = (80, 24)
+TINY = [(10, 5), (10, 3), (1, 1), (80, 3)]
+TEXT = "mend the parser"
+
+
+def drawn(t: Driven) -> str:
+    """What is on the screen."""
+    lines = t.app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in line).rstrip() for line in lines)
+
+
+async def sized(t: Driven, size: tuple[int, int]) -> None:
+    await t.pilot.resize_terminal(*size)
+    await t.until(lambda: tuple(t.app.screen.size) == size)
+    await t.pilot.pause()
+
+
+@asynccontextmanager
+async def started(folder: Path, size: tuple[int, int], text: str = TEXT) -> AsyncIterator[Driven]:
+    app = stocked(text, folder)
+    async with app.run_test(size=size) as pilot:
+        t = Driven(app, pilot)
+        await t.rests()
+        yield t
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Each screen as it is where there has always been room."""
+
+    async def look() -> dict[str, str]:
+        async with started(tmp_path_factory.mktemp("fresh"), ROOM) as t:
+            found = {"main": drawn(t)}
+            for shown in SCREENS:
+                await opened(t, shown)
+                found[shown.name] = drawn(t)
+                await closed(t)
+            return found
+
+    return asyncio.run(look())
+
+
+@pytest.mark.parametrize("sizes", [TINY[:2], TINY[2:]], ids=str)
+async def test_every_screen_is_whole_again_once_there_is_room(
+    sizes: list[tuple[int, int]], fresh: dict[str, str], tmp_path: Path
+) -> None:
+    """It is opened where there is hardly any, used there, and made smaller once more."""
+    async with started(tmp_path, sizes[0]) as t:
+        await sized(t, ROOM)
+        again = {"main": drawn(t)}
+        for shown in SCREENS:
+            await sized(t, sizes[0])
+            await opened(t, shown)
+            for size in (*sizes[1:], ROOM):
+                await sized(t, size)
+            again[shown.name] = drawn(t)
+            await closed(t)
+    assert {name: text for name, text in again.items() if text != fresh[name]} == {}
+
+
+@pytest.mark.parametrize("size", [(1, 1), (300, 3)], ids=str)
+async def test_keys_where_there_is_no_room_do_no_harm_whatever_is_shown(size: tuple[int, int], tmp_path: Path) -> None:
+    async with started(tmp_path, size, HOSTILE) as t:
+        for shown in SCREENS:
+            await opened(t, shown)
+            await t.pilot.press("down", "pagedown", "end", "up", "x")
+            assert is_shown(drawn(t).replace("\n", "")), shown.name
+            await closed(t)
+
+
+@pytest.mark.parametrize("size", TINY, ids=str)
+async def test_there_is_always_room_to_answer_and_to_write(size: tuple[int, int]) -> None:
+    question = PermissionAsked("q1", "1", "bash", {"command": "pytest -x"}, "asks", "", ("bash(pytest)",))
+    session = FakeSession([[question, QuestionAsked("q2", "Which?", ("red", "blue")), TurnFinished("answered", "x")]])
+    async with terminal(session, size=size) as t:
+        await t.pilot.press(*"hello")
+        assert size == (1, 1) or "hello" in drawn(t)
+        await t.pilot.press("enter")
+        await t.asks(PermissionScreen)
+        await t.pilot.press("y")
+        await t.asks(QuestionScreen)
+        await t.pilot.press("down", "enter")
+        await t.rests()
+        await t.pilot.press(*"more", "enter")
+        await t.rests()
+        assert session.said == ["hello", "more"]
+        assert session.answers == {"q1": Decision("allow"), "q2": "blue"}
