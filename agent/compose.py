@@ -82,7 +82,7 @@ class Sessions:
         self._thread: StoreThread | None = None
         self._opened: SessionStore | None = None
         self._open_parts: dict[str, Parts] = {}
-        """What the sessions opened so far are made of, by their ids."""
+        """What the sessions that are open are made of, by their ids."""
 
     async def _store(self) -> tuple[StoreThread, SessionStore]:
         if self._thread is None or self._opened is None:
@@ -135,6 +135,7 @@ class Sessions:
             parts = with_archive(parts, thread, store, row.project, self.config)
             parts = with_rules(parts, thread, store, row.project, self.config)
             self._open_parts[row.id] = parts
+            closing.callback(self._open_parts.pop, row.id)
             if is_new:
                 return Session(parts, on_close=closing.pop_all().aclose)
             restored = await restore(recorder, parts.workspace, chosen, parts.policy.mode, parts.debug)

@@ -18,6 +18,7 @@ from tui.blocks import (
     Thought,
     UserText,
 )
+from tui.numbers import counted
 from tui.passing import through
 from tui.receipts import Compacting, Compaction, Undone, details_of
 from tui.titles import command_of, title_of
@@ -98,14 +99,10 @@ async def copy(text: str, environment: Mapping[str, str], platform: str, write: 
         if await _takes(program, text, environment):
             if program[0] != "tmux":
                 write(sequence_for(text, environment))
-            return f"copied {counted(len(text))}"
+            return f"copied {counted(len(text), 'character')}"
     write(sequence_for(text, environment))
-    sent = len(within(text))
-    return f"copied {counted(len(text))}" if sent == len(text) else f"copied the first {sent:,} of {counted(len(text))}"
-
-
-def counted(characters: int) -> str:
-    return f"{characters:,} character{'' if characters == 1 else 's'}"
+    sent, whole = len(within(text)), counted(len(text), "character")
+    return f"copied {whole}" if sent == len(text) else f"copied the first {sent:,} of {whole}"
 
 
 async def _takes(argv: tuple[str, ...], text: str, environment: Mapping[str, str]) -> bool:

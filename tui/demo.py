@@ -53,15 +53,17 @@ async def _play(folder: Path) -> None:
     # A home of its own: the demo must not depend on the user's configuration, nor leave anything in it.
     config = load_config(folder, {"EBB_HOME": str(folder / ".ebb-home")}, flags)
     sessions = Sessions(config, folder, os.environ, interactive=False, ephemeral=True)
-    session = await sessions.open()
     titles: dict[str, str] = {}
     try:
-        async for event in session.send(PROMPT):
-            if isinstance(event, ToolStarted):
-                titles[event.call_id] = title_of(event.name, event.arguments)
-            _show(event, titles)
+        session = await sessions.open()
+        try:
+            async for event in session.send(PROMPT):
+                if isinstance(event, ToolStarted):
+                    titles[event.call_id] = title_of(event.name, event.arguments)
+                _show(event, titles)
+        finally:
+            await session.close()
     finally:
-        await session.close()
         await sessions.close()
 
 

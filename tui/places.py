@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 
 from agent.context.why import Fate, Place
+from tui.numbers import counted
 from tui.sanitise import visible_line
 
 SHORT: dict[Fate, str] = {
@@ -22,7 +23,7 @@ def never_seen(text: str, told: Sequence[str]) -> str:
 
 
 def count_of(text: str, places: int) -> str:
-    return visible_line(f"`{text}` was said in {places} place{'' if places == 1 else 's'}")
+    return visible_line(f"`{text}` was said in {counted(places, 'place')}")
 
 
 def newest_first(places: Sequence[Place]) -> tuple[Place, ...]:

@@ -263,6 +263,15 @@ async def test_a_session_without_its_facts_is_still_a_session(desk: Desk) -> Non
     await again.close()
 
 
+async def test_of_a_session_that_was_closed_nothing_is_held(desk: Desk) -> None:
+    sessions = desk.sessions(model=f"scripted/{desk.script({'text': 'Done.'})}")
+    session = await sessions.open()
+    await say(session, "go")
+    await session.close()
+    assert sessions._open_parts == {}
+    assert len((await sessions.overview(session.id)).requests) == 1
+
+
 async def test_the_overview_of_an_open_session_needs_no_message_and_writes_none(desk: Desk) -> None:
     sessions = desk.sessions(
         model=f"scripted/{desk.script({'calls': [READ]}, {'text': 'Done.'})}", permission_mode="auto"
