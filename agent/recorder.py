@@ -191,6 +191,9 @@ class Recorder:
             self._row = replace(self._row, title=title_of(message.text))
             await self._thread.run(self._store.create, self._row)
             self._is_new = False
+        elif not self._row.title and (title := title_of(message.text)):  # it began with a note
+            await self._thread.run(self._store.rename, self.session, title)
+            self.renamed(title)
         await self._write(self._rows(message))
 
     async def replied(self, reply: Assistant) -> None:

@@ -122,6 +122,7 @@ class EbbApp(CaretApp, App[str]):
             Offers(lambda: self.talk.session if self.jobs.is_open else None),
             self._pastes,
             lambda: self.talk.queue,
+            lambda text: self.talk.writing(text) if self.jobs.is_open else None,
             vim=self._keys == "vim",
         )
 

@@ -14,7 +14,7 @@ from agent.messages import Conversation, Text, User
 from agent.options import MODES, Mode
 from tui.blocks import View
 from tui.drafts import Drafts
-from tui.pastes import Pastes
+from tui.pastes import UNFOLDED, Pastes
 from tui.places import never_seen
 from tui.ports import Session, Sessions
 from tui.queued import Queue
@@ -46,6 +46,8 @@ class Talk:
         self.queue = Queue()
         """Messages that wait for the next step of the turn, or for its end."""
         self.queue.watch(lambda: self._keep(self.queue.texts))
+        self._written = ""
+        """What is being written, as far as that was told."""
         self._drafts = drafts or Drafts(None)
         self.pastes = pastes or Pastes()
         """What is folded in messages."""
@@ -67,6 +69,7 @@ class Talk:
             before = self.session.id if self.session is not None else None
             is_same = before is not None and resume is not None and before.startswith(resume)
             problem = ""
+            self.writing("")  # it stays in the prompt, for the session that is open then
             if is_same:
                 problem = await self._closed()  # a session is open once: it cannot be opened again before it is closed
             shown = self.view
@@ -134,10 +137,21 @@ class Talk:
     def put_by(self, draft: str) -> None:
         """Nothing is sent any more: what waits is kept for the session, with what is being written."""
         texts = (*self.queue.texts, *filter(None, [draft.strip()]))
+        self._written = ""
         self.queue.clear()
         self._keep(texts)
+        self._drafts = Drafts(None)
 
-    def _keep(self, texts: Sequence[str]) -> None:
+    def writing(self, draft: str) -> None:
+        """What is being written is kept with what waits, should the program end without leaving the session; not what
+        would take long to write down each time."""
+        draft = draft.strip() if len(self.pastes.unfolded(draft)) <= UNFOLDED else ""
+        if draft != self._written:
+            self._written = draft
+            self._keep(self.queue.texts)
+
+    def _keep(self, waiting: Sequence[str]) -> None:
+        texts = (*waiting, *filter(None, [self._written]))
         if self.session is not None and (self.occupied or self.session.history.messages):
             self._drafts.keep(self.session.id, [self.pastes.unfolded(text) for text in texts])
 

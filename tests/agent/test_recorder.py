@@ -17,7 +17,7 @@ from agent.context.prompt import Instructions, build_prompt
 from agent.context.todos import TodoItem
 from agent.errors import StoreFailed
 from agent.events import ReplyFinished
-from agent.messages import Assistant, Conversation, Summary, Text, ToolCall, ToolOutput, Usage, User
+from agent.messages import Assistant, Conversation, Note, Summary, Text, ToolCall, ToolOutput, Usage, User
 from agent.recorder import INTERRUPTED, Recorder, title_of
 from agent.rows import (
     changes_of,
@@ -186,6 +186,14 @@ async def test_a_session_without_a_message_is_not_stored(thread: StoreThread) ->
     recorder.note(ReplyFinished("m", "end", Usage(1), None))
     await recorder.end_turn("m", "ask")
     assert await thread.run(store.session, ROW.id) is None
+
+
+async def test_a_session_that_begins_with_a_note_is_called_after_what_is_said_then(thread: StoreThread) -> None:
+    store = await thread.open()
+    recorder = Recorder(thread, store, ROW)
+    for said in (User((Note("to be remembered"),)), User((Text("mend it"),)), User((Text("and more"),))):
+        await recorder.said(said)
+    assert (recorder.title, store_row(await thread.run(store.session, ROW.id)).title) == ("mend it", "mend it")
 
 
 def store_row(row: SessionRow | None) -> SessionRow:

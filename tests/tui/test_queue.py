@@ -177,7 +177,36 @@ async def test_what_waits_is_in_the_prompt_when_the_session_goes_on(tmp_path: Pa
         assert t.prompt.text == "one\n\ntwo\n\nhalf a thou"
         notice = "what you had not sent when this session was left is in the prompt again"
         assert t.app.talk.view.blocks[-1] == Notice(notice)
-    assert not drafts.holds(session.id)
+        t.prompt.put("")
+        await t.until(lambda: not drafts.holds(session.id))
+
+
+async def test_what_is_being_written_is_kept_while_it_is_and_for_the_session_that_is_open(tmp_path: Path) -> None:
+    first, second = FakeSession(id="first", history=conversation(1)), FakeSession(id="second", history=conversation(1))
+    drafts = Drafts(tmp_path / "drafts")
+
+    def kept(id: str) -> tuple[str, ...]:
+        found = Drafts(tmp_path / "drafts")
+        texts = found.take(id)
+        found.keep(id, texts)
+        return texts
+
+    async with terminal(first, second, drafts=drafts) as t:
+        t.prompt.put("half a thought")
+        await t.until(lambda: kept("first") == ("half a thought",))
+        await t.pilot.press("enter")
+        await t.rests()
+        await t.until(lambda: not drafts.holds("first"))
+        assert first.said == ["half a thought"]
+        t.prompt.put("another")
+        await t.until(lambda: drafts.holds("first"))
+        await t.app.talk.open("second")
+        assert not drafts.holds("first")
+        t.prompt.put("another one")
+        await t.until(lambda: kept("second") == ("another one",))
+        await t.app.talk.open("second", "scripted/other")
+        t.app.desk.showing.session()
+        assert t.prompt.text == "another one", "it is not given twice"
 
 
 async def test_a_turn_that_fails_gives_back_what_it_had_taken_too() -> None:

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
+from textual.timer import Timer
 
 from tui.bindings import bindings
 from tui.history import History
@@ -23,6 +24,9 @@ from tui.widgets.status import StatusLine
 from tui.widgets.todos import TodoLine
 from tui.widgets.transcript import Transcript
 
+REST = 1.0
+"""Seconds after which it is told what has been written."""
+
 
 class MainScreen(Screen[None]):
     """Where one reads and writes. What is sent leaves it as `Prompt.Submitted`."""
@@ -31,14 +35,25 @@ class MainScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings("main")
 
     def __init__(
-        self, history: History, offers: Offers, pastes: Pastes, queue: Callable[[], Queue], *, vim: bool
+        self,
+        history: History,
+        offers: Offers,
+        pastes: Pastes,
+        queue: Callable[[], Queue],
+        written: Callable[[str], object],
+        *,
+        vim: bool,
     ) -> None:
         """`offers`: what a text in the prompt may become. `pastes`: what is folded in it. `queue`: the messages that
-        wait, asked for once there are some. `vim`: whether the prompt begins with the keys of vi."""
+        wait, asked for once there are some. `written` is told what is in the prompt, now and then while it changes.
+        `vim`: whether the prompt begins with the keys of vi."""
         super().__init__()
         self._history = history
         self._offers, self._pastes = offers, pastes
         self._queue = queue
+        self._written = written
+        self._telling: Timer | None = None
+        """Tells soon what is in the prompt."""
         self._vim = vim
 
     def compose(self) -> ComposeResult:
@@ -69,7 +84,20 @@ class MainScreen(Screen[None]):
     def todos(self) -> TodoLine:
         return self.query_one(TodoLine)
 
-    # What waits
+    # What is written, and what waits
+
+    @on(Prompt.Changed)
+    def _is_writing(self) -> None:
+        if not self.prompt.text:
+            self._tell_written()  # at once: it was sent, or is not wanted
+        elif self._telling is None:
+            self._telling = self.set_timer(REST, self._tell_written)
+
+    def _tell_written(self) -> None:
+        if self._telling is not None:
+            self._telling.stop()
+            self._telling = None
+        self._written(self.prompt.text)
 
     @on(Prompt.Recalled)
     def _walk_queue(self) -> None:
