@@ -110,6 +110,7 @@ class ProjectFiles:
             self._making = asyncio.create_task(self._make())
 
     async def close(self) -> None:
+        """Makes the list no further."""
         if self._making is not None:
             self._making.cancel()
             await asyncio.gather(self._making, return_exceptions=True)

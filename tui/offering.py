@@ -35,3 +35,8 @@ class Offers:
         if self._files is None or self._files[0] != session.root:
             self._files = (session.root, ProjectFiles(session.root))
         return self._files[1]
+
+    async def close(self) -> None:
+        """Ends the search for files that is under way."""
+        if self._files is not None:
+            await self._files[1].close()

@@ -1,5 +1,8 @@
+import asyncio
 import re
 from pathlib import Path
+
+import pytest
 
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
@@ -92,3 +95,20 @@ async def test_an_at_sign_offers_files_and_tab_takes_one(tmp_path: Path) -> None
         assert (t.prompt.text, t.prompt.cursor_location) == ("@src/explain @src/deep/inner.py ", (0, 5))
         await t.pilot.press("escape", *"zzz")
         await t.until(lambda: not offered.display)
+
+
+async def test_a_search_for_files_ends_with_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    async def never_done(*_: object) -> None:
+        told.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.append("ended")
+
+    monkeypatch.setattr("tools.search.list_files", never_done)
+    async with terminal(FakeSession(root=project(tmp_path))) as t:
+        await t.pilot.press("@", "t")
+        await t.until(lambda: told)
+    assert told == ["begun", "ended"]

@@ -72,6 +72,9 @@ class MainScreen(Screen[None]):
         self.prompt.use_vim(self._vim)
         self.set_focus(self.prompt)  # at once: what is typed from now on is for the prompt
 
+    async def on_unmount(self) -> None:
+        await self._offers.close()
+
     @property
     def prompt(self) -> Prompt:
         return self.query_one(Prompt)

@@ -110,6 +110,10 @@ class Prompt(TextArea):
         """The search for files that is under way."""
         self._offered_for = ""
 
+    def on_unmount(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+
     def put(self, text: str) -> None:
         """Replaces what is written, with the cursor at the end."""
         self.load_text(visible(text))
