@@ -5,6 +5,7 @@ included, `.git` is not.
 """
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -60,6 +61,23 @@ def files_below(root: str) -> Iterator[str]:
             wanted = folder or entry.is_file(follow_symlinks=False)
             if wanted and entry.name != ".git" and not is_ignored(entry.path, folder, here):
                 waiting.append((entry.path, here, folder))
+
+
+def nearest_below(root: str) -> Iterator[str]:
+    """Paths relative to the root, those with fewer folders before them first. Folders are among them, with a slash."""
+    scope = scope_of(root)
+    waiting: deque[tuple[str, str, tuple[Rules, ...]]] = deque([(root, "", scope.above)])
+    while waiting:
+        path, before, rules = waiting.popleft()
+        here = _rules_at(path, rules, scope.is_tracked)
+        for entry in _entries(path):
+            folder = entry.is_dir(follow_symlinks=False)
+            wanted = folder or entry.is_file(follow_symlinks=False)
+            if wanted and entry.name != ".git" and not is_ignored(entry.path, folder, here):
+                below = f"{before}{entry.name}{'/' if folder else ''}"
+                yield below
+                if folder:
+                    waiting.append((entry.path, below, here))
 
 
 def entries_of(folder: str) -> Iterator[tuple[str, bool]]:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
+from threading import Event
 from time import monotonic
 
 MOST = 50
@@ -19,7 +20,7 @@ MOST = 50
 OLD = 15.0
 """Seconds after which the list is made anew when it is needed again."""
 _FIRST = 2_000
-"""Names in the folder itself that are known before the list is made."""
+"""Paths that are known before the list is made: those with the fewest folders before them."""
 _SLICE = 200
 """Paths that are compared between two looks at the clock."""
 _AT_ONCE = 0.002
@@ -100,8 +101,8 @@ class ProjectFiles:
             if making is None or is_made:
                 break
             await asyncio.wait([making], timeout=_SOON if shown else _SOON / 3)
-        if not hunt.found:
-            yield await asyncio.to_thread(typed_exactly, self._root, written)
+        if not shown and (exactly := await asyncio.to_thread(typed_exactly, self._root, written)):
+            yield exactly
 
     def refresh(self) -> None:
         """Makes the list in the background when it is old or was never made."""
@@ -118,12 +119,23 @@ class ProjectFiles:
     async def _make(self) -> None:
         from tools.base import ToolError  # noqa: PLC0415  # deferred: needed with the first `@`
         from tools.search import list_files  # noqa: PLC0415  # as above
-        from tools.walk import entries_of  # noqa: PLC0415  # as above
+        from tools.walk import nearest_below  # noqa: PLC0415  # as above
 
         paths = self._paths if self._made_at is None else []
-        folders, first = {""}, set[str]()
+        folders, first, has_first = {""}, set[str](), Event()
+
+        def take_first() -> None:
+            """What is near is known before the process that lists all files has begun."""
+            try:
+                for path in islice(nearest_below(str(self._root)), _FIRST):
+                    paths.append(path)
+                    (folders if path.endswith("/") else first).add(path.removesuffix("/"))
+            finally:
+                has_first.set()
 
         def take(path: str) -> bool:
+            if not has_first.is_set():
+                has_first.wait()
             if path not in first:
                 paths.append(path)
             folder = path.rpartition("/")[0]
@@ -133,15 +145,8 @@ class ProjectFiles:
                 folder = folder.rpartition("/")[0]
             return True
 
-        def take_first() -> None:
-            """What stands in the folder itself is known long before the rest."""
-            for name, is_folder in islice(entries_of(str(self._root)), _FIRST):
-                paths.append(f"{name}/" if is_folder else name)
-                (folders if is_folder else first).add(name)
-
-        await asyncio.to_thread(take_first)
         with contextlib.suppress(ToolError):  # a folder that is gone has no files to offer
-            await list_files(self._root, self._root, take)
+            await asyncio.gather(asyncio.to_thread(take_first), list_files(self._root, self._root, take))
         self._paths, self._made_at = paths, monotonic()
 
 

@@ -8,7 +8,7 @@ from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
 from tui.candidates import Candidate
 from tui.completing import with_files
-from tui.files import ProjectFiles, scores, typed_exactly
+from tui.files import Hunt, ProjectFiles, scores, typed_exactly
 from tui.widgets.completions import Completions
 
 PATHS = (
@@ -57,6 +57,34 @@ async def test_a_project_is_found_without_what_git_ignores(tmp_path: Path) -> No
     assert await found(files, "made") == ()
     assert await found(files, "build/m") == ("build/made.py",)
     await files.close()
+
+
+async def test_what_is_near_is_in_the_list_once(tmp_path: Path) -> None:
+    files = ProjectFiles(project(tmp_path))
+    await found(files, "inn")
+    assert sorted(files._paths) == [
+        ".gitignore", ".hidden/", ".hidden/x.py", "src/", "src/a b.py", "src/deep/", "src/deep/inner.py", "top.txt",
+    ]  # fmt: skip
+    await files.close()
+
+
+async def test_a_list_that_is_made_anew_replaces_the_old_one(tmp_path: Path) -> None:
+    files = ProjectFiles(project(tmp_path))
+    assert await found(files, "top") == ("top.txt",)
+    (tmp_path / "top.txt").unlink()
+    files._made_at = -1e9
+    assert [paths async for paths in files.matching("top")] == [("top.txt",), ()]
+    await files.close()
+
+
+def test_letters_find_the_same_however_the_paths_become_known() -> None:
+    at_once, bit_by_bit = Hunt("parse"), Hunt("parse")
+    for known in range(len(PATHS) + 1):
+        while bit_by_bit.go_on(PATHS[:known]):
+            pass
+    while at_once.go_on(PATHS):
+        pass
+    assert at_once.found == bit_by_bit.found == tuple(ranked("parse"))
 
 
 async def test_a_new_file_is_found_once_the_list_is_old(tmp_path: Path) -> None:
