@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # types only: a front end loads what it needs, when it needs 
     from agent.config import Config
     from agent.settings import Settings
 
+_PATIENCE = 0.001
+"""Seconds that a key waits for a thread that computes; by default five times as long, and that several times."""
+
 
 def run(options: argparse.Namespace) -> int:
     """Runs a session in the terminal; the exit code. Raises `AgentError` when none can be opened."""
@@ -40,6 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _screen(options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts) -> tuple[str | None, int]:
+    sys.setswitchinterval(_PATIENCE)
     from tui.app import EbbApp  # noqa: PLC0415  # deferred: lines need no Textual
     from tui.opening import Later  # noqa: PLC0415  # deferred: as above
 
