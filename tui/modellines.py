@@ -52,9 +52,7 @@ def in_words(offer: Offer, current: str) -> str:
         said.append(f"window {tokens(offer.window)}")
     if prices := offer.prices:
         read = _price(prices.cache_read)
-        said.append(
-            f"$ for a million tokens: in {_price(prices.input)}, out {_price(prices.output)}, cache read {read}"
-        )
+        said.append(f"in {_price(prices.input)}, out {_price(prices.output)}, cache read {read}")
     if (takes := _takes(offer)) != UNKNOWN:
         said.append(f"takes {takes}")
     if not offer.has_key:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tui.app import EbbApp
 from tui.commands import COMMANDS, Command
 from tui.helplines import AREAS, OTHERS, help_entries
 from tui.keys import KEYS, Key
-from tui.modellines import line_of, lines_about, switch_told
+from tui.modellines import in_words, line_of, lines_about, switch_told
 from tui.palettelines import palette_entries
 from tui.screens.commands import PaletteScreen
 from tui.screens.help import HelpScreen
@@ -28,6 +29,13 @@ KNOWN = Offer("a/b", 200_000, Prices(3.0, 15.0, 0.3, 3.75), True, True, False, T
 
 def words(line: tuple[tuple[str, str], ...]) -> str:
     return "".join(words for words, _ in line)
+
+
+def test_a_model_is_told_in_words() -> None:
+    told = "window 200k; in 3.00, out 15.00, cache read 0.30; takes tools, pictures"
+    assert in_words(KNOWN, "a/b") == f"a/b (in use); {told}"
+    assert in_words(replace(KNOWN, has_key=False), "") == f"a/b; {told}; no key"
+    assert in_words(Offer("a/c\x1b[2J"), "a/b") == "a/c␛[2J"
 
 
 # Help

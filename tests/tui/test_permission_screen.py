@@ -225,6 +225,19 @@ async def test_where_there_is_hardly_any_room_a_question_shows_what_it_is_about_
         await t.rests()
 
 
+async def test_where_there_is_hardly_any_room_a_command_is_changed_all_the_same() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session, size=(20, 6)) as t:
+        await asked(t)
+        await t.pilot.press("e", "l")
+        await t.pilot.pause()
+        lines = [strip.text.strip() for strip in t.app.screen._compositor.render_strips()]
+        assert lines == ["? May bash run this?", "pytest -xl", "", "", "", "Enter runs, Esc back"]
+        await t.pilot.press("enter")
+        await t.rests()
+        assert session.answers == {"q": Decision("allow", arguments={"command": "pytest -xl", "timeout": 5})}
+
+
 @pytest.mark.parametrize("size", [(10, 6), (3, 3), (1, 1), (30, 10)])
 async def test_questions_survive_small_screens(size: tuple[int, int]) -> None:
     session = FakeSession([[QUESTION, DONE]])

@@ -243,13 +243,15 @@ class PlainFront:
         match parse(line):
             case Unknown() as unknown:
                 self.talk.notice(unknown.message)
-            case Invocation(command=command, argument=argument):
+            case Invocation(command=command, argument=argument) as invocation:
                 if command.when_busy:
                     self._commands += 1
                     self._aside(self._beside(DOING[command.name](self.desk, argument)))
                     self._prompt()
                 elif self.is_working:
                     self.talk.notice(f"`/{command.name}` has to wait until the session is free. Ctrl-C interrupts it.")
+                    if argument:
+                        self._put_back(invocation.written)
                 else:
                     self._start(lambda: DOING[command.name](self.desk, argument))
             case None:
@@ -340,6 +342,11 @@ class PlainFront:
     def _read_by(self) -> Reader:
         assert self._reader is not None
         return self._reader
+
+    def _put_back(self, written: str) -> None:
+        """Lets the user go on with what could not be done, where that can be."""
+        if self._reader is not None and not self._reader.written:
+            self._reader.put(written)
 
     def _say(self, lines: Sequence[str]) -> None:
         if self._reader is not None:

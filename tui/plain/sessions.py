@@ -64,7 +64,8 @@ async def choose_model(desk: PlainDesk, name: str) -> None:
     listed, offer_of = offers_here(desk.settings, current, desk.talk.sessions.models())
     if not name:
         rows = [in_words(offer, current) for offer in listed]
-        index = await choose(desk, "Go on with a model; `/model PROVIDER/NAME` takes any other.", rows)
+        told = "Go on with a model; `/model PROVIDER/NAME` takes any other. Prices are in $ for a million tokens."
+        index = await choose(desk, told, rows)
         name = listed[index].model if index is not None else ""
     if not name or name == current:
         return

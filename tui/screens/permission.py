@@ -31,6 +31,7 @@ _LOW, _NARROW = 12, 30
 """Sizes of the screen below which the dialog has neither a frame nor empty lines."""
 _TELLING = 17
 """Lines of the screen from which on there is room for what the user was told besides."""
+_EDITING_BRIEFLY = "Enter runs  Esc back"
 _EDITING = "Enter runs it   Ctrl-J begins a line   Esc goes back"
 
 
@@ -157,9 +158,10 @@ class PermissionScreen(GuardedScreen[Decision | None]):
         is_command = where == "#command"
         self.query_one(where).display = True
         self.query_one("#subject").display = not is_command
-        keys = key_lines(_EDITING if is_command else "", self._inside(self.size.width))
+        is_bare, width = self.query_one("#dialog").has_class("bare"), self.size.width
+        keys = key_lines(_EDITING_BRIEFLY, width) if is_bare else key_lines(_EDITING, self._inside(width))
         self.query_one("#answers", Static).update(painted(keys, palette_of(self.app.theme_variables)))
-        self.query_one("#answers").display = is_command
+        self.query_one("#answers").display = is_command and (not is_bare or len(keys) == 1)
         self.query_one(where).focus()
 
     def _go_back(self) -> None:

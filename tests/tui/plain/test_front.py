@@ -34,6 +34,7 @@ class Typist:
     prompts: list[str] = field(default_factory=list)
     lines: "asyncio.Queue[str | None]" = field(default_factory=asyncio.Queue)
     edits: bool = False
+    given: list[str] = field(default_factory=list)
     begun: list[tuple[str, str]] = field(default_factory=list)
 
     async def read(self) -> str:
@@ -52,6 +53,7 @@ class Typist:
         self.prompt = prompt
 
     def put(self, text: str) -> bool:
+        self.given.append(text)
         return False
 
     def begin(self, prompt: str, text: str) -> bool:
@@ -343,6 +345,8 @@ async def test_a_command_that_has_to_wait_says_so() -> None:
         await until(lambda: session.said == ["go"])
         talk.type("/compact")
         await talk.shows("`/compact` has to wait until the session is free")
+        talk.type("!make")
+        await until(lambda: talk.typist.given == ["!make"])
         talk.type("/help")
         await talk.shows("/quit: leave")
 
