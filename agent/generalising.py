@@ -29,6 +29,8 @@ MOST = 3
 EXAMPLES = 3
 LONGEST = 200
 """Characters of a rule that can be taken in at a glance."""
+LONGEST_LINE = 1_000
+"""Those of one for exactly this, which the question shows anyway."""
 
 
 def offers_for(asked: Asked, policy: Policy) -> tuple[str, ...]:
@@ -69,7 +71,8 @@ def is_alike(tool: str, other: str) -> bool:
 
 
 def _answers(offer: str, asked: Asked, policy: Policy) -> bool:
-    if len(offer) > LONGEST or not says_itself(offer):
+    is_exact = offer == exact_rule(asked, policy.root)
+    if len(offer) > (LONGEST_LINE if is_exact else LONGEST) or not says_itself(offer):
         return False
     return decide(asked, replace(policy, allow=(*policy.allow, parse_rule(offer)))).verdict == "allow"
 

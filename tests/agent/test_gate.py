@@ -214,10 +214,12 @@ async def test_a_question_that_has_no_rule_for_exactly_this_says_so(root: Path) 
     await run(bash("echo 1\necho 2"))
     (question,) = run.asked
     assert (question.offers, question.offers_exact) == ((), False)
-    await run(bash(f"echo {'1' * 300}"))
+    await run(bash(f"echo {'1' * 1_000}"))
     assert (run.asked[1].offers, run.asked[1].offers_exact) == ((), False)
-    await run(bash(f"ls -l {'1' * 300}"))
+    await run(bash(f"ls -l {'1' * 1_000}"))
     assert (run.asked[2].offers, run.asked[2].offers_exact) == (("bash(ls)",), False)
+    await run(bash(f"echo {'1' * 900}"))
+    assert (run.asked[3].offers, run.asked[3].offers_exact) == ((f"bash(=echo {'1' * 900})",), True)
 
 
 async def test_an_interrupted_question_leaves_nothing_open(root: Path) -> None:
