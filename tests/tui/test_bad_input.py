@@ -65,7 +65,7 @@ def test_two_hundred_sizes_while_it_streams(tmp_path: Path) -> None:
         terminal.resize(80, 24)
         terminal.until("Ask, or / for commands")
         left_behind(terminal)
-    assert terminal.is_given_back()
+        assert terminal.is_given_back()
 
 
 CRUMBS, WHOLE = (1, "slow and steady " * 100), (1 << 20, "in one go " * 100_000)

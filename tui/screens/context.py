@@ -137,10 +137,10 @@ class ContextScreen(Screen[None]):
         marked, listing = self._marked, self.query_one(Listing)
         self._rows = rows = rows_of(self._overview, self._order, self.query_one("#looked-for", Input).value)
         effective, palette = self._overview.effective, palette_of(self.app.theme_variables)
-        table = self._table
+        longest = widest(rows_of(self._overview))
 
-        def paint(index: int, width: int) -> Text:
-            return painted([line_of(rows[index], min(width, table), effective)], palette)
+        def paint(index: int, width: int) -> Text:  # the screen may have another width by then
+            return painted([line_of(rows[index], min(width, self.size.width - 3, longest), effective)], palette)
 
         listing.show(len(rows), paint)
         if marked is not None:
