@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.groups import exists, signal_group
+from tools.guardian import GUARDIAN
 from tools.truncate import finished, plain
 
 LARGEST_LOG = 2 * 1024**3
@@ -100,6 +101,7 @@ class Program:
         self._was_killed = False
         self._reaping = threading.Lock()
         self._progress = _Progress(heard) if heard is not None else None
+        GUARDIAN.guard(process.pid)
         threading.Thread(target=self._watch, args=(pipe, descriptor), daemon=True).start()
 
     @property
@@ -133,6 +135,7 @@ class Program:
         finally:
             self._signal_group(signal.SIGKILL)
             self._was_killed = True
+            GUARDIAN.leave(self._process.pid)
         await self.wait(self._limits.grace)
 
     async def close(self) -> None:
@@ -180,6 +183,8 @@ class Program:
             for held in (pipe, descriptor, waiting):
                 if held is not None:
                     os.close(held)
+            if not self._has_children():
+                GUARDIAN.leave(self._process.pid)
             self._tell(self._exited, self._news, self._closed)
 
     def _patience(self, waiting: int | None) -> float | None:

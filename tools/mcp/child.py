@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from tools.groups import signal_group
+from tools.guardian import GUARDIAN
 from tools.mcp.lines import Line, Lines, TooLong
 from tools.mcp.log import Log
 
@@ -30,6 +31,7 @@ async def started(
     _, child = await loop.subprocess_exec(
         lambda: Child(log, most), *command, env=dict(environment), cwd=folder, start_new_session=True
     )
+    GUARDIAN.guard(child.transport.get_pid())
     return child
 
 
@@ -102,6 +104,7 @@ class Child(asyncio.SubprocessProtocol):
                 await _within(grace, self._exited)
             finally:
                 self.transport.close()
+                GUARDIAN.leave(self.transport.get_pid())
 
     async def ending(self) -> str:
         """Why it is over, with the last thing that it said about that."""
