@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.events import (
     CallDenied,
+    CallEdited,
     CompactionStarted,
     Event,
     PermissionAsked,
@@ -70,6 +71,7 @@ def lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]]
         case (
             ToolStarted(call_id=id, name=name, arguments=arguments)
             | PermissionAsked(call_id=id, name=name, arguments=arguments)
+            | CallEdited(call_id=id, name=name, arguments=arguments)
         ):
             return _settled(replace(before, titles={**before.titles, id: title_of_call(name, arguments)}))
         case CallDenied(call_id=id, name=name, arguments=arguments):

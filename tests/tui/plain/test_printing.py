@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from agent.events import (
     CallDenied,
+    CallEdited,
     Event,
     Noticed,
     RetryScheduled,
@@ -34,6 +35,14 @@ def test_what_a_command_of_the_user_printed_is_printed() -> None:
         ToolStarted("by-user-1", "bash", {"command": "ls"}),
         ToolFinished("by-user-1", "bash", "done", "a.py\n\tb\x1b[2J.py\nexit code 0"),
     ) == ["a.py", "    b␛[2J.py", "exit code 0", "Tool bash  ls: done, 2 lines."]
+
+
+def test_a_call_that_the_user_changed_is_named_as_it_ran() -> None:
+    assert printed(
+        ToolStarted("1", "bash", {"command": "rm a.py"}),
+        CallEdited("1", "bash", {"command": "ls a.py"}),
+        ToolFinished("1", "bash", "done", "a.py"),
+    ) == ["Tool bash  ls a.py: done, 1 line."]
 
 
 def said(text: str, size: int) -> list[Event]:
