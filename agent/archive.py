@@ -31,7 +31,7 @@ from agent.context.refs import (
 )
 from agent.context.said import call_text, message_text
 from agent.errors import ReferenceFailed, StoreFailed
-from agent.messages import Assistant, Message, Stored, User
+from agent.messages import Assistant, Image, Message, Stored, User
 from agent.rows import decode_message, read_summary
 from agent.storethread import StoreThread
 from store.archive import ArchiveStore
@@ -226,8 +226,10 @@ class Archive:
         if len(names) > 1:
             raise ReferenceFailed(_ambiguous(known, [f"msg-{name}" for name in names]))
         position = found[-1][0]  # where the same was said twice, the last time
+        media_type = "text/plain"
         if isinstance(known.location, Tool):
             message = await self._message_at(session, position)
+            media_type = _type_of(message, known.location.number)
             if isinstance(message, User) and message.outputs:
                 before = await self._thread.run(self._rows.count_before, session, position)
                 if known.location.number > len(message.outputs):
@@ -236,7 +238,7 @@ class Archive:
                 return await self._output(replace(known, target=output, location=None), session, output.number)
         content = await self._message_content(session, position, known)
         full = replace(known, target=MessageRef(names[0]))
-        return Located(full, session, position, content.size, content.lines)
+        return Located(full, session, position, content.size, content.lines, media_type)
 
     async def _name_messages(self, session: str) -> None:
         """Gives messages of earlier versions their names."""
@@ -294,10 +296,7 @@ class Archive:
     async def _message_content(self, session: str, position: int, known: Reference) -> InMemory:
         message = await self._message_at(session, position)
         if isinstance(known.location, Tool):
-            calls = message.calls if isinstance(message, Assistant) else ()
-            if known.location.number > len(calls):
-                raise ReferenceFailed(f"`{known.target}` has {len(calls)} calls")
-            return InMemory(_encoded(call_text(calls[known.location.number - 1])))
+            return InMemory(_part_in(message, known.location.number, known))
         found = await self._thread.run(self._rows.messages_called, session, message_digits(message))
         earlier = [await self._message_at(session, at) for at, _ in reversed(found) if at < position]
         texts = dict.fromkeys(map(message_text, (message, *earlier)))
@@ -327,6 +326,30 @@ def _parsed(text: str) -> Reference:
 
 def _part_of(located: Located, part: int) -> Reference:
     return replace(located.reference, location=Tool(part))
+
+
+def _pictures_in(message: Message) -> tuple[Image, ...]:
+    """What the user has shown with a message."""
+    return tuple(part for part in message.parts if isinstance(part, Image)) if isinstance(message, User) else ()
+
+
+def _type_of(message: Message, number: int) -> str:
+    pictures = _pictures_in(message)
+    return pictures[number - 1].media_type if number <= len(pictures) else "text/plain"
+
+
+def _part_in(message: Message, number: int, known: Reference) -> bytes:
+    """One of the calls of a reply, or of the pictures that came with what the user said. Raises `ReferenceFailed`."""
+    pictures, calls = _pictures_in(message), message.calls if isinstance(message, Assistant) else ()
+    if number > len(pictures or calls):
+        what = f"{len(pictures)} pictures" if pictures else f"{len(calls)} calls"
+        raise ReferenceFailed(f"`{known.target}` has {what}")
+    if not pictures:
+        return _encoded(call_text(calls[number - 1]))
+    try:
+        return base64.b64decode(pictures[number - 1].data)
+    except ValueError as error:
+        raise StoreFailed(f"the picture `{known}` cannot be read: {error}", "corrupt") from error
 
 
 def _is_a_picture(parts: Sequence[OutputRow]) -> bool:

@@ -64,7 +64,7 @@ class CompactResult:
     after_messages: int
     strategies: tuple[str, ...]
     """What ran, in order: `tools` held back, `pins` shown by their ends, `mask`, `summary` or `chunks` by a model,
-    `ledger` without one, `mask_all`, `drop`, `last`. Empty when there was nothing to gain."""
+    `ledger` without one, `mask_all`, `attachments`, `drop`, `last`, `pictures`. Empty when nothing could be gained."""
     is_interrupted: bool = False
     """The user was faster: the conversation is as it was."""
 
@@ -178,7 +178,7 @@ def _helps(rung: Rung, before: Conversation, after: Conversation, is_enough: boo
             return size_of(after) < size_of(before) and is_enough
         case "summary" | "chunks" | "ledger":
             return is_worth_it(before, after)
-        case "mask_all" | "drop" | "last":
+        case "mask_all" | "attachments" | "drop" | "last" | "pictures":
             return size_of(after) < size_of(before)
 
 
@@ -203,11 +203,7 @@ async def _try(
     if not work.interrupt.requested():
         work.lessons.failures += 1
     if work.lessons.failures == FAILURES:
-        work.emit(
-            Noticed(
-                f"{FAILURES} summaries in a row could not be used, so no more are asked for; `/compact` tries again"
-            )
-        )
+        work.emit(Noticed(NO_MORE))
     return None
 
 

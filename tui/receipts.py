@@ -23,8 +23,10 @@ STRATEGIES = {
     "mask_all": "mask all",
     "chunks": "summary in pieces",
     "ledger": "facts only",
+    "attachments": "attachments shown in part",
     "drop": "older half dropped",
     "last": "only your last message kept",
+    "pictures": "its pictures left out",
     "tools": "tools held back",
 }
 """Strategies whose names say too little."""

@@ -1,13 +1,15 @@
 """What leaves the view when it gets too large, and what the conversation is afterwards. Pure.
 
-From the cheapest to the last resort: outputs as one line each, a summary by a model, the facts that code can tell, the
-older half of the turns dropped, nothing but the user's last message.
+From the cheapest to the last resort: outputs as one line each, a summary by a model, the facts that code can tell, what
+came with the open request in part, the older half of the turns dropped, nothing but the user's last message, and that
+without its pictures.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from agent.context.beside import as_request, brings_much, lean
 from agent.context.estimate import estimate_message, estimate_messages
 from agent.context.ledger import Ledger, keep_ledger, missing_facts, render_ledger
 from agent.context.mask import as_shown, mask_outputs
@@ -16,20 +18,21 @@ from agent.context.pins import Size, size_of_pins, smaller_pins, view_from
 from agent.context.settings import Caps
 from agent.context.summary import Draft, shown_summary, with_facts, within
 from agent.events import Cause
-from agent.messages import Assistant, Conversation, Image, Message, Note, Summary, Text, User, UserPart
+from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, User
 
-Rung: TypeAlias = Literal["mask", "summary", "chunks", "ledger", "mask_all", "drop", "last"]
+Rung: TypeAlias = Literal["mask", "summary", "chunks", "ledger", "mask_all", "attachments", "drop", "last", "pictures"]
 """One strategy: old outputs masked, a summary by the model that has the conversation in its cache (or one that the user
-set), the same piece by piece, facts only, all outputs masked, older half of the turns dropped, the last message."""
+set), the same piece by piece, facts only, all outputs masked, what came with the open request shown in part, older half
+of the turns dropped, the last message, that without its pictures."""
 
 TOOLS = "tools"
 """What precedes them where the tools leave too little room: as many as possible are held back."""
 
 LADDERS: dict[Cause, tuple[Rung, ...]] = {
-    "full": ("mask", "summary", "ledger", "mask_all", "drop", "last"),
+    "full": ("mask", "summary", "ledger", "mask_all", "attachments", "drop", "last", "pictures"),
     "background": ("mask", "summary", "ledger", "mask_all"),
     "asked": ("summary", "ledger"),
-    "overflow": ("mask_all", "chunks", "ledger", "drop", "last"),
+    "overflow": ("mask_all", "chunks", "ledger", "attachments", "drop", "last"),
     "rent": ("mask", "summary"),
     "cold": ("mask",),
     "budget": ("mask",),
@@ -46,6 +49,8 @@ LEAST_SUMMARY = 200
 """Tokens below which a summary says nothing that is worth its price."""
 _HEADINGS = 40
 """Tokens that a summary's own headings take at most."""
+MESSAGE, STEP = "your message", "the newest step"
+"""What may be the largest part of what stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +180,22 @@ def _open_request(conversation: Conversation, cut: int) -> User:
     if starts and start >= cut:
         return User(())
     asked = list(conversation.summary.request.parts if start == 0 else ())
-    is_beginning = bool(starts)
-    for message in messages[start:cut]:
-        is_beginning = is_beginning and _is_request(message)
-        if isinstance(message, User) and (is_beginning or joins_turn(message)):
-            asked += map(_as_sent, message.parts)
+    for index, message in _asked(messages):
+        asked += as_request(message) if index < cut else ()
     return User(tuple(asked))
 
 
-def _as_sent(part: UserPart) -> UserPart:
-    """The part without what is kept with its message alone."""
-    return replace(part, whole="") if isinstance(part, Note) and part.whole else part
+def _asked(messages: Sequence[Message]) -> Iterator[tuple[int, User]]:
+    """What the user wants now, as far as it stands in the messages, with their indices."""
+    if messages and _is_answer(messages[-1]):
+        return
+    starts = turn_starts(messages)
+    is_beginning = bool(starts)
+    for index in range(starts[-1] if starts else 0, len(messages)):
+        message = messages[index]
+        is_beginning = is_beginning and _is_request(message)
+        if isinstance(message, User) and (is_beginning or joins_turn(message)):
+            yield index, message
 
 
 def _is_answer(message: Message) -> bool:
@@ -208,18 +218,22 @@ class Floor:
     """Tokens of the tool definitions that must be held back for it."""
     pins: Size = "whole"
     """How much of what is pinned there is room for."""
+    request: int = LEAST_CAP
+    """Tokens that the open request may take with all that came with it, before anything else of the turn must go."""
 
 
 def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
     """Caps with which system text, tools, ledger and tail take at most 60 % of the window: those of tail and ledger are
     halved until they do, down to one step and 900 tokens; then tools are held back, and then what is pinned is shown
-    by its ends, and then by a line each. It always ends."""
+    by its ends, and then by a line each; then what came with the open request is shown in part. It always ends."""
     least, whole = 1, room.tools
     pins: Size = "whole"
+    is_lean = False
     while True:
         sizes = _floor_sizes(conversation, caps, least, room)
+        request = _room_for_request(sizes, room)
         if sum(sizes.values()) * room.scale <= FLOOR * room.effective:
-            return Floor(caps, least, deferred=whole - room.tools, pins=pins)
+            return Floor(caps, least, deferred=whole - room.tools, pins=pins, request=request)
         if caps.ledger > LEAST_CAP or caps.tail > LEAST_CAP:
             caps = replace(caps, tail=max(caps.tail // 2, LEAST_CAP), ledger=max(caps.ledger // 2, LEAST_CAP))
         elif room.deferrable:
@@ -229,6 +243,9 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
             conversation = smaller_pins(conversation, pins)
         elif least:
             least = 0
+        elif not is_lean:
+            conversation = lean_request(conversation, caps, request, pictures=False) or conversation
+            is_lean = True
         else:
             break
     name, size = max(sizes.items(), key=lambda item: item[1])
@@ -240,20 +257,29 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
         f"about {size:,} tokens",
         whole - room.tools,
         pins,
+        request,
     )
+
+
+def _room_for_request(sizes: Mapping[str, int], room: Room) -> int:
+    """Tokens that are left to the open request by everything else."""
+    others = sum(size for name, size in sizes.items() if name != MESSAGE)
+    return max(int(FLOOR * room.effective / room.scale) - others, LEAST_CAP)
 
 
 def _floor_sizes(conversation: Conversation, caps: Caps, least: int, room: Room) -> dict[str, int]:
     messages = as_shown(conversation)
     cut = _cut(messages, caps.tail, least, caps.turns)
     tail, request = messages[cut:], _open_request(conversation, cut)
-    stays = estimate_messages(tail) + (estimate_message(request) if request.parts else 0)
+    asked, newest = estimate_message(request) if request.parts else 0, estimate_messages(tail)
+    ends_in_request = bool(tail) and _is_request(tail[-1])
     return {
         "the system text": room.system,
         "the tool definitions": room.tools,
         "the ledger": caps.ledger,
         "what is pinned": size_of_pins(conversation, cut),
-        "your message" if tail and _is_request(tail[-1]) else "the newest step": stays,
+        MESSAGE: asked + (newest if ends_in_request else 0),
+        STEP: 0 if ends_in_request else newest,
     }
 
 
@@ -298,6 +324,18 @@ def paying_caps(conversation: Conversation, plan: CompactionPlan, caps: Caps) ->
     return replace(caps, retain=int(caps.retain * share), summary=int(caps.summary * share))
 
 
+def lean_request(conversation: Conversation, caps: Caps, most: int, *, pictures: bool = True) -> Conversation | None:
+    """The conversation in which all that the user wants now takes so many tokens, as far as less of what came with it
+    makes that possible; `pictures`: they stay. It stands with the summary then, and the facts for whatever was said
+    before it. None when nothing gets smaller."""
+    large = [index for index, message in _asked(conversation.messages) if brings_much(message)]
+    moved = compacted(plan_at(conversation, large[-1] + 1), None, caps) if large else conversation
+    request = lean(moved.summary.request, most, pictures=pictures)
+    if request is moved.summary.request:
+        return None
+    return replace(moved, summary=replace(moved.summary, request=request), anchor=None, anchored=0)
+
+
 def drop_half(conversation: Conversation, caps: Caps) -> Conversation | None:
     """The conversation without the older half of its turns, which only the ledger remembers. None when there is one."""
     turns = turn_starts(conversation.messages)
@@ -338,6 +376,10 @@ def climb(rung: Rung, conversation: Conversation, caps: Caps, floor: Floor) -> C
         case "ledger":
             plan = plan_compaction(conversation, floor.caps.tail, least=floor.least, newest=caps.turns)
             return compacted(plan, None, floor.caps) if plan else None
+        case "attachments":
+            return lean_request(conversation, floor.caps, floor.request)
+        case "pictures":
+            return lean_request(conversation, floor.caps, floor.request, pictures=False)
         case "drop":
             return drop_half(conversation, floor.caps)
         case "last":

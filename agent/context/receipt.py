@@ -11,6 +11,7 @@ from agent.context.select import meant
 from agent.events import ReceiptItem
 from agent.messages import Conversation, Message, User
 
+WORDS_ALONE = "what you asked for; what came with it is shown in part"
 HELD_BACK = "they left too little room for the rest; `tool_search` finds them"
 
 
@@ -25,7 +26,7 @@ def receipt(
     gone = _gone(as_shown(before)[:cut], by_model)
     tools = (ReceiptItem("tool definitions", "deferred", deferred, HELD_BACK),) if deferred else ()
     counted = [replace(item, tokens=round(item.tokens * ratio)) for item in (*gone, *_masked(before, after))]
-    kept = [replace(item, tokens=round(item.tokens * ratio)) for item in _kept(after)]
+    kept = [replace(item, tokens=round(item.tokens * ratio)) for item in _kept(after, strategies)]
     return (*counted, *tools, *kept)
 
 
@@ -51,10 +52,12 @@ def _masked(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
             yield ReceiptItem(item, "masked", output_size(found.output), "an older output; its line names where it is")
 
 
-def _kept(after: Conversation) -> Iterator[ReceiptItem]:
+def _kept(after: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptItem]:
     if after.summary.request.parts:
         tokens = estimate_message(after.summary.request)
-        yield ReceiptItem(_name(after.summary.request), "kept", tokens, "what you asked for, unchanged")
+        is_whole = {"attachments", "pictures"}.isdisjoint(strategies)
+        why = "what you asked for, unchanged" if is_whole else WORDS_ALONE
+        yield ReceiptItem(_name(after.summary.request), "kept", tokens, why)
     for message in as_shown(after):
         if not isinstance(message, User) or not message.outputs:
             yield ReceiptItem(_name(message), "kept", estimate_message(message), "among the newest steps")

@@ -87,7 +87,8 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One of the calls, or of the outputs, of a message; or one of the pictures and files that came with an output."""
+    """One of the calls, of the outputs or of the pictures of a message; or one of the pictures and files that came with
+    an output."""
 
     number: int
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from agent.context.compact import CompactionPlan
 from agent.context.estimate import estimate_text
-from agent.context.mask import one_line
-from agent.messages import Assistant, Message
+from agent.context.mask import is_at_length, one_line
+from agent.messages import Assistant, Message, Note
 
 
 def transcript(plan: CompactionPlan, output_tokens: int = 400) -> tuple[str, ...]:
@@ -27,6 +27,9 @@ def _told(message: Message, output_tokens: int) -> Iterator[str]:
         return
     if message.text:
         yield f"[the user said]\n{message.text}"
+    for part in message.parts:
+        if isinstance(part, Note) and is_at_length(part):
+            yield f"[it came with]\n{_clipped(part.text, output_tokens)}"
     for output in message.outputs:
         yield f"[output, {output.status}]\n{_clipped(output.text, output_tokens)}"
 

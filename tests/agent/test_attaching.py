@@ -8,10 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from agent.bringing import kept
 from agent.compose import Sessions
 from agent.config import load_config
 from agent.context.mentions import pasted
-from agent.events import Noticed, TurnFinished, TurnStarted
+from agent.context.refs import message_digits
+from agent.errors import ReferenceFailed
+from agent.events import ContextCompacted, Event, Noticed, StepStarted, TurnFailed, TurnFinished, TurnStarted
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.session import Session
 from tui.blocks import Notice
@@ -185,6 +190,74 @@ async def test_what_is_sent_and_interrupted_at_once_is_cut_all_the_same(tmp_path
     assert [event async for event in session.send("now?")][-1] == TurnFinished("answered", "Seen.")
     await session.close()
     await sessions.close()
+
+
+async def test_what_comes_with_many_messages_of_one_turn_never_fills_the_window_for_good(tmp_path: Path) -> None:
+    todo = {"text": "I go on.", "calls": [{"name": "todo", "arguments": {"items": []}}]}
+    replies: list[Mapping[str, object]] = [*[todo] * 8, {"text": "Done."}, {"text": "Still here."}]
+    project = _project(tmp_path)
+    sessions = _sessions(tmp_path, replies, window=60_000)(project)
+    session = await sessions.open()
+    waiting: list[User] = []
+
+    def heard() -> Sequence[User]:
+        taken = tuple(waiting)
+        waiting.clear()
+        return taken
+
+    events: list[Event] = []
+    async for event in session.send("go", [pasted("[#0]", "line of text\n" * 2_000)], meanwhile=heard):
+        if isinstance(event, StepStarted) and event.step < 8:
+            number = event.step
+            waiting.append(User((Text(f"look at [#{number}]"), pasted(f"[#{number}]", f"other {number}\n" * 2_500))))
+        events.append(event)
+    assert events[-1] == TurnFinished("answered", "Done.")
+    assert "attachments" in [how for event in events if isinstance(event, ContextCompacted) for how in event.strategies]
+    assert [event async for event in session.send("now?")][-1] == TurnFinished("answered", "Still here.")
+    asked = [part.text for part in session.history.summary.request.parts if isinstance(part, Text)]
+    assert asked == ["go", *(f"look at [#{number}]" for number in range(1, len(asked)))]
+    for name, text in (("go", "line of text"), ("look at [#3]", "other 3")):
+        page = await session.shelf.page(f"msg-{message_digits(User((Text(name),)))}", 1_000, 2)
+        assert page.lines == (text, text)
+    await session.close()
+    await sessions.close()
+
+
+async def test_pictures_that_a_window_cannot_hold_are_found_by_reference(tmp_path: Path) -> None:
+    project = _project(tmp_path)
+    sessions = _sessions(tmp_path, [{"text": "Seen."}, {"text": "Yes."}], window=32_000)(project)
+    session = await sessions.open()
+    pictures = [Image("image/png", base64.b64encode(PNG[:16] + bytes([0, 0, 7, number, 0, 0, 7, 0])).decode())
+                for number in range(14)]  # fmt: skip
+    assert [event async for event in session.send("look", pictures)][-1] == TurnFinished("answered", "Seen.")
+    assert [event async for event in session.send("sure?")][-1] == TurnFinished("answered", "Yes.")
+    ref = f"msg-{message_digits(User((Text('look'),)))}"
+    recall = kept(session._parts.recall)
+    for number in (1, 14):
+        found = await recall.fetch(f"{ref}:tool-{number}")
+        assert (found.media_type, base64.b64encode(found.content.read(0, 99)).decode()) == (
+            "image/png",
+            pictures[number - 1].data,
+        )
+    with pytest.raises(ReferenceFailed, match="has 14 pictures"):
+        await recall.fetch(f"{ref}:tool-15")
+    await session.close()
+    await sessions.close()
+
+
+async def test_a_message_that_another_model_has_no_room_for_is_shown_to_it_in_part(tmp_path: Path) -> None:
+    project = _project(tmp_path)
+    sessions = _sessions(tmp_path, [{"error": "auth"}], window=200_000)(project)
+    session = await sessions.open()
+    paste = pasted("[#1]", "line of text number\n" * 5_900)
+    assert isinstance([event async for event in session.send("look", [paste])][-1], TurnFailed)
+    await session.close()
+    await sessions.close()
+    smaller = _sessions(tmp_path, [{"text": "Seen."}], window=32_000, name="smaller")(project)
+    session = await smaller.open(session.id)
+    assert [event async for event in session.send("again")][-1] == TurnFinished("answered", "Seen.")
+    await session.close()
+    await smaller.close()
 
 
 class Waiting:

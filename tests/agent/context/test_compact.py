@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context.beside import as_request
 from agent.context.compact import (
     LADDERS,
     Floor,
@@ -18,6 +19,7 @@ from agent.context.compact import (
     last_message,
     outputs_of,
     paying_caps,
+    plan_at,
     plan_compaction,
     size_of,
     solve_floor,
@@ -32,7 +34,19 @@ from agent.context.settings import Caps
 from agent.context.summary import Draft
 from agent.context.transcript import chunks, transcript
 from agent.events import ReceiptItem
-from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, ToolCall, ToolOutput, Usage, User
+from agent.messages import (
+    Assistant,
+    Conversation,
+    Image,
+    Message,
+    Note,
+    Summary,
+    Text,
+    ToolCall,
+    ToolOutput,
+    Usage,
+    User,
+)
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations, steps
 
@@ -125,12 +139,13 @@ def test_a_request_stays_open_while_the_reply_to_it_is_paused() -> None:
 
 def test_the_request_of_an_earlier_compaction_and_its_pictures_stay_until_they_are_answered() -> None:
     asked = User((Text("look"), Image("image/png", "aGk=")))
+    kept = User(as_request(asked))
     first = last_message(Conversation((asked, *step(1))))
     assert first is not None
-    assert (first.messages, first.summary.request, first.outputs_before) == ((), asked, 1)
+    assert (first.messages, first.summary.request, first.outputs_before) == ((), kept, 1)
     second = plan_compaction(first.plus(*step(2), *step(3)), 0)
     assert second is not None
-    assert (second.request, second.rest.outputs_before) == (asked, 2)
+    assert (second.request, second.rest.outputs_before) == (kept, 2)
 
 
 def test_what_is_said_while_a_turn_runs_begins_none_and_stays_with_its_request() -> None:
@@ -361,6 +376,9 @@ def test_a_transcript_shows_calls_and_clipped_outputs() -> None:
         "[called bash] {'command': 'run 1'}",
         clipped,
     )
+    beside = User((Text("look"), Note("short"), Note("a line of a paste\n" * 40)))
+    asked, came = transcript(plan_at(Conversation((beside, answer("done"))), 1), 10)
+    assert (asked, came) == ("[the user said]\nlook", "[it came with]\na line of \n[…]\nf a paste\n")
 
 
 @given(st.data())

@@ -1,0 +1,133 @@
+"""What came with an open request in less of itself, over arbitrary requests."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.beside import SHORTEST, as_request, brings_much, lean
+from agent.context.compact import Floor, Room, climb, lean_request, size_of, solve_floor
+from agent.context.estimate import estimate_message
+from agent.context.mask import is_at_length
+from agent.context.meanwhile import said_meanwhile
+from agent.context.refs import message_digits
+from agent.context.settings import Caps
+from agent.messages import Assistant, Conversation, Image, Note, Text, ToolCall, ToolOutput, User
+from tests.agent.histories import filled
+
+CAPS = Caps(tail=900, ledger=900)
+LEAST_OF_A_NOTE = 250
+"""Tokens that a note takes at most when it is shown as short as can be."""
+
+notes = st.builds(
+    Note, st.text(max_size=300) | st.builds(lambda text, times: text * times, filled, st.integers(1, 300))
+)
+pictures = st.builds(Image, st.just("image/png"), st.sampled_from(["aGk=", "eHg="]))
+messages = st.builds(lambda said, beside: User((Text(said), *beside)), filled, st.lists(notes | pictures, max_size=4))
+requests = st.builds(
+    lambda said: User(tuple(part for message in said for part in as_request(message))),
+    st.lists(messages, min_size=1, max_size=3),
+)
+
+
+def words(request: User) -> list[object]:
+    """All that may not change."""
+    return [
+        part for part in request.parts if isinstance(part, Text) or (isinstance(part, Note) and not is_at_length(part))
+    ]
+
+
+@given(requests, st.integers(0, 3_000), st.booleans())
+def test_what_the_user_said_stays_and_the_rest_gets_shorter_until_it_fits(
+    request: User, most: int, pictures: bool
+) -> None:
+    shown = lean(request, most, pictures=pictures)
+    if pictures:
+        assert [part for part in shown.parts if isinstance(part, Image)] == [
+            part for part in request.parts if isinstance(part, Image)
+        ]
+    assert [part for part in words(request) if part in shown.parts] == words(request)
+    assert len(shown.parts) == len(request.parts)
+    assert estimate_message(shown) <= estimate_message(request)
+    left = sum(isinstance(part, Note | Image) for part in request.parts)
+    stays = Text | Image if pictures else Text
+    said = estimate_message(User(tuple(part for part in request.parts if isinstance(part, stays))))
+    assert estimate_message(shown) <= max(most, said + LEAST_OF_A_NOTE * left)
+    if estimate_message(request) <= most:
+        assert shown is request
+
+
+@given(requests, st.integers(0, 3_000))
+def test_what_fits_is_left_alone(request: User, most: int) -> None:
+    shown = lean(request, most)
+    if estimate_message(shown) <= most:
+        assert lean(shown, most) is shown
+
+
+@given(messages, st.integers(0, 500))
+def test_what_is_shown_in_part_names_all_of_it(message: User, most: int) -> None:
+    request = User(as_request(message))
+    name = f"msg-{message_digits(message)}"
+    assert (name in str(request.parts[-1])) == brings_much(message)
+    numbers = [part for part in request.parts if isinstance(part, Image)]
+    for before, after in zip(request.parts, lean(request, most, pictures=False).parts, strict=True):
+        if before == after:
+            continue
+        assert isinstance(after, Note)
+        wanted = f'ref_id="{name}:tool-' if isinstance(before, Image) else f'ref_id="{name}"'
+        assert wanted in after.text
+        assert not isinstance(before, Image) or any(f":tool-{at}" in after.text for at in range(1, len(numbers) + 1))
+
+
+@given(st.lists(messages, min_size=1, max_size=4), st.integers(0, 2), st.integers(50, 2_000))
+def test_a_request_with_steps_behind_it_gets_smaller_or_stays(said: list[User], steps: int, most: int) -> None:
+    first, *later = said
+    conversation = Conversation((first,))
+    for number, message in enumerate(later):
+        conversation = conversation.plus(*step(number), said_meanwhile(message))
+    for number in range(steps):
+        conversation = conversation.plus(*step(10 + number))
+    after = lean_request(conversation, CAPS, most)
+    if after is None:
+        return
+    assert conversation.messages[len(conversation.messages) - len(after.messages) :] == after.messages
+    shown = [part for message in (after.summary.request, *after.messages) for part in message.parts]
+    asked = [part for message in said for part in message.parts if isinstance(part, Text)]
+    assert [part for part in shown if part in asked] == asked
+    again = lean_request(after, CAPS, most)
+    assert again is None or size_of(again) < size_of(after)
+
+
+def test_pictures_stay_unless_they_may_go() -> None:
+    paste = Note("What the user pasted as [#1]:\n\n" + "a line of text\n" * 2_000)
+    asked = User((Text("look"), paste, *[Image("image/png", "")] * 5))
+    request = User(as_request(asked))
+    name = f"msg-{message_digits(asked)}"
+    shown = lean(request, 0)
+    assert [type(part) for part in shown.parts] == [Text, Note, *[Image] * 5, Note]
+    shown = lean(request, 2_500, pictures=False)
+    assert [type(part) for part in shown.parts] == [Text, Note, *[Note] * 5, Note]
+    told = "[A picture (image/png) is not shown, since there is no room for it"
+    assert [part.text for part in shown.parts[2:4] if isinstance(part, Note)] == [
+        f'{told}: `recall` with ref_id="{name}:tool-{number}" shows it.]' for number in (1, 2)
+    ]
+    first = lean(request, 0).parts[1]
+    assert isinstance(first, Note)
+    assert len(first.text) < SHORTEST + 120
+
+
+def test_the_floor_counts_what_came_with_a_request_in_part() -> None:
+    paste = Note("What the user pasted as [#1]:\n\n" + "a line of text\n" * 4_000)
+    conversation = Conversation((User((Text("look"), paste)),))
+    floor = solve_floor(conversation, CAPS, Room(12_000, 2_000, 1_000))
+    assert (floor.problem, floor.request) == ("", 3_300)
+    after = climb("attachments", conversation, CAPS, floor)
+    assert after is not None
+    assert (after.messages, size_of(after) < 4_000) == ((), True)
+    assert climb("attachments", after, CAPS, floor) is None
+    words = Conversation((User((Text("a line of text\n" * 4_000),)),))
+    assert "your message" in solve_floor(words, CAPS, Room(12_000, 2_000, 1_000)).problem
+    assert climb("attachments", words, CAPS, Floor(CAPS, 0)) is None
+
+
+def step(number: int) -> tuple[Assistant, User]:
+    call = ToolCall(f"c{number}", "bash", {"command": "make"})
+    return Assistant((call,), "m/a"), User((ToolOutput(call.id, "ok"),))
