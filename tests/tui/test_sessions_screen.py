@@ -121,6 +121,22 @@ async def test_the_title_goes_to_the_session_that_was_marked_when_it_was_begun()
         assert opener.shelf.done == [("rename", "aa1", "fix the parser!")]
 
 
+async def test_what_was_said_is_searched_once_nobody_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    opener = played(FakeSession())
+    app = EbbApp(opener, guard=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = await on(opener, app, pilot)
+        screen = await listing(t)
+        monkeypatch.setattr("tui.screens.sessions.PAUSE", 3_600.0)
+        await pilot.press("f", "l", "a", "g")
+        await t.until(lambda: ids(screen.found) == ["bb2"] and "searching what was said" in text_of(screen, "headline"))
+        monkeypatch.setattr("tui.screens.sessions.PAUSE", 0.0)
+        await pilot.press("backspace", "backspace", "backspace", "backspace", "t", "i", "d", "e")
+        await t.until(lambda: screen.settled and ids(screen.found) == ["bb2"])
+        assert "searching" not in text_of(screen, "headline")
+        await pilot.press("escape")
+
+
 async def test_a_page_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     infos = tuple(session_info(f"{n:04}", f"session {n}") for n in range(250))
     async with terminal(FakeSession(), infos=infos) as t:

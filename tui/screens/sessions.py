@@ -1,6 +1,7 @@
 """The stored sessions: found by title and by what was said, looked into, renamed, forked and deleted. It opens none: it
 gives the one to go on with."""
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -29,6 +30,9 @@ from tui.working import begin
 KEYS = "Enter opens   Tab to list: r renames, f forks, d deletes, a all projects   Esc closes"
 LIST_KEYS = "Enter opens   r renames   f forks   d deletes   a all projects   PgUp, PgDn   Esc closes"
 NAME_KEYS = "Enter takes the title   Esc leaves it as it is"
+PAUSE = 0.15
+"""Seconds without a key after which what was said is searched: a search that has begun goes on to its end, and the next
+one waits for it."""
 NOTHING_FOUND = "no session is found"
 NOTHING_YET = "no session in this project yet; a shows all projects"
 
@@ -246,6 +250,7 @@ class SessionsScreen(ModalScreen[Left]):
             await listed.begin()
             self._show(mark)
             if listed.words:
+                await asyncio.sleep(PAUSE)
                 await listed.add_said(self._headline)
                 self._draw()
                 self._look()
