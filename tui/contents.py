@@ -19,8 +19,8 @@ Order: TypeAlias = Literal["order", "tokens"]
 
 _ALL = 200
 """A width at which there is room for every column."""
-_LEAST_NAME = 40
-"""Columns for names, however short they are."""
+_LEAST_NAME, _MOST_NAME = 40, 72
+"""Columns for names, however short and however long they are."""
 
 LARGE = 250
 """Tokens from which on a part has a row of its own."""
@@ -226,9 +226,9 @@ def line_of(row: Row, width: int, effective: int) -> Line:
 
 
 def widest(rows: Sequence[Row]) -> int:
-    """Columns that the rows take where each is whole."""
+    """Columns that the rows take where each is whole, or nearly: numbers stand close to what they are about."""
     names = max((2 * row.level + cell_len(row.name) for row in rows), default=0)
-    return max(names, _LEAST_NAME) + 2 + sum(len(text) for text, _ in line_of(Row("", 0), _ALL, 1)[1:])
+    return min(max(names, _LEAST_NAME), _MOST_NAME) + 2 + sum(len(text) for text, _ in line_of(Row("", 0), _ALL, 1)[1:])
 
 
 def _ink(name: str) -> Ink:

@@ -7,7 +7,7 @@ from tui.entries import Entry, heading
 from tui.inks import Line
 from tui.keys import Key
 
-_NAMES = 27
+_NAMES = 30
 
 AREAS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Writing", ("Enter", "Ctrl-J", "Up, Down", "/", "@", "!", "#", "Ctrl-R", "Ctrl-G", "Tab", "Ctrl-V", "F4",

@@ -95,6 +95,11 @@ def test_calls_without_a_preview_show_what_their_arguments_change() -> None:
     assert diff_of(Call("1", "edit", {"path": 3})) == ""
 
 
+def test_a_file_of_one_side_has_the_whole_width() -> None:
+    new = files_of("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+one\n+two\n")
+    assert layout_of(new, wide=True).rows == layout_of(new, wide=False).rows
+
+
 def test_side_by_side_where_there_is_room() -> None:
     diff = "--- a/x\n+++ b/x\n@@ -1,3 +1,2 @@\n same\n-old line\n-gone\n+new line"
     lines = drawn(diff, 121)

@@ -8,8 +8,14 @@ from textual.color import Color
 from textual.theme import Theme
 
 from agent.options import THEMES as NAMES
+from agent.options import ThemeName
+from tests.tui.doubles import FakeSession, FakeSessions
+from tui.app import EbbApp
 from tui.palette import Palette, contrast, palette_of
+from tui.screens.help import HelpScreen
 from tui.themes import ANSI, ANSI_DARK, ANSI_LIGHT, DARK, HIGH_CONTRAST, LIGHT, OFFERED, THEMES, Ground, theme_for
+from tui.widgets.field import Field
+from tui.widgets.prompt import Prompt
 
 TEXT = ("text", "strong", "accent", "link", "good", "warn", "bad", "code", "keyword", "literal", "named")
 PALE = ("dim", "comment", "faint")
@@ -91,6 +97,23 @@ def test_words_can_be_read_on_every_ground_that_something_gets(theme: Theme) -> 
             assert contrast(ink(own, pale), behind) >= 3.0, (pale, name)
     assert contrast(ink(own, "added"), grounds["added"]) >= least
     assert contrast(ink(own, "removed"), grounds["removed"]) >= least
+
+
+@pytest.mark.parametrize(("name", "least"), [("dark", 4.5), ("light", 4.5), ("high-contrast", 7.0)])
+async def test_what_empty_fields_say_can_be_read(name: ThemeName, least: float) -> None:
+    app = EbbApp(FakeSessions([FakeSession()]), guard=0.0, theme=name)
+    async with app.run_test() as pilot:
+        while not app.query(Prompt):
+            await pilot.pause()
+        await app.push_screen(HelpScreen())
+        styles = (
+            app.screen_stack[0].query_one(Prompt).get_component_rich_style("text-area--placeholder"),
+            app.screen.query_one(Field).get_component_rich_style("input--placeholder"),
+        )
+        for style in styles:
+            assert style.color is not None
+            assert style.bgcolor is not None
+            assert contrast(Color.from_rich_color(style.color), Color.from_rich_color(style.bgcolor)) >= least
 
 
 @pytest.mark.parametrize("theme", OWN, ids=lambda theme: theme.name)

@@ -114,6 +114,8 @@ def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], wide: bool, 
         if file.name:
             yield FileRow(file)
         is_first = True
+        kinds = {line.kind for line in file.lines} if wide else set()
+        has_sides = bool(kinds - {"added"}) and bool(kinds - {"removed"})
         for part in file.parts:
             match part:
                 case Remark(text=text):
@@ -123,7 +125,7 @@ def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], wide: bool, 
                         yield GapRow(heading)
                     is_first = False
                     hunks.append((file.name or name, part))
-                    yield from _hunk_rows(part, len(hunks) - 1, wide)
+                    yield from _hunk_rows(part, len(hunks) - 1, wide and has_sides)
 
 
 def _hunk_rows(hunk: Hunk, index: int, wide: bool) -> Iterator[Row]:

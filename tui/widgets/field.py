@@ -6,6 +6,8 @@ from textual.widgets import Input
 class Field(Input):
     """An input whose cursor rests: nothing wakes up while nobody types."""
 
+    DEFAULT_CSS = "Field > .input--placeholder { color: $text-muted; }"
+
     def on_mount(self) -> None:
         self.cursor_blink = False
 

@@ -52,6 +52,7 @@ class Prompt(TextArea):
 
     DEFAULT_CSS = """
     Prompt { border-title-color: $text-muted; border-title-align: left; border-subtitle-color: $text-muted; }
+    Prompt > .text-area--placeholder { color: $text-muted; }
     """
 
     class Submitted(Message):
