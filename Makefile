@@ -90,6 +90,7 @@ bench: .venv/ready
 	$(BIN)/python -m bench.tui.working
 	$(BIN)/python -m bench.tui.drawing
 	$(BIN)/python -m bench.tui.streaming
+	$(BIN)/python -m bench.tui.attaching
 	$(BIN)/python -m bench.context.resume
 	$(BIN)/python -m bench.context.play
 	$(BIN)/python -m bench.context.summary
