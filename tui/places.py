@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 
 from agent.context.why import Fate, Place
+from tui.inks import Ink, Line
 from tui.numbers import counted
 from tui.sanitise import visible_line
 
@@ -30,11 +31,13 @@ def newest_first(places: Sequence[Place]) -> tuple[Place, ...]:
     return tuple(reversed(places))
 
 
-def line_of(place: Place, width: int, column: int) -> tuple[str, str, str]:
+def line_of(place: Place, width: int, column: int) -> Line:
     """Reference, fate and what was done, as wide as the screen is together."""
+    ink: Ink = "dim" if place.fate == "visible" else "warn"
     ref, fate = f"{place.ref:<{column}}  ", f"{SHORT[place.fate]:<10}  "
     room, what = max(8, width - len(ref) - len(fate)), visible_line(place.what)
-    return ref, fate, set_cell_size(what if cell_len(what) <= room else f"{set_cell_size(what, room - 1)}…", room)
+    fitted = set_cell_size(what if cell_len(what) <= room else f"{set_cell_size(what, room - 1)}…", room)
+    return ((ref, "accent"), (fate, ink), (fitted, "text"))
 
 
 def fate_of(place: Place) -> str:

@@ -113,8 +113,8 @@ def test_lines_fit_their_width_whatever_they_say() -> None:
     wide = Place("r12", "stored", "Ran: grep -r 漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 . – exit 0")
     for width in (40, 60):
         for place in (wide, *PLACES):
-            assert cell_len("".join(line_of(place, width, 5))) == width
-    assert line_of(PLACES[1], 30, 5) == ("msg-1  ", "summarised  ", "you said   ")
+            assert cell_len("".join(text for text, _ in line_of(place, width, 5))) == width
+    assert line_of(PLACES[1], 30, 5) == (("msg-1  ", "accent"), ("summarised  ", "warn"), ("you said   ", "text"))
 
 
 def test_each_fate_is_a_sentence() -> None:

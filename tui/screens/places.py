@@ -9,7 +9,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from agent.context.why import Place, Trace
-from tui.palette import Palette, palette_of
+from tui.palette import painted, palette_of
 from tui.places import count_of, fate_of, line_of, newest_first
 from tui.ports import Shelf
 from tui.sanitise import visible_line
@@ -57,7 +57,7 @@ class PlacesScreen(ModalScreen[str]):
         self.query_one("#headline", Static).update(head)
 
         def paint(index: int, width: int) -> Text:
-            return painted(self._places[index], width, self._column, palette)
+            return painted([line_of(self._places[index], width, self._column)], palette)
 
         listing = self.query_one(Listing)
         listing.show(len(self._places), paint)
@@ -124,11 +124,3 @@ class PlacesScreen(ModalScreen[str]):
         else:
             keys = KEYS_IN_VIEW if is_there else KEYS
         self.query_one(KeyLine).show(keys)
-
-
-def painted(place: Place, width: int, column: int, palette: Palette) -> Text:
-    ref, fate, what = line_of(place, width, column)
-    text = Text(no_wrap=True, overflow="ellipsis", end="")
-    text.append(ref, palette.accent)
-    text.append(fate, palette.dim if place.fate == "visible" else palette.warn)
-    return text.append(what, palette.text)
