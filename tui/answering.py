@@ -284,7 +284,8 @@ class AnsweringDriver(linux_driver.LinuxDriver):
                         os.kill(os.getpid(), signal.SIGHUP)  # not every terminal's end is told to who draws on it
                         return
                     hearing.hear(typed)
-                hearing.wait()
+                else:  # what has come and was not read yet, on a busy machine, may be the rest of a key
+                    hearing.wait()
 
     def _read(self) -> bytes:
         """What was typed; nothing when the terminal is gone."""

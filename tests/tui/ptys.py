@@ -65,6 +65,12 @@ class Screen:
             except pexpect.TIMEOUT:
                 self.child.send(key)
 
+    def paste(self, text: bytes) -> None:
+        """Sends a text as a terminal sends what is pasted, however long it is."""
+        left = memoryview(b"\x1b[200~" + text + b"\x1b[201~")
+        while left:
+            left = left[os.write(self.child.child_fd, left[:65_536]) :]
+
     def read_some(self, patience: float = PATIENCE) -> None:
         """Reads what there is; waits for it no longer than that many seconds."""
         try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fake_provider import FakeProvider, Turn
+from tests.fake_provider import Call, FakeProvider, Turn
 from tests.tui.ptys import left_behind, running
 
 READY = "/help shows keys"
@@ -68,20 +68,53 @@ def test_two_hundred_sizes_while_it_streams(tmp_path: Path) -> None:
         assert terminal.is_given_back()
 
 
-CRUMBS, WHOLE = (1, "slow and steady " * 100), (1 << 20, "in one go " * 100_000)
+CRUMBS, WHOLE = "slow and steady " * 100, "in one go " * 100_000
+LINE = "head -c 1000000 /dev/zero | tr '\\0' x; echo; echo below"
+MOST = 500_000
+"""KB that the program may take in all of this: a paste of 20 MB is there several times for a moment."""
 
 
-@pytest.mark.parametrize(("size", "text"), [CRUMBS, WHOLE], ids=["crumbs", "at once"])
-def test_answers_that_come_in_crumbs_and_all_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, text: str
+def cut(words: str) -> list[str]:
+    """A text as it is streamed: each character by itself, or all of it in one piece."""
+    size = 1 if words.startswith("slow") else 1 << 20
+    return [words[at : at + size] for at in range(0, len(words), size)]
+
+
+def most_taken(process: int) -> int:
+    """KB of memory that a process has taken at any time."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+
+def test_answers_lines_and_pastes_of_any_size_leave_the_screen_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "tests.fake_frames.pieces", lambda words: [words[at : at + size] for at in range(0, len(words), size)]
-    )
-    with FakeProvider([Turn(text=text + "\n\nThe end.")]) as server:
+    monkeypatch.setattr("tests.fake_frames.pieces", cut)
+    prints = Turn(calls=(Call("bash", {"command": LINE}),))
+    texts = [Turn(text=f"{text}\n\nThe {end}.") for text, end in ((CRUMBS, "end"), (WHOLE, "second end"))]
+    with FakeProvider([*texts, prints, Turn(text="The third end.")]) as server:
         env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"}
-        with running(tmp_path, SAYS, flags=["-m", "anthropic/claude-sonnet-5-5"], env=env) as terminal:
+        flags = ["-m", "anthropic/claude-sonnet-5-5", "--permission-mode", "auto"]
+        with running(tmp_path, SAYS, flags=flags, env=env) as terminal:
             terminal.until(READY)
-            terminal.child.send("go\r")
-            terminal.until("The end.")
+            for end in ("The end.", "The second end.", "The third end."):
+                terminal.child.send("go\r")
+                terminal.until(end)
+            dice = random.Random(1)
+            for _ in range(50):
+                noise = (f"{dice.randrange(130)};{dice.randrange(300)};{dice.randrange(90)}" for _ in range(100))
+                terminal.child.send("".join(f"\x1b[<{place}{dice.choice('Mm')}" for place in noise))
+                terminal.read_some(0.01)
+            terminal.child.send("\x1b[F")
+            for size in (1_000_000, 20_000_000):
+                terminal.paste(b"p" * size)
+                terminal.until(f"[pasted {size:,} characters #")
+            terminal.child.send("\x15")
+            terminal.until("Ask, or / for commands")
+            lines = terminal.text.splitlines()
+            assert (lines[-4], lines[-2]) == ("─" * 80, "─" * 80)
+            assert lines[-3].rstrip() == " Ask, or / for commands"
+            assert "The third end." in terminal.text
+            assert "[<" not in terminal.text
+            assert most_taken(terminal.child.pid) < MOST
             left_behind(terminal)

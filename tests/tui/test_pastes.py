@@ -154,3 +154,11 @@ def test_programs_that_read_the_clipboard_are_sought_where_they_can_be(tmp_path:
     found = readers({"PATH": path, "DISPLAY": ":0", "WAYLAND_DISPLAY": "w"}, "darwin")
     assert [Path(command[0]).name for command in found] == list(names)
     assert readers({"PATH": path}, "linux") == ()
+
+
+async def test_a_long_text_that_is_pasted_over_the_transcript_folds_too() -> None:
+    async with terminal(FakeSession()) as t:
+        t.transcript.focus()
+        await t.pilot.pause()
+        t.app.post_message(Paste(LONG))
+        await t.until(lambda: t.prompt.text == "[pasted 12,345 lines #1]")

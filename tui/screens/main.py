@@ -119,7 +119,7 @@ class MainScreen(Screen[None]):
     @on(QueueLines.Left)
     def _left_queue(self, message: QueueLines.Left) -> None:
         self.prompt.focus()
-        self.prompt.insert(message.typed)
+        self.prompt.insert(self._pastes.fold(message.typed))
 
     # Reading
 
@@ -137,7 +137,7 @@ class MainScreen(Screen[None]):
     async def _left_transcript(self, message: Transcript.Left) -> None:
         self.prompt.focus()
         if message.typed:
-            self.prompt.insert(message.typed)
+            self.prompt.insert(self._pastes.fold(message.typed))
         else:
             await self.run_action("app.escape")
 
