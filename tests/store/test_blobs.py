@@ -5,7 +5,8 @@ import random
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -51,15 +52,29 @@ def test_any_bytes_come_back_as_they_were(data: bytes, lines: int | None, blobs:
     reader.close()
 
 
+TEXTS = (LOG, b"\n" * 1000, b"a\n\n\nb", LOG[:FRAME] + b"y" * FRAME * 2 + LOG)
+
+
+@pytest.fixture
+def kept(blobs: Blobs) -> Mapping[bytes, tuple[Blob, Sequence[bytes], Sequence[int]]]:
+    """Each text's blob, its lines, and where each of them begins."""
+    lines = {text: text.split(b"\n") for text in TEXTS}
+    return {
+        text: (stored(blobs, text), split, [0, *accumulate(len(line) + 1 for line in split)])
+        for text, split in lines.items()
+    }
+
+
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_any_part_is_found_by_bytes_and_by_lines(blobs: Blobs, data: st.DataObject) -> None:
-    text = data.draw(st.sampled_from([LOG, b"\n" * 1000, b"a\n\n\nb", LOG[:FRAME] + b"y" * FRAME * 2 + LOG]))
+def test_any_part_is_found_by_bytes_and_by_lines(
+    blobs: Blobs, kept: Mapping[bytes, tuple[Blob, Sequence[bytes], Sequence[int]]], data: st.DataObject
+) -> None:
+    text = data.draw(st.sampled_from(TEXTS))
     start, limit = data.draw(st.integers(0, len(text) + 5)), data.draw(st.integers(0, 2 * FRAME))
-    blob = stored(blobs, text)
+    blob, lines, starts = kept[text]
     number = data.draw(st.integers(1, blob.lines))
-    lines = text.split(b"\n")
-    at = sum(len(line) + 1 for line in lines[: number - 1])
+    at = starts[number - 1]
     reader = blobs.open(blob.digest)
     assert reader.read(start, limit) == text[start : start + limit]
     assert reader.line_start(number) == at
