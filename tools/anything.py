@@ -19,6 +19,7 @@ _PROGRAMS = frozenset(
     vi vim nvim view ex ed emacs
     find rm dd cp mv ln install tee chmod chown chgrp truncate shred mkfifo kill pkill killall
     curl wget ssh scp sftp rsync nc ncat netcat socat telnet openssl
+    mapfile readarray compgen complete compopt enable hash bind fc alias export declare typeset readonly set shopt
     docker podman nerdctl docker-compose kubectl make gmake
     """.split()  # noqa: SIM905  # a list of a hundred names is a table
 )

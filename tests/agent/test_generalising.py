@@ -200,6 +200,7 @@ def test_calls_of_other_tools_are_not_counted_and_those_of_the_same_server_are()
         "/usr/bin/python3 a.py", "./venv/bin/python a.py", "python3.12 -m this", "node18 a.js", "dash ./a.sh",
         "nice ./a", "setsid ./a", "flock ./lock ./a", ". ./a.sh", "strace ./a", "sqlite3 a.db", "cp ./a ./b",
         "tee a.txt", "uv run a.py", "npm exec a.js", "go run a.go", "git config a.b c", "X=1 ./a.sh b.c", "Rscript a.R",
+        "mapfile -t a", "compgen -A file", "enable -n test", "export -p", "hash -r", "alias a=./b",
     ],
 )  # fmt: skip
 def test_programs_that_do_whatever_they_are_told_are_offered_with_all_they_are_told(command: str) -> None:
