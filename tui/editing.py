@@ -4,13 +4,14 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import termios
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import which
 
 from agent.errors import UsageError
-from tui.ending import guest
+from tui.ending import guest, has_terminal, line_settings
 
 _USUAL = ("vim", "vi", "nano")
 _TICK = 0.2
@@ -33,11 +34,17 @@ def changed_by(command: Sequence[str], text: str, name: str) -> str:
 
 def _ended(command: Sequence[str], path: Path) -> int:
     """The exit code of an editor, once it has ended."""
-    with subprocess.Popen([*command, str(path)]) as editor, guest(editor):
-        while True:
-            # Not without end: a signal that another thread happens to take does not wake who waits here.
-            with suppress(subprocess.TimeoutExpired):
-                return editor.wait(_TICK)
+    before = line_settings()
+    try:
+        with subprocess.Popen([*command, str(path)]) as editor, guest(editor):
+            while True:
+                # Not without end: a signal that another thread happens to take does not wake who waits here.
+                with suppress(subprocess.TimeoutExpired):
+                    return editor.wait(_TICK)
+    finally:
+        if before is not None and has_terminal():  # one that was killed leaves the line as it had set it
+            with suppress(termios.error):
+                termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
 @contextmanager

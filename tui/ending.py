@@ -63,7 +63,7 @@ def has_terminal() -> bool:
 def ended_by_signals(leave: Callable[[], object], abandon: Callable[[], object] = lambda: None) -> Iterator[Ending]:
     """Calls `leave`, once and in the event loop, when a signal says that the program is to end. Where that takes too
     long it ends as it is: `abandon`, in a thread, only gives the terminal back."""
-    loop, ending, settings = asyncio.get_running_loop(), Ending(), _settings()
+    loop, ending, settings = asyncio.get_running_loop(), Ending(), line_settings()
 
     def end(number: int, frame: FrameType | None) -> None:
         if ending.number is not None:
@@ -101,7 +101,7 @@ def ended_by_signals(leave: Callable[[], object], abandon: Callable[[], object] 
         _told.clear()
 
 
-def _settings() -> list[Any] | None:
+def line_settings() -> list[Any] | None:
     """How the terminal is set; None without one."""
     try:
         return termios.tcgetattr(sys.__stdin__.fileno()) if sys.__stdin__ is not None else None
