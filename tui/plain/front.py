@@ -188,7 +188,7 @@ class PlainFront:
             try:
                 await work
             except AgentError as error:
-                self.talk.fail(error)
+                self.talk.notice(str(error))
             except Exception as error:  # noqa: BLE001  # a bug ends the program, which tells it
                 self._fail(error)
 

@@ -5,15 +5,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from agent.branching import Branch, Said, Tree
-from agent.errors import AgentError, UsageError
+from agent.errors import AgentError, StoreFailed, UsageError
 from agent.events import Decision, PermissionAsked, QuestionAsked, TextDelta, TurnFailed, TurnFinished
 from agent.finding import SessionInfo
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, conversation, session_info
 from tests.waiting import until
+from tui.blocks import Notice
 from tui.commands import COMMANDS
 from tui.history import History
 from tui.plain.calls import COMMAND
@@ -256,6 +258,23 @@ async def test_help_says_only_what_keys_do_here(edits: bool, said: str) -> None:
         await talk.shows("/quit: leave")
         assert [line for line in talk.typist.shown if line in (EDITING, PRINTING)] == [said]
         assert edits == any("Ctrl-R" in line for line in talk.typist.shown)
+
+
+async def test_what_goes_wrong_beside_a_turn_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    hold = Hold()
+    session = FakeSession([(hold, *answered("Done."))])
+
+    async def fails(*_: object) -> NoReturn:
+        raise StoreFailed("the disk is full", "full")
+
+    monkeypatch.setattr(session, "change_mode", fails)
+    async with talking(session, first="go") as talk:
+        await until(lambda: session.said == ["go"])
+        talk.type("/mode plan")
+        await talk.shows("the disk is full")
+        assert Notice("the disk is full") in talk.front.talk.view.blocks
+        hold.event.set()
+        await talk.shows("Done.")
 
 
 async def test_two_questions_are_asked_one_after_the_other() -> None:
