@@ -267,10 +267,9 @@ async def test_what_goes_wrong_beside_a_turn_does_not_end_it(monkeypatch: pytest
     async def fails(*_: object) -> NoReturn:
         raise StoreFailed("the disk is full", "full")
 
-    monkeypatch.setattr(session, "change_mode", fails)
+    monkeypatch.setattr(session, "prepare", fails)
     async with talking(session, first="go") as talk:
         await until(lambda: session.said == ["go"])
-        talk.type("/mode plan")
         await talk.shows("the disk is full")
         assert Notice("the disk is full") in talk.front.talk.view.blocks
         hold.event.set()
