@@ -100,7 +100,7 @@ async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None
         await t.rests()
         screen = await looking(t)
         mark(screen, "r1")
-        await pressed(t, screen, "p")
+        await pressed(t, screen, "p", "left", "right")
         assert says(screen) == "pin r1: changes no request that was sent, costs nothing"
         await pressed(t, screen, "enter")
         assert screen._marked is not None
@@ -117,6 +117,28 @@ async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None
         assert says(screen) == "mark a tool or a server for that"
         await pressed(t, screen, "b")
         assert "sees `r1` already" in says(screen)
+
+
+async def test_enter_does_nothing_that_is_not_on_the_screen_any_more(tmp_path: Path) -> None:
+    async with working(prepared(tmp_path), *reading("a.txt")) as t:
+        await t.type("read it")
+        await t.shows("I have read them.")
+        await t.rests()
+        screen = await looking(t)
+        session = t.app.talk.session
+        assert session is not None
+        before = session.history
+        for offer, key in (("o", "b"), ("p", "d"), ("p", "t"), ("o", "up"), ("o", "home"), ("p", "x"), ("p", "/")):
+            mark(screen, "r1")
+            await pressed(t, screen, offer)
+            assert screen.query_one(KeyLine).said == KEYS_SURE
+            await pressed(t, screen, key)
+            assert screen.query_one(KeyLine).said != KEYS_SURE
+            assert "r1: " not in says(screen)
+            await pressed(t, screen, "enter")
+            assert session.history == before
+            if screen._is_open:
+                await pressed(t, screen, "escape")
 
 
 async def test_the_list_is_sorted_filtered_and_opened(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ ACTS: dict[str, Act] = {"p": "pin", "e": "evict", "o": "offload", "s": "summaris
 
 READING = ("enter", "up", "down", "pageup", "pagedown")
 """The keys that mean something while an item is open."""
+KEEPING = ("enter", "escape", "left", "right")
+"""The keys that leave an offer on the screen, or answer it; each other one takes it back."""
 SMALL, TALL = 16, 32
 """Rows of the screen below which there is no plot, and from which on there is a higher one."""
 
@@ -66,7 +68,7 @@ class ContextScreen(Screen[None]):
         self._point: int | None = None
         """The column of the plot that is pointed at."""
         self._sure: Callable[[], Awaitable[str]] | None = None
-        """What Enter does now."""
+        """What Enter does now: what was said last offers it. Only `say` sets it."""
         self._is_idle = True
         """What was asked for last is there."""
 
@@ -107,6 +109,9 @@ class ContextScreen(Screen[None]):
         self._put("what-it-is", lines)
         self._put("columns", [head_line(self._table)] if self.size.height >= SMALL and not self._is_open else [])
         self._put("requests", self._plot(width) if self.size.height >= SMALL and not self._is_open else [])
+        self._name_keys()
+
+    def _name_keys(self) -> None:
         keys = KEYS_SURE if self._sure is not None else KEYS_OPEN if self._is_open else KEYS
         self.query_one(KeyLine).show(keys)
 
@@ -128,9 +133,12 @@ class ContextScreen(Screen[None]):
         widget.display = bool(lines)
         widget.update(painted(lines, palette_of(self.app.theme_variables)))
 
-    def say(self, text: str, *, is_warning: bool = False) -> None:
-        """One line about what was asked for or done."""
+    def say(self, text: str, *, is_warning: bool = False, offers: Callable[[], Awaitable[str]] | None = None) -> None:
+        """One line about what was asked for or done, in the place of the last one and of what that one offered.
+        `offers`: what Enter does while this line stands."""
+        self._sure = offers
         self._put("told", [((visible_line(text), "warn" if is_warning else "strong"),)] if text else [])
+        self._name_keys()
 
     def _fill(self) -> None:
         """The rows anew, with the same one marked."""
@@ -171,6 +179,8 @@ class ContextScreen(Screen[None]):
 
     def _press(self, key: str) -> bool:
         listing = self.query_one(Listing)
+        if self._sure is not None and key not in KEEPING:
+            self.say("")
         match key:
             case "escape":
                 self._back()
@@ -218,9 +228,7 @@ class ContextScreen(Screen[None]):
         if not self._is_idle:
             self._talk.interrupt()
         elif self._sure is not None:
-            self._sure = None
             self.say("")
-            self._draw()
         elif self._is_open:
             self._open(None)
         elif box.display:
@@ -231,8 +239,7 @@ class ContextScreen(Screen[None]):
             self.dismiss(None)
 
     def _enter(self) -> None:
-        if self._sure is not None:
-            work, self._sure = self._sure, None
+        if (work := self._sure) is not None:
             self._start(lambda: self._do(work))
         elif self.query_one("#looked-for", Input).has_focus:
             self.query_one(Listing).focus()
@@ -287,13 +294,10 @@ class ContextScreen(Screen[None]):
 
     def _ask(self, look: Callable[[], Awaitable[Proposal]], work: Callable[[], Awaitable[str]]) -> None:
         """Says what would be done at what price; Enter does it then."""
-        self._sure = None
 
         async def ask() -> None:
             found = await look()
-            if found.is_possible:
-                self._sure = work
-            self.say(found.text)
+            self.say(found.text, offers=work if found.is_possible else None)
 
         self._start(ask)
 
