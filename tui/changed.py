@@ -66,10 +66,11 @@ def said_of(row: Row) -> str:
 
 
 def headline_of(scope: Scope, rows: Sequence[Row], told: Sequence[str]) -> tuple[Line, ...]:
-    """What the list is of, and what is not known."""
-    added, removed = sum(row.added for row in rows), sum(row.removed for row in rows)
-    files = f"{so_many(len(rows), 'file')} changed {SCOPES[scope]}" if rows else f"no file was changed {SCOPES[scope]}"
-    numbers = f"  +{added} −{removed}" if rows else ""
-    head: Line = (("Files  ", "strong"), (files, "text"), (numbers, "dim"))
-    marks: tuple[Line, ...] = ((("~ ", "warn"), (OTHER, "dim")),) if any(not row.by_tool for row in rows) else ()
+    """What the list is of, what tools of the session changed apart from the rest, and what is not known."""
+    own, others = [row for row in rows if row.by_tool], sum(1 for row in rows if not row.by_tool)
+    files = f"{so_many(len(own), 'file')} changed {SCOPES[scope]}" if own else f"no file changed {SCOPES[scope]}"
+    numbers = f"  +{sum(row.added for row in own)} −{sum(row.removed for row in own)}" if own else ""
+    more = f"; {others} more differ{'s' if others == 1 else ''} from the last commit" if others else ""
+    head: Line = (("Files  ", "strong"), (files, "text"), (numbers, "dim"), (more, "text"))
+    marks: tuple[Line, ...] = ((("~ ", "warn"), (OTHER, "dim")),) if others else ()
     return (head, *marks, *((((visible_line(each), "dim"),)) for each in told))

@@ -64,11 +64,23 @@ def test_the_headline_says_what_is_not_known() -> None:
     rows = rows_of(Changes("turn", CHANGED))
     lines = ["".join(words for words, _ in line) for line in headline_of("turn", rows, ("no git\x1b[2J",))]
     assert lines == [
-        "Files  5 files changed in the last turn  +2 −2",
+        "Files  4 files changed in the last turn  +2 −1; 1 more differs from the last commit",
         "~ not by a tool of this session",
         "no git␛[2J",
     ]
-    assert "no file was changed in this session" in headline_of("session", (), ())[0][1][0]
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        (0, "Files  no file changed in this session"),
+        (1, "Files  no file changed in this session; 1 more differs from the last commit"),
+        (6, "Files  no file changed in this session; 6 more differ from the last commit"),
+    ],
+)
+def test_files_that_only_git_knows_of_are_not_said_to_be_of_the_session(others: int, said: str) -> None:
+    rows = rows_of(Changes("session", (CHANGED[4],) * others))
+    assert "".join(words for words, _ in headline_of("session", rows, ())[0]) == said
 
 
 async def shown(t: Terminal) -> ChangesScreen:
@@ -104,7 +116,7 @@ async def test_s_turns_to_the_session_and_back() -> None:
         headline = screen.query_one("#headline")
         assert "4 files changed in the last turn" in str(headline.render())
         await t.pilot.press("s")
-        await t.until(lambda: "5 files changed in this session" in str(headline.render()))
+        await t.until(lambda: "4 files changed in this session  +2 −1; 1 more differs" in str(headline.render()))
         await t.pilot.press("s")
         await t.until(lambda: "4 files changed in the last turn" in str(headline.render()))
         await t.pilot.press("q")
@@ -115,7 +127,7 @@ async def test_the_whole_session(command: str) -> None:
     async with terminal(FakeSession(files=FakeFiles(CHANGED))) as t:
         await t.type(command)
         screen = await shown(t)
-        assert "5 files changed in this session" in str(screen.query_one("#headline").render())
+        assert "4 files changed in this session  +2 −1; 1 more differs" in str(screen.query_one("#headline").render())
 
 
 @pytest.mark.parametrize("size", [(10, 5), (1, 1), (30, 8), (200, 12)])

@@ -1,5 +1,7 @@
 """Pictures of diffs, and of the questions that show them."""
 
+from dataclasses import replace
+
 import pytest
 from textual.pilot import Pilot
 
@@ -159,6 +161,18 @@ def test_no_file_was_changed(snap_compare: Compare) -> None:
     async def look(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
         await pilot.press("ctrl+d")
+        await ready(app, lambda: isinstance(app.screen, ChangesScreen))(pilot)
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=look)
+
+
+def test_only_git_knows_of_changed_files(snap_compare: Compare) -> None:
+    others = tuple(replace(change, by_tool=False) for change in CHANGED)
+    app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(others, TOLD))]), guard=0.0)
+
+    async def look(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        await pilot.press(*"/files", "enter")
         await ready(app, lambda: isinstance(app.screen, ChangesScreen))(pilot)
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=look)
