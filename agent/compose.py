@@ -30,6 +30,7 @@ from agent.meter import Meter, counted_for, decode_estimator
 from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
 from agent.options import Mode
 from agent.parts import Parts
+from agent.permissions import Rule
 from agent.recall import Recall
 from agent.recorder import Recorder
 from agent.resume import restore
@@ -83,6 +84,8 @@ class Sessions:
         self._opened: SessionStore | None = None
         self._open_parts: dict[str, Parts] = {}
         """What the sessions that are open are made of, by their ids."""
+        self._kept_here: dict[str, list[Rule]] = {}
+        """What the user has allowed in each session alone, by their ids: it outlives another model, not the program."""
 
     async def _store(self) -> tuple[StoreThread, SessionStore]:
         if self._thread is None or self._opened is None:
@@ -133,7 +136,8 @@ class Sessions:
             deferral = Deferral(share, await recorder.tool_uses(), finders=finders)
             parts = replace(parts, summarisers=summarisers, deferral=deferral, servers=servers)
             parts = with_archive(parts, thread, store, row.project, self.config)
-            parts = with_rules(parts, thread, store, row.project, self.config)
+            kept_here = self._kept_here.setdefault(row.id, [])
+            parts = with_rules(parts, thread, store, row.project, self.config, kept_here)
             self._open_parts[row.id] = parts
             closing.callback(self._open_parts.pop, row.id)
             if is_new:
@@ -305,6 +309,7 @@ class Sessions:
         try:
             yield
             shutil.rmtree(self._outputs(session), ignore_errors=True)
+            self._kept_here.pop(session, None)
         finally:
             lock.release()
 

@@ -20,7 +20,7 @@ from agent.events import (
 )
 from agent.interrupt import Interrupt
 from agent.messages import ToolCall
-from agent.permissions import Asked, Policy, Ruling, decide, parse_rule
+from agent.permissions import Asked, Policy, Rule, Ruling, decide, parse_rule
 from tools.base import Previews, Tool, ToolError, Workspace
 
 Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
@@ -57,6 +57,8 @@ class Gate:
     """The newest calls of the project's sessions, to try rules on."""
     rules: Rules | None = None
     """None where nothing is kept for the project."""
+    kept_here: list[Rule] = field(default_factory=list)
+    """The rules that the user keeps for the session alone."""
     _open: dict[str, tuple[Asked, asyncio.Event]] = field(default_factory=dict)
     """The calls that are asked about, and what tells that a rule covers one by now."""
 
@@ -250,5 +252,7 @@ def _keep(decision: Decision, door: Doorway) -> None:
     if decision.kept == "project" and door.gate.rules is not None:
         try:
             door.gate.rules.keep(decision.rule)
+            return
         except ConfigError as error:
             door.emit(Noticed(f"the rule holds for this session only: {error}"))
+    door.gate.kept_here.append(parse_rule(decision.rule))

@@ -34,7 +34,9 @@ def env_of(
     id, recorder = parts.recorder.session, parts.recorder
     workspace = replace(parts.workspace, held_back=lambda: held_back(parts))
     workspace = replace(workspace, ask=asking.words) if parts.interactive else workspace
-    gate = Gate(parts.policy, asking.permission if parts.interactive else None, parts.earlier, parts.rules)
+    gate = Gate(
+        parts.policy, asking.permission if parts.interactive else None, parts.earlier, parts.rules, parts.kept_here
+    )
     tools = ChainMap({tool.name: tool for tool in (*parts.tools, *parts.unlisted)}, parts.served.callable)
     reader = OutputReader(lambda: parts.targets.provider, id, interrupt, emit, parts.summarisers)
     hooks = hooks_of(parts.after_tool, id, workspace, interrupt, emit)

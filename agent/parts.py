@@ -18,7 +18,7 @@ from agent.lessons import Lessons, Summarisers
 from agent.messages import ToolCall
 from agent.meter import Meter
 from agent.options import AfterTool
-from agent.permissions import Policy
+from agent.permissions import Policy, Rule
 from agent.project_rules import ProjectRules
 from agent.recall import Recall
 from agent.recorder import Recorder
@@ -81,5 +81,7 @@ class Parts:
     """What was in the files that the session changed."""
     rules: ProjectRules | None = None
     """What the user allows in the project; None where nobody is there to allow something."""
+    kept_here: list[Rule] = field(default_factory=list)
+    """What the user allows in the session, until the program is left."""
     notices: tuple[str, ...] = ()
     """What the user should know before the first turn."""

@@ -252,19 +252,31 @@ def test_long_values_are_told_by_what_changed_in_them() -> None:
 @asynccontextmanager
 async def opened(tmp_path: Path, *replies: object, interactive: bool = True) -> AsyncIterator[Session]:
     """A session in `project`, as after a new start of the program."""
-    project = tmp_path / "project"
-    project.mkdir(exist_ok=True)
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps({"reply": replies}))
-    environment = {"EBB_HOME": str(tmp_path / "home")}
-    config = load_config(project, environment, {"agent.model": f"scripted/{script}"})
-    sessions = Sessions(config, project, environment, interactive=interactive)
-    try:
+    async with started(tmp_path, *replies, interactive=interactive) as sessions:
         session = await sessions.open()
         yield session
         await session.close()
+
+
+@asynccontextmanager
+async def started(tmp_path: Path, *replies: object, interactive: bool = True) -> AsyncIterator[Sessions]:
+    """The sessions of `project`, as after a new start of the program."""
+    project = tmp_path / "project"
+    project.mkdir(exist_ok=True)
+    environment = {"EBB_HOME": str(tmp_path / "home")}
+    config = load_config(project, environment, {"agent.model": model(tmp_path, "script", *replies)})
+    sessions = Sessions(config, project, environment, interactive=interactive)
+    try:
+        yield sessions
     finally:
         await sessions.close()
+
+
+def model(tmp_path: Path, name: str, *replies: object) -> str:
+    """The name of a model that gives these replies."""
+    script = tmp_path / f"{name}.json"
+    script.write_text(json.dumps({"reply": replies}))
+    return f"scripted/{script}"
 
 
 async def answered(session: Session, answer: Callable[[PermissionAsked], Decision]) -> list[Event]:
@@ -354,3 +366,41 @@ async def test_a_resumed_session_knows_what_ran(home: Home) -> None:
     assert outputs_of(again) == [before]
     assert before.edited == {"command": "echo b"}
     await again.close()
+
+
+# For the session
+
+
+async def asked_again(sessions: Sessions, id: str | None = None, model: str | None = None) -> int:
+    """How often a session asks, opened anew, where every question is answered with no."""
+    session = await sessions.open(id, model)
+    events = await answered(session, lambda asked: Decision("deny"))
+    await session.close()
+    return len(questions(events))
+
+
+async def test_a_rule_for_the_session_outlives_its_model_but_neither_the_session_nor_the_program(
+    tmp_path: Path,
+) -> None:
+    other = model(tmp_path, "other", LIST, DONE)
+    async with started(tmp_path, LIST, DONE) as sessions:
+        session = await sessions.open()
+        events = await answered(session, lambda asked: Decision("allow", rule=asked.offers[0]))
+        await session.close()
+        assert len(questions(events)) == 1
+        assert await asked_again(sessions, session.id, other) == 0
+        assert await asked_again(sessions) == 1  # another session
+        fork = await (await sessions.library()).fork(session.id)
+        assert await asked_again(sessions, fork.id, other) == 1
+        assert await asked_again(sessions, session.id, other) == 0
+    async with started(tmp_path, LIST, DONE) as sessions:
+        assert await asked_again(sessions, session.id, other) == 1
+
+
+async def test_a_rule_for_the_project_that_the_user_took_away_does_not_outlive_the_model(tmp_path: Path) -> None:
+    async with started(tmp_path, LIST, DONE) as sessions:
+        session = await sessions.open()
+        await answered(session, lambda asked: Decision("allow", rule=asked.offers[0], kept="project"))
+        await session.close()
+        (tmp_path / "home" / "config" / "rules.json").unlink()
+        assert await asked_again(sessions, session.id, model(tmp_path, "other", LIST, DONE)) == 1
