@@ -135,6 +135,12 @@ def test_a_dash_reads_the_prompt_from_stdin(user: User) -> None:
         (("-p", "go", "--nonsense"), "unrecognized arguments"),
         (("-m", "ollama/x"), "there is no terminal to draw in"),
         (("acp",), "there is no `ebb acp` in this version"),
+        (("sesions", "-m", "ollama/x"),
+         "there is no command `sesions`; did you mean `ebb sessions`? `ebb -- sesions` sends it as a message"),
+        (("con",), "did you mean `ebb context` or `ebb config`?"),
+        (("search",), "there is no terminal to draw in"),
+        (("sesions ",), "there is no terminal to draw in"),
+        (("-c", "sesions"), "there is no terminal to draw in"),
     ],
 )  # fmt: skip
 def test_a_command_line_that_cannot_be_exits_with_2_and_one_sentence(

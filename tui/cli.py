@@ -21,6 +21,9 @@ SUBCOMMANDS = ("sessions", "context", "config", "mcp", "doctor", "demo", "serve"
 RESERVED = ("acp",)
 """Words that later versions take as subcommands, so that no script comes to rely on them as prompts."""
 
+_ALIKE = 0.7
+"""How much a word is like a subcommand that is taken for one: `ebb sesions`, but not `ebb search`."""
+
 _STDIN_WAIT = 2.0
 """Seconds to wait for the first byte of a pipe that may never say anything."""
 
@@ -74,7 +77,20 @@ def _dispatch(arguments: list[str]) -> int:
     options = make_parser().parse_args(with_resume(arguments))
     if options.prompt is not None:
         return _headless(options)
+    is_new = options.resume is None and options.pick is None
+    if is_new and first is not None and options.words == [arguments[first]]:
+        _refuse_misspelt(arguments[first])
     return _terminal(options)
+
+
+def _refuse_misspelt(word: str) -> None:
+    """Raises `UsageError` where a message of one word is meant as a subcommand: to send it would cost."""
+    from tui.commands import closest  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
+    near = closest(word.lower(), SUBCOMMANDS, _ALIKE)
+    if near and word.split() == [word]:
+        meant = " or ".join(f"`ebb {name}`" for name in near)
+        raise UsageError(f"there is no command `{word}`; did you mean {meant}? `ebb -- {word}` sends it as a message")
 
 
 def _headless(options: argparse.Namespace) -> int:

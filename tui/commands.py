@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -124,10 +125,10 @@ def named(name: str) -> Command:
     return _NAMED[name]
 
 
-def closest(name: str) -> tuple[str, ...]:
-    names = [command.name for command in COMMANDS]
+def closest(name: str, names: Sequence[str] = tuple(_NAMED), alike: float = 0.5) -> tuple[str, ...]:
+    """The names that begin so, or else those that are at least so much alike."""
     starting = [known for known in names if known.startswith(name)]
-    return tuple(starting or difflib.get_close_matches(name, names, n=2, cutoff=0.5))
+    return tuple(starting or difflib.get_close_matches(name, names, n=2, cutoff=alike))
 
 
 def completions(text: str) -> tuple[Command, ...]:
