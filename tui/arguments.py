@@ -81,15 +81,17 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def with_resume(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `-r WORD` joined when WORD may be the beginning of a session's id; other words are prompts.
-    With `-p` there is a prompt already, so that any word after `-r` is meant as an id."""
+    """The arguments with `-r WORD` joined when WORD is meant as the beginning of a session's id: it looks like one, it
+    is the only word, or there is a prompt already. Several words, or one with blanks in it, are a prompt."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     known, rest = arguments[:end], arguments[end:]
     has_prompt = any(re.match(r"-p|--prompt(=|$)", word) for word in known)
     joined: list[str] = []
-    for word in known:
+    for index, word in enumerate(known):
         if joined and joined[-1] in ("-r", "--resume"):
-            may_be_id = not word.startswith("-") if has_prompt else re.fullmatch(r"[0-9a-f]{4,12}", word)
+            is_alone = word.split() == [word] and first_word([*known[:index], *known[index + 1 :]]) is None
+            is_word = not word.startswith("-")
+            may_be_id = is_word and (has_prompt or is_alone or re.fullmatch(r"[0-9a-f]{4,12}", word))
             joined[-1] = f"--resume={word}" if may_be_id else "--resume="
             if may_be_id:
                 continue

@@ -59,7 +59,8 @@ async def settled(desk: "Desk", first: First) -> First:
 
 async def open_first(desk: "Desk", first: First) -> First:
     """Shows the first session. Gives what to begin with later where the one that the user chose could not be opened,
-    which is shown; raises `AgentError` where nothing was to be chosen."""
+    which is shown; raises `AgentError` where nothing was to be chosen. Where the user chose none, nothing is sent: what
+    was to be said is in the prompt."""
     from tui.doing.first_run import first_model  # noqa: PLC0415  # deferred: see above
     from tui.doing.sessions import pick_session  # noqa: PLC0415  # deferred: see above
 
@@ -67,6 +68,8 @@ async def open_first(desk: "Desk", first: First) -> First:
         first = replace(first, model=await first_model(desk))
     if first.choose:
         first = replace(first, resume=await pick_session(desk) or None)
+        if first.resume is None and desk.talk.queue:
+            desk.prompt.put_first(desk.talk.queue.take_back())
         await desk.talk.open(first.resume, first.model)
     else:
         await desk.talk.begin(first.resume, first.model)

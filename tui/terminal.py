@@ -54,7 +54,7 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
         history_file=config.folders.data / "history",
         project=config.project,
         resume=options.resume if options.pick is None else options.pick or None,
-        may_be_word=bool(options.pick),
+        may_be_word=bool(options.pick and options.words),
         choose=options.pick == "",
         first_message=" ".join(options.words),
         theme=config.tui_theme,
@@ -91,8 +91,8 @@ async def _lines(options: argparse.Namespace, root: Path, config: "Config", draf
 
     sessions = sessions_of(root, config, options, interactive=True)
     try:
-        # A word after `-r` that is no session's id belongs to the prompt.
-        is_word = bool(options.pick) and not await sessions.knows(options.pick)
+        # A word after `-r` that is no session's id belongs to the prompt that follows it.
+        is_word = bool(options.pick and options.words) and not await sessions.knows(options.pick)
         choose = is_word or options.pick == ""
         resume = options.resume if options.pick is None else options.pick
         history = History(config.folders.data / "history", str(config.project or ""))

@@ -336,6 +336,19 @@ async def test_what_follows_the_flag_is_an_id_or_the_first_word(word: str, said:
         assert session.said == said
 
 
+async def test_what_was_to_be_said_in_an_earlier_session_is_not_sent_when_none_is_picked() -> None:
+    session = FakeSession()
+    sessions = FakeSessions([session], (session_info("beef01", "parser work"),))
+    app = EbbApp(sessions, choose=True, first_message="go on with the parser", guard=0.0)
+    async with app.run_test() as pilot:
+        t = Terminal(app, pilot, sessions)
+        await t.lists_sessions()
+        await pilot.press("escape")
+        await t.rests()
+        assert (sessions.opened, session.said) == ([(None, None)], [])
+        assert t.prompt.text == "go on with the parser"
+
+
 async def test_the_end_of_a_long_session_is_shown_before_all_of_it_is_read() -> None:
     whole = conversation(300)
     session = FakeSession([[TextDelta("Hi."), DONE]], history=whole)

@@ -149,10 +149,11 @@ def left_with(terminal: Screen, code: int) -> str:
     return re.sub(r"\x1b\[\?\d+[hl]", "", terminal.sent.rsplit(b"\x1b[?1049l", 1)[-1].decode()).strip()
 
 
-def test_a_session_that_is_not_there_is_one_sentence_behind_the_screen(tmp_path: Path) -> None:
-    with running(tmp_path, SCRIPT, flags=["-r", "0123456789ab"]) as terminal:
+@pytest.mark.parametrize("word", ["0123456789ab", "zzz"])
+def test_a_session_that_is_not_there_is_one_sentence_behind_the_screen(tmp_path: Path, word: str) -> None:
+    with running(tmp_path, SCRIPT, flags=["-r", word]) as terminal:
         said = left_with(terminal, 2)
-    assert said == "ebb: there is no session `0123456789ab`; `ebb sessions list` shows them"
+    assert said == f"ebb: there is no session `{word}`; `ebb sessions list` shows them"
     assert b"\x1b[?1049h" in terminal.sent
 
 

@@ -175,6 +175,8 @@ class PlainFront:
             await self.talk.adopt(self._given)
         else:
             resume = await pick_session(self.desk) if self._choose else ""
+            if self._choose and not resume:
+                self._is_held = True  # what was to be said in an earlier session is not said in a new one unasked
             await self.talk.open(resume or None, self._model)
         greet(self.desk)
         if self.talk.session is not None:

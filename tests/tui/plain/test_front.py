@@ -331,6 +331,18 @@ async def test_a_session_is_chosen_by_number_after_it_was_found_by_words() -> No
         assert talk.sessions.opened == [("id27", None)]
 
 
+async def test_what_was_to_be_said_in_an_earlier_session_waits_when_none_is_chosen() -> None:
+    session = FakeSession([answered("So be it.")])
+    async with talking(session, infos=(session_info("old1", "work"),), choose=True, first="go on") as talk:
+        await talk.shows("1: work")
+        talk.type("")
+        await talk.shows("1 message not sent yet. An empty line sends what waits.")
+        assert (talk.sessions.opened, session.said) == ([(None, None)], [])
+        talk.type("")
+        await talk.shows("So be it.")
+        assert session.said == ["go on"]
+
+
 async def test_what_goes_wrong_is_said_and_the_session_goes_on() -> None:
     session = FakeSession([(TurnFailed("auth", "no key; set `KEY`", 4),), answered("Better.")])
     async with talking(session, UsageError("there is no such model")) as talk:

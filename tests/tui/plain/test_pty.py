@@ -187,16 +187,18 @@ def test_a_terminal_without_a_size_gets_lines(tmp_path: Path) -> None:
 
 
 def test_a_first_message_a_model_that_is_none_and_a_session_that_is_none(tmp_path: Path) -> None:
-    with in_lines(tmp_path, '[[reply]]\ntext = "Hello."', "dumb", "say hello") as terminal:
-        terminal.until("Hello.")
-        leave(terminal)
+    for message in (["say hello"], ["hello"], ["--", "sesions"]):
+        with in_lines(tmp_path, '[[reply]]\ntext = "Hello."', "dumb", *message) as terminal:
+            terminal.until("Hello.")
+            leave(terminal)
     with in_lines(tmp_path, "", "dumb", "-m", "nobody/nothing") as terminal:
         terminal.until_it_ends()
         assert (terminal.child.exitstatus, terminal.text.split()[0]) == (2, "ebb:")
-    with in_lines(tmp_path, "", "dumb", "-r", "0123456789ab") as terminal:
-        terminal.until_it_ends()
-        assert terminal.child.exitstatus == 2
-        assert "ebb: " in terminal.text
+    for word in ("0123456789ab", "zzz"):
+        with in_lines(tmp_path, "", "dumb", "-r", word) as terminal:
+            terminal.until_it_ends()
+            assert terminal.child.exitstatus == 2
+            assert f"ebb: there is no session `{word}`" in terminal.text
 
 
 @pytest.mark.parametrize("term", KINDS)
