@@ -5,11 +5,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from agent.context.budget import ContextBudget
 from agent.env import Env
 from agent.errors import AgentError
 from agent.events import BroughtBack
 from agent.measuring import budget_of
 from agent.messages import Conversation, Note, User
+from agent.providers.base import Prices
 from agent.recall import Recall
 from tools.kept import Found
 from tools.pictures import PICTURE_TYPES
@@ -27,9 +29,11 @@ class Brought:
     event: BroughtBack
 
 
-def bring_back(ref: str, recall: Recall) -> Callable[[Conversation, Env], Awaitable[Brought]]:
+def bring_back(
+    ref: str, recall: Recall, *, only_price: bool = False
+) -> Callable[[Conversation, Env], Awaitable[Brought]]:
     """Adds what a reference stands for, or as much of it as half of the room that is left takes, to a conversation.
-    Raises `AgentError`."""
+    `only_price`: gives the conversation as it is, and what would be told. Raises `AgentError`."""
 
     async def work(conversation: Conversation, env: Env) -> Brought:
         before = budget_of(conversation, env)
@@ -42,15 +46,29 @@ def bring_back(ref: str, recall: Recall) -> Callable[[Conversation, Env], Awaita
         finally:
             found.content.close()
         message = User((Note(text),))
-        await env.recorder.said(message)
         after = conversation.plus(message)
-        budget = budget_of(after, env)
-        is_whole = not text.endswith("…]")
-        event = BroughtBack(found.ref, budget.used - before.used, is_whole, budget.used, budget.window.size)
+        event = _event(found.ref, before, budget_of(after, env), not text.endswith("…]"), env)
+        if only_price:
+            return Brought(conversation, event)
+        await env.recorder.said(message)
         env.emit(event)
         return Brought(after, event)
 
     return work
+
+
+def _event(ref: str, before: ContextBudget, after: ContextBudget, is_whole: bool, env: Env) -> BroughtBack:
+    size = after.used - before.used
+    cost = cost_of(size, after.used, env.provider.facts.prices)
+    return BroughtBack(ref, size, is_whole, after.used, after.window.size, cost)
+
+
+def cost_of(size: int, used: int, prices: Prices | None) -> float | None:
+    """US dollars for what a request of `used` tokens sends for the first time; None when prices are not known."""
+    if prices is None:
+        return None
+    price = prices.at(used)
+    return size * max(price.cache_write, price.input)
 
 
 def kept(part: Part | None) -> Part:

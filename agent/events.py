@@ -296,6 +296,8 @@ class BroughtBack:
     """Tokens that the next request is estimated to take with it."""
     window: int = 0
     """The model's window in tokens."""
+    cost: float | None = None
+    """US dollars that sending it for the first time takes; None when the price is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -296,9 +296,10 @@ class Session:
         """What has become of each place where the text was said. Raises `AgentError`."""
         return await kept(self._parts.recall).why(text, self._conversation)
 
-    async def bring(self, ref: str) -> BroughtBack:
-        """Shows the model again what a reference stands for, from the next request on. Raises `AgentError`."""
-        return (await self.change(bring_back(ref, kept(self._parts.recall)))).event
+    async def bring(self, ref: str, *, only_price: bool = False) -> BroughtBack:
+        """Shows the model again what a reference stands for, from the next request on. `only_price`: tells what that
+        would take, and changes nothing. Raises `AgentError`."""
+        return (await self.change(bring_back(ref, kept(self._parts.recall), only_price=only_price))).event
 
     def answer(self, question: str, answer: Decision | str) -> None:
         """Answers a `PermissionAsked` or a `QuestionAsked`. An answer that nobody waits for is dropped."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
     from agent.branching import Tree
     from agent.context.why import Trace
     from agent.env import Env
-    from agent.events import Decision, Event
+    from agent.events import BroughtBack, Decision, Event
     from agent.filechange import Changes, Scope
     from agent.finding import SessionInfo
     from agent.messages import Conversation, Image, Message, Note, User
@@ -127,8 +127,9 @@ class Session(Protocol):
         """What has become of each place where the text was said. Raises `AgentError`."""
         ...
 
-    async def bring(self, ref: str) -> "Event":
-        """Shows the model again what a reference stands for; what there is to show of it. Raises `AgentError`."""
+    async def bring(self, ref: str, *, only_price: bool = False) -> "BroughtBack":
+        """Shows the model again what a reference stands for; what there is to show of it. `only_price`: what there
+        would be, and nothing changes. Raises `AgentError`."""
         ...
 
     @property

@@ -64,6 +64,15 @@ async def carry_out_undo(talk: Talk) -> str:
     return _told(talk, ((await _session(talk).change(undo)).event,))
 
 
+async def propose_bring(talk: Talk, ref: str) -> Proposal:
+    """What bringing a reference back would take. Raises `AgentError`."""
+    event = await _session(talk).bring(ref, only_price=True)
+    part = "" if event.is_whole else ", its beginning only"
+    text = f"bring {event.ref} back to the end of the conversation{part}: takes {tokens(event.tokens)} tokens more"
+    price = "nothing" if event.cost == 0 else _cost(event.tokens, event.cost)
+    return Proposal(visible_line(f"{text}, costs {price} now"), is_possible=True)
+
+
 async def carry_out_bring(talk: Talk, ref: str) -> str:
     """Shows the model again what a reference stands for. Raises `AgentError`."""
     return _told(talk, (await _session(talk).bring(ref),))

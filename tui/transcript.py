@@ -275,7 +275,7 @@ def _compacted(view: View, event: ContextCompacted) -> View:
 
 def _brought_back(view: View, event: BroughtBack) -> View:
     part = "" if event.is_whole else ", its beginning only"
-    note = Notice(f"the model sees `{event.ref}` again ({event.tokens:,} tokens{part})")
+    note = Notice(f"the model sees `{event.ref}` again, at the end of the conversation ({event.tokens:,} tokens{part})")
     return replace(_settle_texts(view).plus(note), used=event.used, window=event.window)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.bringing import told
+from agent.bringing import cost_of, told
 from agent.compose import Sessions
 from agent.config import load_config
 from agent.context.why import Place, Trace
@@ -16,6 +16,7 @@ from agent.errors import AgentError
 from agent.events import PrefixDrifted, TurnFinished
 from agent.measuring import budget_of
 from agent.messages import Note, User
+from agent.providers.base import Prices
 from agent.session import Session
 from tools.kept import Found, InMemory
 
@@ -64,7 +65,11 @@ async def test_what_is_brought_back_stands_at_the_end_and_stays_there(home: Home
     session = await home.open(READ)
     await turn(session, "read the rows")
     before = session.history.messages
+    priced = await session.bring("r1", only_price=True)
+    assert session.history.messages == before
     event = await session.bring("r1")
+    assert event == priced
+    assert event.cost == 0.0
     assert (event.ref, event.is_whole) == ("r1", True)
     shown = "".join(f"{number}\trow {number}\n" for number in range(1, 400)).rstrip()
     note = User((Note(BRINGS + shown),))
@@ -79,6 +84,11 @@ async def test_what_is_brought_back_stands_at_the_end_and_stays_there(home: Home
     assert again.history.messages == history.messages
     assert note in again.history.messages
     await again.close()
+
+
+def test_it_costs_what_writing_it_to_the_cache_does() -> None:
+    assert cost_of(6_000, 20_000, Prices(3.0, 15.0, 0.3, 3.75)) == pytest.approx(6_000 * 3.75 / 1_000_000)
+    assert cost_of(6_000, 20_000, None) is None
 
 
 async def test_why_says_what_is_in_view_and_what_was_never_said(home: Home) -> None:

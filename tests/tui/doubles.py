@@ -237,8 +237,9 @@ class FakeSession:
     async def why(self, text: str) -> Trace:
         return Trace(self.places, self.unsearched)
 
-    async def bring(self, ref: str) -> BroughtBack:
-        self.said.append(f"bring {ref}")
+    async def bring(self, ref: str, *, only_price: bool = False) -> BroughtBack:
+        if not only_price:
+            self.said.append(f"bring {ref}")
         return BroughtBack(ref, 1200, used=25_300, window=200_000)
 
     async def close(self) -> None:

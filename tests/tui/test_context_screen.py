@@ -141,6 +141,32 @@ async def test_enter_does_nothing_that_is_not_on_the_screen_any_more(tmp_path: P
                 await pressed(t, screen, "escape")
 
 
+async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_path: Path) -> None:
+    async with working(prepared(tmp_path), *reading("a.txt")) as t:
+        await t.type("read it")
+        await t.shows("I have read them.")
+        await t.rests()
+        screen = await looking(t)
+        mark(screen, "r1")
+        await pressed(t, screen, "o", "enter")
+        session = t.app.talk.session
+        assert session is not None
+        before, used = session.history, screen._overview.used
+
+        await pressed(t, screen, "b")
+        assert says(screen).startswith("bring r1 back to the end of the conversation: takes ")
+        assert says(screen).endswith(" tokens more, costs nothing now")
+        assert (screen.query_one(KeyLine).said, session.history) == (KEYS_SURE, before)
+        await pressed(t, screen, "escape")
+        assert (says(screen), session.history) == ("", before)
+        await pressed(t, screen, "b", "enter")
+        assert says(screen).startswith("the model sees `r1` again, at the end of the conversation (")
+        assert len(session.history.messages) == len(before.messages) + 1
+        assert screen._overview.used > used + 1_500
+        assert screen._marked is not None
+        assert (screen._marked.key, screen._marked.state) == ("r1", "preview")
+
+
 async def test_the_list_is_sorted_filtered_and_opened(tmp_path: Path) -> None:
     async with working(prepared(tmp_path), *reading("a.txt", "b.txt")) as t:
         await t.type("read them")

@@ -129,6 +129,12 @@ def test_the_price_of_an_act_before_it_is_done(snap_compare: Compare, size: tupl
 
 
 @SIZES
+def test_the_price_of_bringing_back(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = app_of()
+    assert snap_compare(app, terminal_size=size, run_before=opening(app, "/", *"pytest", "enter", "down", "b"))
+
+
+@SIZES
 def test_an_item_that_is_open(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = app_of()
     assert snap_compare(app, terminal_size=size, run_before=opening(app, "/", *"parser.py", "enter", "down", "enter"))

@@ -61,7 +61,7 @@ async def test_the_newest_place_that_is_out_of_view_is_marked_and_one_key_brings
             await t.pilot.press(key)
             await t.rests()
             assert session.said == ["bring msg-1"]
-            await t.shows("the model sees `msg-1` again (1,200 tokens)")
+            await t.shows("the model sees `msg-1` again, at the end of the conversation (1,200 tokens)")
 
 
 async def test_what_is_in_view_says_so_and_stays_where_it_is() -> None:

@@ -96,7 +96,7 @@ async def test_what_is_brought_back_is_told() -> None:
     await talk.bring("")
     await talk.bring("r12")
     assert session.said == ["bring r12"]
-    note = Notice("the model sees `r12` again (1,200 tokens)")
+    note = Notice("the model sees `r12` again, at the end of the conversation (1,200 tokens)")
     assert talk.view.blocks[-1] == note
     assert (talk.view.used, talk.view.window) == (25_300, 200_000)
 
@@ -104,7 +104,7 @@ async def test_what_is_brought_back_is_told() -> None:
 async def test_what_cannot_be_brought_back_is_told_in_a_sentence() -> None:
     @dataclass
     class Lost(FakeSession):
-        async def bring(self, ref: str) -> BroughtBack:
+        async def bring(self, ref: str, *, only_price: bool = False) -> BroughtBack:
             raise AgentError("there is no `r12`")
 
     talk = Talk(FakeSessions([Lost()]), lambda: None)

@@ -21,7 +21,7 @@ from tui.inks import Line
 from tui.numbers import tokens
 from tui.palette import painted, palette_of
 from tui.sanitise import visible_line
-from tui.steering import Proposal, carry_out, carry_out_bring, carry_out_undo, propose, propose_undo
+from tui.steering import Proposal, carry_out, carry_out_bring, carry_out_undo, propose, propose_bring, propose_undo
 from tui.talk import Talk
 from tui.timeline import columns_of, figures, legend, plot, rewrites_in
 from tui.widgets.field import Field
@@ -281,7 +281,7 @@ class ContextScreen(Screen[None]):
         elif row.state == "visible":
             self.say(f"the model sees `{row.ref}` already: nothing has to be brought back")
         else:
-            self._start(lambda: self._do(lambda: carry_out_bring(self._talk, row.ref)))
+            self._ask(lambda: propose_bring(self._talk, row.ref), lambda: carry_out_bring(self._talk, row.ref))
 
     def _steer(self, act: Act) -> None:
         row = self._marked
