@@ -233,6 +233,14 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         # telling it: the older size would be told last, and stay.
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._tell_size)
 
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """The window's own size. `COLUMNS` and `LINES` may name another, which does not follow the window."""
+        with suppress(OSError):
+            size = os.get_terminal_size(self._output)
+            if size.columns and size.lines:
+                return size.columns, size.lines
+        return super()._get_terminal_size()
+
     def _tell_size(self) -> None:
         if not self._in_band_window_resize:
             size = Size(*self._get_terminal_size())

@@ -102,7 +102,7 @@ class EbbApp(CaretApp, App[str]):
 
         self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))  # before the first of them, and not sooner
         talk = Talk(loaded(self._sessions), lambda: showing.view_soon(), self._drafts, self._pastes)
-        asking = Asking(self, talk.answer, self._guard)
+        asking = Asking(self, talk.answer, self.jobs.interrupt, self._guard)
         drawn = (asking.show, self.outside.show, lambda view: self.main.todos.show(view))
         showing = Showing(self, talk, drawn)
         if self._status is not None:
@@ -213,6 +213,10 @@ class EbbApp(CaretApp, App[str]):
             self.copy_to_clipboard(selected)
             return self.screen.clear_selection()
         if self._quitting.again():
+            self.main.prompt.take_up()  # what is not sent is kept for the next time
             self.run_worker(self.jobs.leave(), group="aside")
             return None
-        return self.desk.showing.for_a_moment("Ctrl-C again quits")
+        cleared = self.screen is self.main and self.main.prompt.put_by()
+        return self.desk.showing.for_a_moment(
+            "Up brings it back; Ctrl-C again quits" if cleared else "Ctrl-C again quits"
+        )

@@ -1,7 +1,7 @@
 """The question that is on the screen. It knows which questions are open, not what hangs on their answers."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from textual.app import App
 
@@ -14,9 +14,13 @@ from tui.screens.question import QuestionScreen
 class Asking:
     """Shows one open question after the other, and takes away what was answered elsewhere or has become void."""
 
-    def __init__(self, app: App[Any], answer: Callable[[str, Decision | str], None], guard: float) -> None:
+    def __init__(
+        self, app: App[Any], answer: Callable[[str, Decision | str], None], stop: Callable[[], None], guard: float
+    ) -> None:
+        """`stop`: ends the turn, and the open questions with it."""
         self._app = app
         self._answer = answer
+        self._stop = stop
         self._guard = guard
         self._shown: PermissionScreen | QuestionScreen | None = None
         self._open: tuple[Asked, ...] = ()
@@ -49,10 +53,17 @@ class Asking:
                 self._answer(question.id, answer)
             self._show(self._open)
 
+        def decided(decision: Decision | Literal["stop"] | None) -> None:
+            if decision != "stop":
+                return answered(decision)
+            self._answered.add(question.id)
+            self._stop()
+            return answered(None)
+
         if isinstance(question, PermissionAsked):
             permission = PermissionScreen(question, self._guard, self._told)
             self._shown = permission
-            self._app.push_screen(permission, answered)
+            self._app.push_screen(permission, decided)
         else:
             words = QuestionScreen(question, self._guard, self._told)
             self._shown = words

@@ -45,5 +45,5 @@ KEYS: tuple[Key, ...] = (
     Key("f2", "F2", "command('print')", "print all of it into the terminal's scrollback"),
     Key("", "Ctrl+_, Ctrl-Y", "", "undo, redo in the prompt"),
     Key("ctrl+z", "Ctrl-Z", "suspend", "back to the shell; `fg` goes on", True),
-    Key("ctrl+c", "Ctrl-C", "copy_or_quit", "copy what is selected; twice without a selection: quit", True),
+    Key("ctrl+c", "Ctrl-C", "copy_or_quit", "copy what is selected, or else clear the prompt; twice: quit", True),
 )

@@ -80,10 +80,12 @@ def _keys(question: PermissionAsked) -> tuple[Line, ...]:
     keys = [("y", "once", "once"), ("n", "no", "no"), ("d", "no, and say why", "why not")]
     if changeable(question):
         keys.append(("e", "edit first", "edit"))
+    keys.append(("Esc", "stop", "stop"))
     return (
         tuple(span for key, meaning, _ in keys for span in _key(key, f"{meaning}   ")),
         tuple(span for key, _, meaning in keys for span in _key(key, f"{meaning} ")),
-        tuple((f"{key} ", "accent") for key, _, _ in keys),
+        tuple(span for key, _, meaning in keys[:-1] for span in _key(key, f"{meaning} ")),
+        tuple((f"{key} ", "accent") for key, _, _ in keys[:-1]),
     )
 
 
@@ -129,11 +131,11 @@ def dry_run_of(rule: Tried) -> str:
 
 def decision_for(key: str, question: PermissionAsked, *, for_project: bool) -> Decision | None:
     """What a key answers; None when it answers nothing."""
-    rule = dict(numbered(question)).get(1 if key == "a" else int(key) if key.isdecimal() and key.isascii() else 0)
+    rule = dict(numbered(question)).get(int(key) if key.isdecimal() and key.isascii() else 0)
     match key:
         case "y":
             return Decision("allow")
-        case "n" | "escape":
+        case "n":
             return Decision("deny")
         case _ if rule is not None:
             return Decision("allow", rule=rule, kept="project" if for_project else "session")

@@ -121,7 +121,7 @@ async def test_permission_once() -> None:
         assert not isinstance(t.app.screen, PermissionScreen)
 
 
-@pytest.mark.parametrize(("key", "rule"), [("a", "edit(calc.py)"), ("2", "edit(*)")])
+@pytest.mark.parametrize(("key", "rule"), [("1", "edit(calc.py)"), ("2", "edit(*)")])
 async def test_permission_with_a_rule_kept(key: str, rule: str) -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
@@ -173,14 +173,26 @@ async def test_a_session_is_picked_before_the_first_message() -> None:
         assert sessions.opened == [("old1", None)]
 
 
-async def test_esc_denies() -> None:
+async def test_esc_stops_the_turn_with_its_question() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
         await t.type("go")
         await t.asks(PermissionScreen)
         await t.pilot.press("escape")
         await t.rests()
-        assert session.answers == {"q": Decision("deny")}
+        assert (session.interrupted, session.answers) == (1, {})
+        assert not isinstance(t.app.screen, PermissionScreen)
+
+
+async def test_ctrl_c_clears_the_prompt_and_what_is_not_sent_is_kept() -> None:
+    async with terminal(FakeSession()) as t:
+        t.prompt.put("a thought")
+        await t.pilot.press("ctrl+c")
+        assert t.prompt.text == ""
+        await t.pilot.press("up", "s")
+        assert t.prompt.text == "a thoughts"
+        await t.pilot.press("ctrl+c", "ctrl+c")
+        await t.until(lambda: t.app.return_code is not None or t.prompt.text == "a thoughts")
 
 
 async def test_what_was_typed_ahead_does_not_answer() -> None:

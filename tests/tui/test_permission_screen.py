@@ -36,7 +36,7 @@ def words(answers: Answers) -> list[str]:
 
 def test_each_rule_says_what_it_would_have_allowed() -> None:
     assert words(answers_in(QUESTION, for_project=False, width=90, height=7)) == [
-        " y once    n no    d no, and say why    e edit first",
+        " y once    n no    d no, and say why    e edit first    Esc stop",
         " 1 in this session: exactly this",
         "   would have allowed none of 31 earlier calls",
         " 2 in this session: bash(pytest)",
@@ -55,9 +55,10 @@ def test_each_rule_says_what_it_would_have_allowed() -> None:
 @pytest.mark.parametrize(
     ("width", "height", "keys", "has_rules"),
     [
-        (80, 3, " y once    n no    d no, and say why    e edit first", False),
-        (52, 0, " y once    n no    d no, and say why    e edit first", False),
-        (51, 9, " y once  n no  d why not  e edit", True),
+        (80, 3, " y once    n no    d no, and say why    e edit first    Esc stop", False),
+        (64, 0, " y once    n no    d no, and say why    e edit first    Esc stop", False),
+        (63, 9, " y once  n no  d why not  e edit  Esc stop", True),
+        (41, 9, " y once  n no  d why not  e edit", True),
         (20, 3, "y n d e", False),
         (7, 9, "y n d e", False),
         (1, 1, "y n d e", False),
@@ -76,7 +77,7 @@ def test_where_there_is_no_room_the_rules_are_neither_shown_nor_offered(
     [
         ("y", Decision("allow")),
         ("n", Decision("deny")),
-        ("a", Decision("allow", rule="bash(=pytest -x)")),
+        ("a", None),
         ("1", Decision("allow", rule="bash(=pytest -x)")),
         ("2", Decision("allow", rule="bash(pytest)")),
         ("3", None),

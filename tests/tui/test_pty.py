@@ -76,6 +76,14 @@ def test_ten_columns_and_a_storm_of_sizes(tmp_path: Path) -> None:
         left_behind(terminal)
 
 
+def test_the_window_has_the_size_that_it_has_whatever_variables_say(tmp_path: Path) -> None:
+    with running(tmp_path, HOSTILE, 60, 20, env={"COLUMNS": "30", "LINES": "6"}) as terminal:
+        terminal.until("─" * 60)
+        terminal.resize(90, 30)
+        terminal.until("─" * 90)
+        left_behind(terminal)
+
+
 def test_a_window_that_was_small_unseen_is_whole_again(tmp_path: Path) -> None:
     """What a terminal has no room for is lost, also where the program hears of the last size only, which it had."""
     with running(tmp_path, HOSTILE) as terminal:
@@ -92,9 +100,9 @@ def test_a_window_that_was_small_unseen_is_whole_again(tmp_path: Path) -> None:
 
 RESTLESS = """
 import fcntl, os, signal, struct, sys, termios
-from textual.drivers.linux_driver import LinuxDriver
+from tui.answering import AnsweringDriver
 
-asked = LinuxDriver._get_terminal_size
+asked = AnsweringDriver._get_terminal_size
 
 def changed_meanwhile(self):
     size = asked(self)
@@ -103,7 +111,7 @@ def changed_meanwhile(self):
         os.kill(os.getpid(), signal.SIGWINCH)
     return size
 
-LinuxDriver._get_terminal_size = changed_meanwhile
+AnsweringDriver._get_terminal_size = changed_meanwhile
 from tui.cli import main
 main(sys.argv[1:])
 """

@@ -1,7 +1,7 @@
 """May this call run? The screen knows the question and its possible answers, not who asked."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from rich.text import Text
 from textual import events
@@ -35,8 +35,9 @@ _EDITING_BRIEFLY = "Enter runs  Esc back"
 _EDITING = "Enter runs it   Ctrl-J begins a line   Esc goes back"
 
 
-class PermissionScreen(GuardedScreen[Decision | None]):
-    """Gives the user's decision, or None when the question was answered elsewhere. Only named keys answer."""
+class PermissionScreen(GuardedScreen[Decision | Literal["stop"] | None]):
+    """Gives the user's decision, which may be to stop the turn, or None when the question was answered elsewhere. Only
+    named keys answer."""
 
     AUTO_FOCUS = "#subject"
     CSS = """
@@ -142,6 +143,8 @@ class PermissionScreen(GuardedScreen[Decision | None]):
         decision = decision_for(key, self.question, for_project=self._for_project)
         if decision is not None and (self._has_rules or not decision.rule):
             self.dismiss(decision)
+        elif key == "escape":
+            self.dismiss("stop")
         elif key == "d":
             self._write("#note")
         elif key == "e" and changeable(self.question):

@@ -106,6 +106,7 @@ class Prompt(TextArea):
         self._units = Units(self, pastes)
         self._vim: VimKeys | None = None
         self._before_search: str | None = None
+        self._put_by = ""
         """What was written when a search was asked for."""
         self._looking: asyncio.Task[None] | None = None
         """The search for files that is under way."""
@@ -119,6 +120,19 @@ class Prompt(TextArea):
         """Replaces what is written, with the cursor at the end."""
         self.load_text(visible(text))
         self.move_cursor(self.document.end)
+
+    def put_by(self) -> bool:
+        """Takes away what is written, which stays in the history. Tells whether there was anything."""
+        self._put_by = self.text
+        if self._put_by:
+            self.past.add(self._put_by)
+            self.put("")
+        return bool(self._put_by)
+
+    def take_up(self) -> None:
+        """Writes again what was put by last, where nothing else is written."""
+        if not self.text:
+            self.put(self._put_by)
 
     def put_first(self, text: str) -> None:
         """Puts a text before what is being written."""
@@ -334,7 +348,7 @@ class Prompt(TextArea):
         text = self.past.older(self.text)
         if text is not None:
             self.put(text)
-            self.move_cursor((0, 0))
+            self.move_cursor((0, len(self.document.get_line(0))))  # Up goes on from the first line
         return True
 
     def _newer(self) -> bool:
