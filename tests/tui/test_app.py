@@ -191,6 +191,11 @@ async def test_ctrl_c_clears_the_prompt_and_what_is_not_sent_is_kept() -> None:
         assert t.prompt.text == ""
         await t.pilot.press("up", "s")
         assert t.prompt.text == "a thoughts"
+        assert t.prompt.put_by()
+        await t.pilot.press("b", "backspace")
+        t.prompt.take_up()
+        assert t.prompt.text == ""
+        t.prompt.put("a thoughts")
         await t.pilot.press("ctrl+c", "ctrl+c")
         await t.until(lambda: t.app.return_code is not None or t.prompt.text == "a thoughts")
 

@@ -106,8 +106,9 @@ class Prompt(TextArea):
         self._units = Units(self, pastes)
         self._vim: VimKeys | None = None
         self._before_search: str | None = None
-        self._put_by = ""
         """What was written when a search was asked for."""
+        self._put_by = ""
+        """What was taken away last, until something else is written."""
         self._looking: asyncio.Task[None] | None = None
         """The search for files that is under way."""
         self._offered_for = ""
@@ -125,7 +126,7 @@ class Prompt(TextArea):
         """Takes away what is written, which stays in the history. Tells whether there was anything."""
         self._put_by = self.text
         if self._put_by:
-            self.past.add(self._put_by)
+            self.past.add(self._pastes.unfolded(self._put_by))
             self.put("")
         return bool(self._put_by)
 
@@ -144,6 +145,7 @@ class Prompt(TextArea):
     def _offer(self) -> None:
         """Offers what the text may become, once for each text: what was sent away does not come back by itself."""
         if self.text != self._offered_for:
+            self._put_by = "" if self.text else self._put_by
             self._show_mode()
             self._offered_for = self.text
             at = index_of(self.text, self.cursor_location)
