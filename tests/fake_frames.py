@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 from agent.messages import StopReason, Usage
@@ -97,6 +98,16 @@ def error_body(wire: WireName, turn: Turn) -> object:
     return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
 
 
+def signature_of(thinking: str) -> str:
+    """What Anthropic's API signs a thought with. It depends on the text alone, so that any server can check it."""
+    return f"signed-{sha256(thinking.encode(errors='replace')).hexdigest()[:16]}"
+
+
+def seal_of(thinking: str) -> str:
+    """The encrypted content of a reasoning item, likewise."""
+    return f"sealed-{sha256(thinking.encode(errors='replace')).hexdigest()[:16]}"
+
+
 def pieces(text: str, size: int = 7) -> list[str]:
     """The text cut into deltas."""
     return [text[start : start + size] for start in range(0, len(text), size)]
@@ -129,7 +140,7 @@ def _anthropic(turn: Turn, number: int, model: str) -> Frames:
     blocks: list[tuple[Json, list[Json]]] = []
     if turn.reasoning:
         deltas = [{"type": "thinking_delta", "thinking": piece} for piece in pieces(turn.reasoning)]
-        signature = {"type": "signature_delta", "signature": f"signed-{number}"}
+        signature = {"type": "signature_delta", "signature": signature_of(turn.reasoning)}
         blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, [*deltas, signature]))
     if turn.text:
         blocks.append(
@@ -215,7 +226,12 @@ def _responses(turn: Turn, number: int, model: str) -> Frames:
 
 
 def _reasoning_item(turn: Turn, number: int, events: list[Json], index: int) -> Json:
-    item: Json = {"id": f"rs_{number}", "type": "reasoning", "summary": [], "encrypted_content": f"sealed-{number}"}
+    item: Json = {
+        "id": f"rs_{number}",
+        "type": "reasoning",
+        "summary": [],
+        "encrypted_content": seal_of(turn.reasoning),
+    }
     place: Json = {"item_id": item["id"], "output_index": index, "summary_index": 0}
     events.append({"type": "response.output_item.added", "output_index": index, "item": item})
     for piece in pieces(turn.reasoning):

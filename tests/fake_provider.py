@@ -7,6 +7,14 @@
 Each request to a model uses up one answer of the script, in order; when none is left the answer is a 400. A member of
 the script may also be a function from the request to a `Turn`; the last one of a script answers all that follow.
 
+What the real servers refuse (`strict_api`) is refused with a 400 and uses up no answer, and the `with` fails at its
+end: no session of ours may send such a request. `rules=None` takes anything; `refused` may be emptied by a test that
+meant it. `reads` and `counts` make a server that counts for itself: one that reads only the newest so many tokens and
+does not say so, one that counts too many or too few.
+
+    server.shown[3]     # the outputs that the fourth request held: whole, cut or as a line
+    server.blind        # which requests did not show the outputs of the calls before them
+
 POST /v1/messages, /v1/responses, /v1/chat/completions (each also without /v1), /api/chat, /api/show.
 """
 
@@ -17,14 +25,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
+from agent.messages import Usage
 from tests.fake_frames import Call, Frames, Turn, WireName, error_body, frames
+from tests.shown import Shown, ids_of, is_step, outputs_in, unseen
+from tests.strict_api import Rules, refusal
 
-__all__ = ["Call", "FakeProvider", "Recorded", "Turn"]
+__all__ = ["Call", "FakeProvider", "Recorded", "Rules", "Turn"]
+
+STRICT = Rules()
 
 PATHS: dict[str, WireName] = {
     "/messages": "anthropic",
@@ -52,7 +65,15 @@ Step: TypeAlias = Turn | Callable[[Recorded], Turn]
 class FakeProvider:
     """The server. It runs in threads of its own from `with` (or `start`) to the end of it (or `close`)."""
 
-    def __init__(self, script: Sequence[Step], show: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        script: Sequence[Step],
+        show: Mapping[str, object] | None = None,
+        *,
+        rules: Rules | None = STRICT,
+        reads: int | None = None,
+        counts: float | None = None,
+    ) -> None:
         self.requests: list[Recorded] = []
         """Requests to a model, in order of arrival."""
         self.others: list[Recorded] = []
@@ -63,6 +84,16 @@ class FakeProvider:
         """How many connections clients have opened."""
         self.gone = threading.Event()
         """Set when a client went away from an answer before its end."""
+        self.refused: list[str] = []
+        """Why requests were refused that the real server would refuse, too."""
+        self.shown: list[tuple[Shown, ...]] = []
+        """Of each request, the outputs that it held."""
+        self.blind: list[int] = []
+        """The places in `requests` of those that left out outputs of the newest calls."""
+        self._rules = rules
+        self._reads, self._counts = reads, counts
+        self._called: tuple[str, ...] = ()
+        """The calls of the newest answer."""
         self._script = list(script)
         self._served = 0
         self._lock = threading.Lock()
@@ -75,6 +106,8 @@ class FakeProvider:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+        if error is None and self.refused:
+            raise AssertionError(f"the real server would have refused: {'; '.join(self.refused)}")
 
     def start(self) -> Self:
         self._server = _Server(self)
@@ -105,11 +138,16 @@ class FakeProvider:
         """True once a client has closed its connection to an answer that hangs."""
         return self.gone.wait(seconds)
 
-    def answer(self, recorded: Recorded) -> tuple[Turn, int]:
+    def answer(self, recorded: Recorded, wire: WireName) -> tuple[Turn, int]:
         """The next turn of the script, and its number."""
         with self._lock:
+            number, place = self._served, len(self.requests)
             self.requests.append(recorded)
-            number = self._served
+            self.shown.append(outputs_in(wire, recorded.body))
+            refused = refusal(wire, recorded.body, self._rules) if self._rules is not None else None
+            if refused is not None:
+                self.refused.append(refused)
+                return Turn(status=400, error=("invalid_request_error", refused)), number
             self._served += 1
             if number < len(self._script):
                 step = self._script[number]
@@ -117,7 +155,19 @@ class FakeProvider:
                 step = self._script[-1]
             else:
                 step = Turn(status=400, error=("invalid_request_error", "the script has no more turns"))
-        return (step if isinstance(step, Turn) else step(recorded)), number
+            if is_step(recorded.body) and unseen(wire, self._called, recorded.body):
+                self.blind.append(place)
+        turn = step if isinstance(step, Turn) else step(recorded)
+        if is_step(recorded.body) and turn.status == 200:
+            self._called = ids_of(wire, turn.calls, number)
+        return self._counted(turn, recorded.body), number
+
+    def _counted(self, turn: Turn, body: Mapping[str, Any]) -> Turn:
+        """The turn with the usage of a server that counts for itself."""
+        if self._reads is None and self._counts is None:
+            return turn
+        size = round(tokens_in(body) * (self._counts or 1.0))
+        return replace(turn, usage=Usage(input=min(size, self._reads or size), output=turn.usage.output))
 
     def hang(self, connection: socket.socket) -> bool:
         """Waits for `release` (True) or for the client to go away (False)."""
@@ -185,7 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
             show = self.server.fake.show if path == "/api/show" else None
             missing = {"error": {"message": f"no such path: {path}", "type": "not_found_error"}}
             return self._whole(200 if show is not None else 404, {}, show if show is not None else missing)
-        turn, number = self.server.fake.answer(recorded)
+        turn, number = self.server.fake.answer(recorded, wire)
         if turn.status != 200:
             return self._whole(turn.status, turn.headers, error_body(wire, turn) if turn.body is None else turn.body)
         if turn.whole is not None:
@@ -233,6 +283,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _leave(self) -> None:
         self.close_connection = True
+
+
+def tokens_in(body: Mapping[str, Any]) -> int:
+    """What a request takes, by a tokenizer of four characters a token."""
+    said = {name: body[name] for name in ("system", "instructions", "messages", "input", "tools") if name in body}
+    return len(json.dumps(said, ensure_ascii=False)) // 4
 
 
 def _peek(connection: socket.socket) -> bytes:

@@ -12,7 +12,7 @@ from agent.providers import anthropic, ollama, openai_chat, openai_responses
 from agent.providers.base import Chunk, Endpoint, ModelFacts, Provider, Reply, Request
 from agent.providers.decoding import Decoder
 from agent.providers.http import Json, NdjsonReader, Origin, Reader, SseReader
-from tests.fake_frames import WireName
+from tests.fake_frames import WireName, seal_of, signature_of
 
 Library: TypeAlias = Literal["sdk", "http"]
 
@@ -62,7 +62,7 @@ ADAPTERS = (
         reader=SseReader,
         body=anthropic.body,
         facts=ModelFacts("anthropic", "claude-opus-5-5", 1_000_000, 128_000, images=True, thinking="adaptive"),
-        native={"type": "thinking", "thinking": "Let me see.", "signature": "signed"},
+        native={"type": "thinking", "thinking": "Let me see.", "signature": signature_of("Let me see.")},
         path="/v1/messages",
     ),
     Adapter(
@@ -76,7 +76,7 @@ ADAPTERS = (
             "id": "rs_1",
             "type": "reasoning",
             "summary": [{"type": "summary_text", "text": "Let me see."}],
-            "encrypted_content": "sealed",
+            "encrypted_content": seal_of("Let me see."),
         },
         path="/v1/responses",
     ),
