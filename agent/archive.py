@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from agent.content import Kept
 from agent.context.refs import (
     CURRENT_PROJECT,
     CURRENT_SESSION,
@@ -105,11 +106,13 @@ class Archive:
             raise StoreFailed(str(error), error.reason) from error
         return Stored(blob.digest, blob.size, blob.lines)
 
-    async def content(self, stored: Stored) -> Content:
-        """What was put, also before an output that needs it is recorded."""
-        if self._rows.blobs is None:
+    async def content(self, stored: Stored, name: str) -> Content:
+        """What was put, also before an output that needs it is recorded. `name`: what it is called where it is said
+        that it cannot be read."""
+        blobs = self._rows.blobs
+        if blobs is None:
             raise StoreFailed("this session keeps nothing apart", "missing")
-        return await self._thread.run(self._rows.blobs.open, stored.digest)
+        return await self._thread.run(Kept, name, lambda: blobs.open(stored.digest))
 
     async def resolve(self, reference: Reference | str) -> Located:
         """What a reference stands for, whether or not its bytes are still there."""
@@ -160,8 +163,6 @@ class Archive:
             if found.lines is not None:
                 start, end = (found.content.line_start(line) for line in (found.lines[0], found.lines[1] + 1))
             return found.content.read(start + offset, end - start - offset if limit is None else limit)
-        except StoreError as error:
-            raise StoreFailed(str(error), error.reason) from error
         finally:
             found.content.close()
 
@@ -275,7 +276,7 @@ class Archive:
                 f"`{located.reference.target}` was removed on {day} to save space: run the call again"
             )
         if row.digest is not None:
-            return await self.content(Stored(row.digest, row.size, row.lines))
+            return await self.content(Stored(row.digest, row.size, row.lines), str(located.reference.target))
         message = await self._message_at(located.session, row.position)
         outputs = message.outputs if isinstance(message, User) else ()
         index = row.number - await self._thread.run(self._rows.count_before, located.session, row.position) - 1
@@ -290,7 +291,8 @@ class Archive:
             except ValueError as error:
                 raise StoreFailed(f"the picture `{located.reference}` cannot be read: {error}", "corrupt") from error
         if output.whole is not None:
-            return LogFile.opened(Path(output.whole)) or InMemory(_encoded(output.text))
+            log = LogFile.opened(Path(output.whole))
+            return Kept(str(located.reference.target), lambda: log) if log else InMemory(_encoded(output.text))
         return InMemory(_encoded(output.text))
 
     async def _message_content(self, session: str, position: int, known: Reference) -> InMemory:

@@ -20,7 +20,7 @@ from agent.providers.setup import find_endpoint, first_choice, key_variable
 from agent.rows import decode_message, decode_snapshot, read_summary
 from store.archive import ORPHAN_SECONDS, ArchiveStore
 from store.blobs import Blobs
-from store.checks import ReferenceChecks, damaged_blobs, examine_database
+from store.checks import ReferenceChecks, damaged_blobs, examine_database, unsound_blobs
 from store.errors import StoreError
 from store.outputs import OutputRow
 from store.sessions import SessionStore
@@ -188,9 +188,14 @@ def _references(store: SessionStore, tell: Tell, *, deep: bool) -> Iterator[Find
     checks = ReferenceChecks(store)
     kept = frozenset(store.blobs.sizes()) if store.blobs is not None else frozenset[str]()
     damaged = frozenset[str]()
-    if deep and store.blobs is not None:
-        wanted = checks.needed() & kept
-        damaged = frozenset(damaged_blobs(store.blobs, wanted, lambda done: tell("stored outputs", done, len(wanted))))
+    if store.blobs is not None:
+        wanted = {digest: size for digest, size in checks.needed().items() if digest in kept}
+        damaged = frozenset(unsound_blobs(store.blobs, wanted))
+        if deep:
+            sound = frozenset(wanted) - damaged
+            damaged |= frozenset(
+                damaged_blobs(store.blobs, sound, lambda done: tell("stored outputs", done, len(sound)))
+            )
     sessions = checks.sessions()
     counted, broken = 0, 0
     for number, session in enumerate(sessions):
@@ -298,7 +303,7 @@ def _orphans(store: SessionStore, folders: Folders) -> Iterator[Finding]:
     if store.blobs is None:
         return
     checks, sizes = ReferenceChecks(store), store.blobs.sizes()
-    extra = sizes.keys() - checks.needed()
+    extra = sizes.keys() - checks.needed().keys() - checks.kept_befores()
     if extra:
         size = sum(sizes[digest] for digest in extra) / 1e6
         text = f"{len(extra):,} that no session needs ({size:,.1f} MB)"

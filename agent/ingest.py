@@ -163,7 +163,7 @@ class Ingest:
         """What a model found in the output."""
         if self.settings.mode != "full-chunked" or self.digest is None or self.archive is None:
             return None
-        content = await self.archive.content(stored)
+        content = await self.archive.content(stored, f"r{place.number}")
         try:
             return await self.digest(call, place.purpose, content.chunks(), content.size)
         finally:

@@ -176,7 +176,7 @@ class _Keeper:
         except Unreadable:
             return False
         except StoreError as error:
-            if error.reason not in ("missing", "corrupt"):
+            if error.reason not in ("missing", "corrupt", "unreadable"):
                 raise
             return False
         return True

@@ -2,10 +2,11 @@
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from store.befores import befores
 from store.blobs import Blobs
 from store.errors import StoreError, translated
 from store.migrations import MIGRATIONS
@@ -73,11 +74,15 @@ class ReferenceChecks:
         """The ids of all, the oldest first."""
         return tuple(str(row[0]) for row in self._store.query("select id from sessions order by created, id"))
 
-    def needed(self) -> frozenset[str]:
-        """The digests of all bytes that outputs need."""
-        return frozenset(
-            str(row[0]) for row in self._store.query("select distinct digest from outputs where digest is not null")
-        )
+    def needed(self) -> Mapping[str, int]:
+        """The digests of all bytes that outputs need, and how many bytes each stands for."""
+        rows = self._store.query("select digest, max(size) from outputs where digest is not null group by digest")
+        return {str(digest): int(size) for digest, size in rows}
+
+    def kept_befores(self) -> frozenset[str]:
+        """The digests of what files held before sessions changed them."""
+        with self._store.transaction() as db:
+            return frozenset(befores(db))
 
     def without_message(self, session: str) -> tuple[int, ...]:
         """The numbers of outputs that should stand in a message that is not there."""
@@ -94,6 +99,20 @@ class ReferenceChecks:
             "select count(*), coalesce(max(position) + 1, 0) from messages where session = ?", session
         )
         return bool(rows[0][0] != rows[0][1])
+
+
+def unsound_blobs(blobs: Blobs, sizes: Mapping[str, int]) -> Iterator[str]:
+    """The digests whose files do not say that they hold so many bytes. Only the ends of files are read."""
+    for digest, size in sizes.items():
+        try:
+            reader = blobs.open(digest)
+        except StoreError:
+            yield digest
+            continue
+        is_sound = reader.size == size
+        reader.close()
+        if not is_sound:
+            yield digest
 
 
 def damaged_blobs(blobs: Blobs, digests: frozenset[str], tick: Callable[[int], None]) -> Iterator[str]:
@@ -114,7 +133,7 @@ def _is_whole(blobs: Blobs, digest: str) -> bool:
         finally:
             reader.close()
     except StoreError as error:
-        if error.reason not in ("corrupt", "missing"):
+        if error.reason not in ("corrupt", "missing", "unreadable"):
             raise
         return False
     return found.hexdigest() == digest

@@ -6,7 +6,8 @@ from typing import Protocol
 
 
 class Content(Protocol):
-    """Kept bytes, of which any part can be read. Not for two threads at once; to be closed in the end."""
+    """Kept bytes, of which any part can be read. Not for two threads at once; to be closed in the end. Bytes that are
+    damaged or cannot be read are a `ToolError`, with the first of them."""
 
     @property
     def size(self) -> int: ...

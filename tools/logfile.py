@@ -1,6 +1,7 @@
 """A file in which an earlier version kept an output, as content that can be read in parts. It knows files, not what is
 in them."""
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ class LogFile:
             return None
 
     def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise FileNotFoundError(errno.ENOENT, "no file", str(path))
         self._file = path.open("rb")
         self.size = os.fstat(self._file.fileno()).st_size
         self.lines = sum(piece.count(b"\n") for piece in self.chunks())

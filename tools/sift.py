@@ -48,7 +48,7 @@ async def sift(
     content: Content, pattern: str, before: int, after: int, lines: tuple[int, int], most_bytes: int
 ) -> Sifted:
     """The lines from the first to the last that match, and those around them, until they take so many bytes. Raises
-    `ToolError`."""
+    `ToolError`, also for bytes that are damaged."""
     request = {
         "pattern": pattern,
         "before": before,
@@ -88,21 +88,28 @@ def _exchange(process: subprocess.Popen[bytes], content: Content, first: int) ->
     with process:
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a search was started without pipes")
-        feeding = threading.Thread(target=_feed, args=(process.stdin, content, first), daemon=True)
+        failed = list[ToolError]()
+        feeding = threading.Thread(target=_feed, args=(process.stdin, content, first, failed), daemon=True)
         feeding.start()
         records = list[list[Any]]()
         for line in process.stdout:
             with suppress(ValueError):  # cut off where it was killed
                 records.append(json.loads(line))
         feeding.join()
+        for error in failed:
+            raise error
         hits = tuple(Hit(*record) for record in records if record)
         return Sifted(hits, "complete" if records and not records[-1] else "enough")
 
 
-def _feed(pipe: IO[bytes], content: Content, first: int) -> None:
-    with suppress(BrokenPipeError):  # it has found enough, or was killed
-        for chunk in content.chunks(content.line_start(first)):
-            pipe.write(chunk)
+def _feed(pipe: IO[bytes], content: Content, first: int, failed: list[ToolError]) -> None:
+    """Its error is handed over: a thread has nobody to raise it to. The search ends with what it was given."""
+    try:
+        with suppress(BrokenPipeError):  # it has found enough, or was killed
+            for chunk in content.chunks(content.line_start(first)):
+                pipe.write(chunk)
+    except ToolError as error:
+        failed.append(error)
     with suppress(BrokenPipeError):
         pipe.close()
 

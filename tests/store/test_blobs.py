@@ -3,6 +3,7 @@
 import os
 import random
 import stat
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store.blobs import FRAME, Blob, Blobs
+from store.blobfile import FRAME, Blob
+from store.blobs import Blobs
 from store.errors import StoreError
 
 LOG = b"".join(b"%d: line of a log that goes on and on\n" % number for number in range(40_000))
@@ -121,6 +123,104 @@ def test_what_is_gone_or_damaged_is_said(blobs: Blobs) -> None:
     with pytest.raises(StoreError, match="is not there any more") as gone:
         blobs.open(blob.digest)
     assert (cut.value.reason, changed.value.reason, gone.value.reason) == ("corrupt", "corrupt", "missing")
+
+
+def damaged(whole: bytes, chance: random.Random) -> bytes:
+    """The bytes of a file after one of the things that happen to files."""
+    data = bytearray(whole)
+    at = chance.choice([chance.randrange(len(data)), chance.randrange(max(len(data) - 300, 0), len(data))])
+    match chance.randrange(5):
+        case 0:
+            return whole[:at]
+        case 1:
+            data[at] ^= 1 << chance.randrange(8)
+        case 2:
+            data[at : at + chance.randrange(1, 5000)] = bytes(chance.randrange(1, 5000))
+        case 3:
+            data[at:] = chance.randbytes(len(data) - at)
+        case _:
+            data[-44:] = chance.randbytes(44)
+    return bytes(data)
+
+
+def answers(blobs: Blobs, digest: str) -> Iterator[object]:
+    """What a reader says, or that it refuses."""
+    try:
+        reader = blobs.open(digest)
+    except StoreError as error:
+        yield error.reason
+        return
+    for ask in (
+        lambda: b"".join(reader.chunks()),
+        lambda: reader.read(FRAME - 10, 20),
+        lambda: reader.line_start(30_000),
+        lambda: reader.line_end(FRAME + 7),
+        lambda: reader.line_at(2 * FRAME),
+        lambda: (reader.size, reader.lines),
+    ):
+        try:
+            yield ask()
+        except StoreError as error:
+            yield error.reason
+    reader.close()
+
+
+@pytest.mark.parametrize("text", [LOG, b"small\n" * 100, random.Random(2).randbytes(3 * FRAME)], ids=len)
+def test_a_damaged_blob_gives_what_was_stored_or_says_that_it_is_damaged(text: bytes, blobs: Blobs) -> None:
+    blob = stored(blobs, text)
+    path = blobs.folder / blob.digest[:2] / blob.digest
+    whole, true = path.read_bytes(), list(answers(blobs, blob.digest))
+    for seed in range(300):
+        path.write_bytes(damaged(whole, random.Random(seed)))
+        found = list(answers(blobs, blob.digest))
+        wrong = [got for got, right in zip(found, true, strict=False) if got not in (right, "corrupt")]
+        assert wrong == [], f"seed {seed}"
+
+
+def in_the_old_form(data: bytes) -> bytes:
+    """A blob as earlier versions wrote it: without check sums."""
+    frames = [data[at : at + FRAME] for at in range(0, len(data), FRAME)]
+    index = b"".join(struct.pack("<II", len(frame) | 1 << 31, frame.count(b"\n")) for frame in frames)
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    end = struct.pack("<QQQI4s", 4 + len(data), len(data), lines, FRAME, b"EBB1")
+    return b"EBB1" + data + index + end
+
+
+@pytest.mark.parametrize("text", [LOG, b"small\n" * 100], ids=len)
+def test_blobs_of_earlier_versions_are_read_and_never_end_in_another_error(text: bytes, blobs: Blobs) -> None:
+    blob = stored(blobs, text)
+    path, true = blobs.folder / blob.digest[:2] / blob.digest, list(answers(blobs, blob.digest))
+    whole = in_the_old_form(text)
+    path.write_bytes(whole)
+    assert list(answers(blobs, blob.digest)) == true
+    for seed in range(300):
+        path.write_bytes(damaged(whole, random.Random(seed)))
+        for found in answers(blobs, blob.digest):
+            assert isinstance(found, bytes | int | tuple) or found == "corrupt", f"seed {seed}"
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "loop", "nothing", "empty"])
+def test_what_stands_in_a_blobs_place_is_said_and_gives_way(kind: str, blobs: Blobs) -> None:
+    blob = stored(blobs, LOG)
+    path = blobs.folder / blob.digest[:2] / blob.digest
+    path.unlink()
+    match kind:
+        case "folder":
+            path.mkdir()
+        case "pipe":
+            os.mkfifo(path)
+        case "loop":
+            path.symlink_to(path)
+        case "empty":
+            path.touch()
+        case _:
+            pass
+    reasons = {"loop": "unreadable", "nothing": "missing"}
+    assert list(answers(blobs, blob.digest)) == [reasons.get(kind, "corrupt")]
+    assert set(blobs.sizes()) == ({blob.digest} if kind != "nothing" else set())
+    stored(blobs, LOG)
+    assert next(iter(answers(blobs, blob.digest))) == LOG
+    blobs.forget_unsettled(2**40)
 
 
 def test_a_source_that_fails_leaves_nothing(blobs: Blobs) -> None:

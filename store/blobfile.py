@@ -1,0 +1,274 @@
+"""The file of a blob: written in one go, read from any place in it, and believed in nothing that was not checked.
+
+It is a row of frames, each compressed by itself, and an index of them behind the last: a part in the middle of a
+gigabyte is read without the rest. The index has a check sum of each frame and one of itself; files of earlier versions
+have none, and are checked by the number of their line ends and, where they are small, by their digest.
+"""
+
+import hashlib
+import os
+import stat
+import struct
+import zlib
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+from store.errors import StoreError
+
+FRAME = 1 << 18
+"""Bytes that are compressed together. Decompressing them takes about a millisecond."""
+
+_AT_ONCE = 2
+"""Frames that are compressed at the same time; zlib lets other threads run."""
+
+_LARGEST_FRAME = 1 << 24
+_MAGIC = b"EBB2"
+_ENTRY = struct.Struct("<III")
+_END = struct.Struct("<QQQII4s")
+_OLD_MAGIC = b"EBB1"
+_OLD_ENTRY = struct.Struct("<II")
+_OLD_END = struct.Struct("<QQQI4s")
+_AS_IT_IS = 1 << 31
+"""Set in a frame's length when it is stored without compression."""
+_SAMPLE = 1 << 12
+"""Bytes of a frame that tell whether compressing the rest is worth the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    digest: str
+    size: int
+    """Bytes."""
+    lines: int
+    """The last one counts also when no line end follows it."""
+
+
+def write_blob(write: Callable[[memoryview], int], chunks: Iterable[bytes]) -> Blob:
+    """Writes the bytes as a blob, without ever holding more than a few frames."""
+    return _Writer(write).take(chunks)
+
+
+class _Writer:
+    """Writes one blob: two threads compress, this one hashes and writes."""
+
+    def __init__(self, write: Callable[[memoryview], int]) -> None:
+        self._write = write
+        self._hash = hashlib.sha256()
+        self._size = self._newlines = self._stored = 0
+        self._ends_open = False
+        self._index = bytearray()
+
+    def take(self, chunks: Iterable[bytes]) -> Blob:
+        self._put(_MAGIC)
+        waiting: deque[tuple[Future[tuple[int, bytes]], int, int]] = deque()
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="blob") as threads:
+            for frame in _frames(chunks):
+                if len(waiting) > _AT_ONCE:
+                    self._finish(*waiting.popleft())
+                waiting.append((threads.submit(_pack, frame), *self._count(frame)))
+            while waiting:
+                self._finish(*waiting.popleft())
+        at = self._stored
+        lines = self._newlines + self._ends_open
+        self._put(bytes(self._index))
+        check = _index_check(self._index, at, self._size, lines, FRAME)
+        self._put(_END.pack(at, self._size, lines, FRAME, check, _MAGIC))
+        return Blob(self._hash.hexdigest(), self._size, lines)
+
+    def _count(self, frame: bytes) -> tuple[int, int]:
+        newlines = frame.count(b"\n")
+        self._hash.update(frame)
+        self._size += len(frame)
+        self._newlines += newlines
+        self._ends_open = not frame.endswith(b"\n")
+        return newlines, zlib.crc32(frame)
+
+    def _finish(self, packed: "Future[tuple[int, bytes]]", newlines: int, check: int) -> None:
+        mark, data = packed.result()
+        self._index += _ENTRY.pack(len(data) | mark, newlines, check)
+        self._put(data)
+
+    def _put(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self._write(view) :]
+        self._stored += len(data)
+
+
+def _frames(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    held = bytearray()
+    for chunk in chunks:
+        held += chunk
+        while len(held) >= FRAME:
+            yield bytes(held[:FRAME])
+            del held[:FRAME]
+    if held:
+        yield bytes(held)
+
+
+def _pack(frame: bytes) -> tuple[int, bytes]:
+    sample = frame[:_SAMPLE]
+    if len(zlib.compress(sample, 1, -15)) < len(sample) * 0.95:
+        packed = zlib.compress(frame, 1, -15)
+        if len(packed) < len(frame):
+            return 0, packed
+    return _AS_IT_IS, frame
+
+
+def _index_check(index: bytes | bytearray, *numbers: int) -> int:
+    return zlib.crc32(struct.pack(f"<{len(numbers)}Q", *numbers), zlib.crc32(index))
+
+
+class BlobReader:
+    """The bytes of a blob, from any place in it. To be used by one thread at a time and closed in the end. Raises
+    `StoreError` ("corrupt", or "unreadable" when the system says no), and `FileNotFoundError` when there is no file."""
+
+    size: int
+    lines: int
+
+    def __init__(self, path: Path, digest: str) -> None:
+        self._digest = digest
+        with self._explained():
+            # Without blocking: what stands there may be a pipe that nobody writes to.
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            with self._explained():
+                self._read_index()
+        except BaseException:
+            self.close()
+            raise
+        self._held: tuple[int, bytes] = -1, b""
+
+    def _read_index(self) -> None:
+        status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise self._damaged("what stands in its place is no file")
+        magic = self._bytes_at(0, len(_MAGIC))
+        if magic not in (_MAGIC, _OLD_MAGIC):
+            raise self._damaged("its beginning is not that of a stored output")
+        entry, end = (_ENTRY, _END) if magic == _MAGIC else (_OLD_ENTRY, _OLD_END)
+        footer = status.st_size - end.size
+        if footer < len(magic):
+            raise self._damaged("its end is missing")
+        at, self.size, self.lines, frame, *check, last = end.unpack(self._bytes_at(footer, end.size))
+        length = footer - at
+        is_sound = last == magic and 0 < frame <= _LARGEST_FRAME and at >= len(magic) and length >= 0
+        if not is_sound or length % entry.size or length // entry.size != -(-self.size // frame):
+            raise self._damaged("its end is missing, or not what was written")
+        index = self._bytes_at(at, length)
+        if check and check[0] != _index_check(index, at, self.size, self.lines, frame):
+            raise self._damaged("the index of its parts is not what was written")
+        self._frame: int = frame
+        self._take(list(entry.iter_unpack(index)), at)
+
+    def _take(self, entries: list[tuple[int, ...]], end: int) -> None:
+        """The index, when all that it says agrees."""
+        self._as_it_is = [bool(entry[0] & _AS_IT_IS) for entry in entries]
+        self._at = list(accumulate((entry[0] & ~_AS_IT_IS for entry in entries), initial=len(_MAGIC)))
+        self._newlines: list[int] = list(accumulate((entry[1] for entry in entries), initial=0))
+        self._checks = [entry[2] if len(entry) > 2 else None for entry in entries]
+        are_frames = all(0 < after - before <= self._frame for before, after in pairwise(self._at))
+        if self._at[-1] != end or not are_frames or self.lines - self._newlines[-1] not in (0, 1):
+            raise self._damaged("the index of its parts is not what was written")
+
+    def read(self, offset: int, limit: int) -> bytes:
+        """At most `limit` bytes from an offset on; fewer only at the end."""
+        return b"".join(self.chunks(offset, offset + limit))
+
+    def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes from `start` up to `end`, a frame or less at a time."""
+        end = self.size if end is None else min(end, self.size)
+        while start < end:
+            number, skip = divmod(start, self._frame)
+            frame = self._unpacked(number)[skip : skip + end - start]
+            yield frame
+            start += len(frame)
+
+    def line_start(self, line: int) -> int:
+        """Where a line begins, counted from 1; the size of the blob for lines that it does not have."""
+        if line <= 1:
+            return 0
+        if line > self.lines:
+            return self.size
+        number = bisect_right(self._newlines, line - 2) - 1
+        frame = self._unpacked(number)
+        rest = frame.split(b"\n", line - 1 - self._newlines[number])[-1]
+        return number * self._frame + len(frame) - len(rest)
+
+    def line_end(self, offset: int) -> int:
+        """Where the line that holds an offset ends, without its line end."""
+        number, skip = divmod(offset, self._frame)
+        while number < len(self._as_it_is):
+            if self._newlines[number + 1] > self._newlines[number]:
+                found = self._unpacked(number).find(b"\n", skip)
+                if found >= 0:
+                    return number * self._frame + found
+            number, skip = number + 1, 0
+        return self.size
+
+    def line_at(self, offset: int) -> int:
+        """The number of the line that holds an offset."""
+        number, skip = divmod(offset, self._frame)
+        if number >= len(self._as_it_is):
+            return self.lines
+        return self._newlines[number] + self._unpacked(number).count(b"\n", 0, skip) + 1
+
+    def close(self) -> None:
+        """Closing twice does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _unpacked(self, number: int) -> bytes:
+        if self._held[0] != number:
+            with self._explained():
+                self._held = number, self._load(number)
+        return self._held[1]
+
+    def _load(self, number: int) -> bytes:
+        start, end = self._at[number : number + 2]
+        data = self._bytes_at(start, end - start)
+        size = min(self._frame, self.size - number * self._frame)
+        frame = data if self._as_it_is[number] else self._inflated(data, size)
+        newlines = self._newlines[number + 1] - self._newlines[number]
+        check = self._checks[number]
+        if len(frame) != size or frame.count(b"\n") != newlines or (check is not None and check != zlib.crc32(frame)):
+            raise self._damaged("a part of it is not what was written")
+        if check is None and len(self._checks) == 1 and hashlib.sha256(frame).hexdigest() != self._digest:
+            raise self._damaged("it is not what was written")
+        return frame
+
+    def _inflated(self, data: bytes, size: int) -> bytes:
+        try:
+            return zlib.decompressobj(-15).decompress(data, size + 1)
+        except zlib.error as error:
+            raise self._damaged(f"a part of it cannot be decompressed ({error})") from error
+
+    def _bytes_at(self, offset: int, length: int) -> bytes:
+        found = bytearray()
+        while len(found) < length:
+            piece = os.pread(self._descriptor, length - len(found), offset + len(found))
+            if not piece:
+                raise self._damaged("its end is missing")
+            found += piece
+        return bytes(found)
+
+    def _damaged(self, how: str) -> StoreError:
+        return StoreError("corrupt", f"the stored output `{self._digest[:12]}` is damaged: {how}")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turns the system's errors into ours."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            text = f"the stored output `{self._digest[:12]}` cannot be read: {error.strerror or error}"
+            raise StoreError("unreadable", text) from error
