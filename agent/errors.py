@@ -16,6 +16,7 @@ AgentError                 a sentence for the user; `code` names it for scripts,
     ├── Overloaded         5xx, 529
     ├── ContextOverflow  7 the request is larger than the model's window
     ├── TimedOut, Unreachable, StreamCut
+    │   └── RouteFailed    a proxy, a certificate, a login page: waiting does not help
     └── BadRequest         4xx; UnknownModel: 404
 """
 
@@ -27,6 +28,8 @@ class AgentError(Exception):
 
     code: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
+    cause: str = ""
+    """What is behind it, where that is known more closely than by `code`; the advice follows it."""
 
 
 class UsageError(AgentError):
@@ -99,8 +102,11 @@ class ProviderError(AgentError):
     exit_code = 3
     retryable: ClassVar[bool] = False
 
-    def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, status: int | None = None, retry_after: float | None = None, cause: str = ""
+    ) -> None:
         super().__init__(message)
+        self.cause = cause
         self.status = status
         """The HTTP status, when there was one."""
         self.retry_after = retry_after
@@ -163,6 +169,12 @@ class Unreachable(ProviderError):
 
     code = "network"
     retryable = True
+
+
+class RouteFailed(Unreachable):
+    """The way to the server is closed by something that waiting does not change."""
+
+    retryable = False
 
 
 class StreamCut(ProviderError):

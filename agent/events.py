@@ -435,6 +435,8 @@ class TurnFailed:
     code: str
     message: str
     exit_code: int
+    cause: str = ""
+    """What is behind it, where that is known more closely than by `code`."""
 
 
 Event: TypeAlias = (

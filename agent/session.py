@@ -205,7 +205,7 @@ class Session:
             if not isinstance(error, StoreFailed):
                 with suppress(StoreFailed):  # the first failure is the one to tell; what is unwritten comes next time
                     await self._keep_turn()
-            self._emit(TurnFailed(error.code, str(error), error.exit_code))
+            self._emit(TurnFailed(error.code, str(error), error.exit_code, error.cause))
         else:
             self._emit(TurnFinished(end, answer))
             self._is_told = True

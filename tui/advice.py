@@ -28,8 +28,25 @@ ADVICE: Mapping[str, str] = {
 """Every code has its row; it is empty where the message itself says what to do, or nothing can be done here."""
 
 
-def advice_for(code: str, message: str) -> str:
+BY_CAUSE: Mapping[str, str] = {
+    "proxy": "start again once the proxy is right: `ebb -c` goes on with this session",
+    "certificate": "start again once the certificates are right: `ebb -c` goes on with this session",
+    "tls": "`providers.NAME.base_url` is where the address is set; `ebb -c` goes on with this session",
+    "portal": "log in to the network in a browser, then send the message again",
+    "challenge": "another network, or the provider's own address in `base_url`, may be let through",
+    "country": "`/model` takes a model of another provider",
+    "organisation": "whoever manages the organisation can change that; `/model` takes another model meanwhile",
+    "access": "the key is right, but not for this: choose another model with `/model`, or change what the key may do",
+    "spending_limit": "raise the limit at the provider, or take another model with `/model`",
+    "retired": "`/model` takes a model that is still offered",
+    "content": "say it differently, or take another model with `/model`",
+    "too_many_tokens": "wait for a minute and send the message again; `/compact` makes the request smaller",
+}
+"""What is known more closely than a code says comes before it."""
+
+
+def advice_for(code: str, message: str, cause: str = "") -> str:
     """What to do about it; empty where the message says so already."""
-    advice = ADVICE.get(code, "")
+    advice = BY_CAUSE.get(cause) or ADVICE.get(code, "")
     named = [word for word in advice.split("`")[1::2]]
     return "" if any(f"`{word}`" in message for word in named) else advice

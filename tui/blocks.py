@@ -74,6 +74,7 @@ class Notice:
 class Failure:
     code: str
     message: str
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,9 @@ def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> li
             return _note("↻", note, palette.warn, palette.dim, width, console)
         case Notice(text=text):
             return _note("·", text, palette.dim, palette.dim, width, console)
-        case Failure(code=code, message=message):
-            failed, advice = _note("✗", message, palette.bad, palette.text, width, console), advice_for(code, message)
+        case Failure(code=code, message=message, cause=cause):
+            failed = _note("✗", message, palette.bad, palette.text, width, console)
+            advice = advice_for(code, message, cause)
             return failed + (_note(" ", advice, palette.dim, palette.dim, width, console) if advice else [])
         case Compaction():
             return _receipt(block, opened, width, console)

@@ -284,7 +284,7 @@ class Talk:
 
     def fail(self, error: AgentError) -> None:
         """The turn, or what was done in its place, has ended with that. What goes wrong beside it is a notice."""
-        self.advance(TurnFailed(error.code, str(error), error.exit_code))
+        self.advance(TurnFailed(error.code, str(error), error.exit_code, error.cause))
 
     async def _reopen(self, id: str | None) -> None:
         try:

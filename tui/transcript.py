@@ -134,8 +134,8 @@ def advance(view: View, event: Event) -> View:
             return view  # shown when the session was opened, before any turn
         case TurnFinished(end=end, text=text):
             return _turn_finished(view, end, text)
-        case TurnFailed(code=code, message=message):
-            return _at_rest(view).plus(Failure(code, message))
+        case TurnFailed(code=code, message=message, cause=cause):
+            return _at_rest(view).plus(Failure(code, message, cause))
 
 
 def _search_told(names: tuple[str, ...]) -> str:

@@ -124,7 +124,7 @@ def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
     headers: dict[str, Any] = dict(key_headers(endpoint))
     if not endpoint.key and not ours:
         headers["Authorization"] = anthropic.omit
-    http_client = open_client(endpoint)
+    http_client = open_client(origin)
     client = anthropic.AsyncAnthropic(
         api_key=endpoint.key or (None if ours else "none"),
         default_headers=headers,

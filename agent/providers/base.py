@@ -104,8 +104,9 @@ class Request:
 class Endpoint:
     """Where a provider is reached and how it knows us."""
 
-    base_url: str
-    key: str | None = None
+    base_url: str = field(repr=False)
+    """It may hold a password."""
+    key: str | None = field(default=None, repr=False)
     """The API key; None for a server that wants none."""
     timeout: float = 300.0
     """Seconds of silence, before the first byte or between two, after which the request has failed."""

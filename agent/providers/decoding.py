@@ -20,6 +20,9 @@ NO_IMAGE = "[an image was left out: this model takes none]"
 TOOL_IMAGES = "Images from the outputs above:"
 """Goes before the images of outputs, on wires where an output is text alone."""
 
+MISSHAPEN = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+"""What reading an event raises that has not the shape that its wire gives it."""
+
 DEEPEST = 100
 """Levels that arguments may be nested."""
 
@@ -52,9 +55,7 @@ def decode(events: Iterable[Json], decoder: Decoder, origin: Origin) -> Iterator
         yield from _fed(decoder, event, origin)
         if decoder.finished:
             break
-    if not decoder.complete:
-        raise cut(origin)
-    yield decoder.reply()
+    yield _whole(decoder, origin)
 
 
 async def converse(wire: Wire, body: Json, decoder: Decoder, origin: Origin) -> AsyncGenerator[Chunk, None]:
@@ -66,9 +67,7 @@ async def converse(wire: Wire, body: Json, decoder: Decoder, origin: Origin) -> 
             if decoder.finished:
                 await drain(events)
                 break
-    if not decoder.complete:
-        raise cut(origin)
-    yield decoder.reply()
+    yield _whole(decoder, origin)
 
 
 def _fed(decoder: Decoder, event: Json, origin: Origin) -> Iterator[Chunk]:
@@ -77,7 +76,17 @@ def _fed(decoder: Decoder, event: Json, origin: Origin) -> Iterator[Chunk]:
         yield from decoder.feed(event)
     except ProviderError:
         raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except MISSHAPEN as error:
+        raise cut(origin) from error
+
+
+def _whole(decoder: Decoder, origin: Origin) -> Reply:
+    """The answer, unless its end or a piece of it is missing."""
+    if not decoder.complete:
+        raise cut(origin)
+    try:
+        return decoder.reply()
+    except MISSHAPEN as error:
         raise cut(origin) from error
 
 

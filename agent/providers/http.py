@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
@@ -10,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from agent.errors import AuthFailed, BadRequest, ProviderError, StreamCut, TimedOut, Unreachable
+from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, TimedOut, Unreachable
 from agent.providers.base import Endpoint
 from agent.providers.failures import classify, tidy
 
@@ -165,7 +166,7 @@ class HttpWire:
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
         with translated(self._origin):
             if self._client is None:
-                self._client = open_client(self._origin.endpoint)
+                self._client = open_client(self._origin)
             content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
             async with self._client.stream("POST", self._url, headers=self._headers, content=content) as response:
                 if response.status_code != 200:
@@ -189,37 +190,45 @@ def bearer(endpoint: Endpoint) -> dict[str, str]:
 async def post_json(origin: Origin, url: str, headers: Mapping[str, str], body: Json) -> Json:
     """The answer to one request that is not streamed."""
     with translated(origin):
-        async with open_client(origin.endpoint) as client:
+        async with open_client(origin) as client:
             response = await client.post(url, headers=dict(headers), json=body)
             if response.status_code != 200:
                 raise origin.failure(response.status_code, response.headers, response.content)
             return parse_event(response.text, origin)
 
 
-def open_client(endpoint: Endpoint) -> "httpx2.AsyncClient":
-    """A client that follows no redirect, so that a key goes only where it was configured to go."""
+def open_client(origin: Origin) -> "httpx2.AsyncClient":
+    """A client that follows no redirect, so that a key goes only where it was configured to go. Raises `RouteFailed`
+    when the environment names proxies or certificates that cannot be used."""
     import httpx2  # noqa: PLC0415 - deferred: 0.1 s that a scripted run does not need
 
+    from agent.providers import route  # noqa: PLC0415 - deferred: as above
+
+    endpoint = origin.endpoint
+    route.check_proxy(endpoint.base_url)
     timeout = httpx2.Timeout(endpoint.timeout, connect=endpoint.connect_timeout)
-    if endpoint.base_url.lower().startswith("https:"):
-        return httpx2.AsyncClient(timeout=timeout, follow_redirects=False)
+    has_tls = endpoint.base_url.lower().startswith("https:")
     # No certificates are read for a server without TLS. A proxy with TLS would then be refused, not trusted blindly.
-    return httpx2.AsyncClient(timeout=timeout, follow_redirects=False, verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    verify = True if has_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        return httpx2.AsyncClient(timeout=timeout, follow_redirects=False, verify=verify)
+    except (OSError, ValueError, ImportError, httpx2.InvalidURL) as error:
+        raise route.no_client(error) from error
 
 
 @contextmanager
 def translated(origin: Origin) -> Iterator[None]:
-    """Turns what httpx2 raises into our errors."""
-    import httpx2  # noqa: PLC0415 - deferred: see `open_client`
-
+    """Turns whatever a library raises while it talks to a server into our errors. The cause is kept for `--debug`."""
     try:
         yield
-    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
+    except ProviderError:
+        raise
+    except Exception as error:  # what servers and proxies send may trip a library anywhere
         raise translate(error, origin) from error
 
 
 def translate(error: Exception, origin: Origin) -> ProviderError:
-    """Our error for one of httpx2's."""
+    """Our error for what httpx2, or anything below it, raises."""
     import httpx2  # noqa: PLC0415 - deferred: see `open_client`
 
     match error:
@@ -227,17 +236,80 @@ def translate(error: Exception, origin: Origin) -> ProviderError:
             return unreachable(origin, f"no connection within {origin.endpoint.connect_timeout:g} s")
         case httpx2.TimeoutException():
             return silent(origin)
-        case httpx2.ConnectError() | httpx2.ProxyError() | httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
+        case httpx2.ProxyError():
+            return proxy_failed(origin, str(error))
+        case httpx2.ConnectError() if (problem := _tls_problem(error)) is not None:
+            return tls_failed(origin, problem)
+        case httpx2.ConnectError() | httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return unreachable(origin, str(error) or type(error).__name__)
         case httpx2.LocalProtocolError():
             reason = tidy(str(error), origin.endpoint.key)
             return BadRequest(f"the request to {origin.model} cannot be sent: {reason}. Check `base_url`.")
+        case httpx2.RemoteProtocolError() if "illegal status line" in str(error).lower():
+            return no_http(origin)
+        case ssl.SSLError():
+            return tls_failed(origin, error)
+        case _ if type(error).__module__.startswith("socksio"):
+            return proxy_failed(origin, "it does not speak SOCKS")
         case _:
             return cut(origin)
 
 
+def _tls_problem(error: BaseException | None) -> ssl.SSLError | None:
+    """The error of TLS that another error stands for."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def tls_failed(origin: Origin, error: ssl.SSLError) -> ProviderError:
+    """What is wrong where TLS begins: the certificate, or a server that has no TLS."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message or "it cannot be verified"
+        return RouteFailed(
+            f"the certificate of `{origin.host}` for {origin.model} is not trusted: {reason}. Where a company has its "
+            "own certificates, `SSL_CERT_FILE` names the file of them.",
+            cause="certificate",
+        )
+    if re.search("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|HTTP_REQUEST|PACKET_LENGTH_TOO_LONG", str(error)):
+        return RouteFailed(
+            f"`{origin.host}` for {origin.model} answers without TLS. Write `http://` in `base_url` if that is meant.",
+            cause="tls",
+        )
+    return unreachable(origin, f"TLS failed: {error}")
+
+
+def no_http(origin: Origin) -> RouteFailed:
+    hint = "" if origin.endpoint.base_url.lower().startswith("https:") else ", or write `https://` if it has TLS"
+    return RouteFailed(
+        f"what answers at `{origin.host}` for {origin.model} does not speak HTTP. Check `base_url`{hint}.", cause="tls"
+    )
+
+
+def proxy_failed(origin: Origin, reason: str) -> ProviderError:
+    """What a proxy says. Its refusals stay as they are; that it cannot reach the server may pass."""
+    from agent.providers import route  # noqa: PLC0415 - deferred: see `open_client`
+
+    proxy = route.proxy_of(origin.endpoint.base_url)
+    who = proxy.told if proxy is not None else "the proxy"
+    said = tidy(reason, origin.endpoint.key) or "no reason given"
+    text = f"{who} does not let {origin.model} through: {said}. Check the proxy, or unset its variable."
+    if re.match(r"5\d\d\b", said) or re.search("could not connect|ttl expired", said, re.I):
+        return Unreachable(text, cause="proxy")
+    return RouteFailed(text, cause="proxy")
+
+
 def unreachable(origin: Origin, reason: str) -> Unreachable:
-    return Unreachable(f"cannot reach `{origin.host}` for {origin.model}: {reason}. Check the network and `base_url`.")
+    from agent.providers import route  # noqa: PLC0415 - deferred: see `open_client`
+
+    said = tidy(reason, origin.endpoint.key)
+    proxy = route.proxy_of(origin.endpoint.base_url)
+    way = f" through {proxy.told}" if proxy is not None else ""
+    check = "the proxy" if proxy is not None else "the network"
+    return Unreachable(
+        f"cannot reach `{origin.host}` for {origin.model}{way}: {said}. Check {check} and `base_url`.",
+        cause="proxy" if proxy is not None else "",
+    )
 
 
 def silent(origin: Origin) -> TimedOut:

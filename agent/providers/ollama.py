@@ -29,7 +29,7 @@ from agent.providers.decoding import (
     takes_images,
     wire_name,
 )
-from agent.providers.http import HttpWire, Json, NdjsonReader, Origin, Wire, bearer, cut, post_json, silent, unreachable
+from agent.providers.http import HttpWire, Json, NdjsonReader, Origin, Wire, bearer, open_client, post_json, translated
 from agent.providers.registry import with_live
 
 if TYPE_CHECKING:
@@ -255,8 +255,9 @@ class SdkWire:
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
         if self._client is None:
             await self.prepare()
-            self._client = make_client(self._origin)
-        with translated(self._origin):
+        with translated_sdk(self._origin):
+            if self._client is None:
+                self._client = make_client(self._origin)
             # The SDK says it gives an iterator. It is a generator, which keeps its connection until it is closed.
             stream = cast("AsyncGenerator[ollama.ChatResponse, None]", await self._client.chat(**body))
             async with aclosing(stream):
@@ -270,39 +271,24 @@ class SdkWire:
 
 
 def make_client(origin: Origin) -> "ollama.AsyncClient":
-    import httpx  # noqa: PLC0415 - deferred: only Ollama's SDK is built on it
     import ollama  # noqa: PLC0415 - deferred: 0.4 s that other providers do not need
 
-    endpoint = origin.endpoint
+    from agent.providers.bridge import Bridge  # noqa: PLC0415 - deferred: only Ollama's SDK is built on httpx
 
-    def authorize(request: httpx.Request) -> httpx.Request:
-        """Our key or none: without ours the SDK would send one from the environment to whatever server this is."""
-        request.headers.pop("authorization", None)
-        request.headers.update(bearer(endpoint))
-        return request
-
-    return ollama.AsyncClient(
-        host=endpoint.base_url,
-        auth=authorize,
-        follow_redirects=False,
-        timeout=httpx.Timeout(endpoint.timeout, connect=endpoint.connect_timeout),
-    )
+    # Only what is bridged goes out: the SDK would send a key from the environment to whatever server this is.
+    own = {"user-agent", "content-type", "accept"}
+    transport = Bridge(open_client(origin), own, bearer(origin.endpoint))
+    return ollama.AsyncClient(host=origin.endpoint.base_url, follow_redirects=False, transport=transport)
 
 
 @contextmanager
-def translated(origin: Origin) -> Iterator[None]:
+def translated_sdk(origin: Origin) -> Iterator[None]:
     """Turns what Ollama's SDK raises into our errors."""
-    import httpx  # noqa: PLC0415 - deferred: see `make_client`
     import ollama  # noqa: PLC0415 - deferred: see `make_client`
 
-    try:
-        yield
-    except ollama.ResponseError as error:
-        # In the middle of a stream the SDK gives -1 for a status.
-        raise origin.failure(max(error.status_code, 200), {}, {"error": error.error}) from error
-    except (httpx.ConnectError, httpx.ProxyError, httpx.ConnectTimeout, ConnectionError) as error:
-        raise unreachable(origin, "is the server running?") from error
-    except httpx.TimeoutException as error:
-        raise silent(origin) from error
-    except (httpx.HTTPError, TypeError, ValueError) as error:  # the last two: a line that is not what the SDK expects
-        raise cut(origin) from error
+    with translated(origin):
+        try:
+            yield
+        except ollama.ResponseError as error:
+            # In the middle of a stream the SDK gives -1 for a status.
+            raise origin.failure(max(error.status_code, 200), {}, {"error": error.error}) from error

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from agent.errors import AuthFailed
+from agent.providers.failures import tidy
 from agent.providers.http import Json, Origin, SseReader, cut, open_client, read_events, translate, translated
 
 if TYPE_CHECKING:
@@ -53,8 +54,9 @@ class SdkWire(Generic[C]):
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
         if self._client is None:
             await self.prepare()
-            self._client = self._make_client(self._origin)
         with translated_sdk(self._package, self._origin):
+            if self._client is None:
+                self._client = self._make_client(self._origin)
             async with self._send(self._client, body) as response:
                 events = read_events(response.headers, response.iter_bytes(), SseReader(), self._origin)
                 async with aclosing(events):
@@ -72,23 +74,26 @@ def translated_sdk(package: str, origin: Origin) -> Iterator[None]:
     """Turns what an SDK raises into our errors. Both SDKs name their errors alike."""
     sdk = import_module(package)
     any_other = sdk.AnthropicError if package == "anthropic" else sdk.OpenAIError
-    try:
-        with translated(origin):  # once the stream is open, httpx2's own errors come through
+    with translated(origin):  # once the stream is open, httpx2's own errors come through
+        try:
             yield
-    except sdk.APIStatusError as error:
-        raise origin.failure(error.status_code, error.response.headers, error.response.content) from error
-    except sdk.APIConnectionError as error:
-        cause = error.__cause__
-        raise (translate(cause, origin) if isinstance(cause, Exception) else cut(origin)) from error
-    except any_other as error:
-        raise AuthFailed(f"no credentials for {origin.model}: {error}. Set an API key.") from error
+        except sdk.APIStatusError as error:
+            raise origin.failure(error.status_code, error.response.headers, error.response.content) from error
+        except sdk.APIConnectionError as error:
+            cause = error.__cause__
+            raise (translate(cause, origin) if isinstance(cause, Exception) else cut(origin)) from error
+        except sdk.APIError as error:  # an answer that is none
+            raise cut(origin) from error
+        except any_other as error:
+            reason = tidy(str(error), origin.endpoint.key)
+            raise AuthFailed(f"no credentials for {origin.model}: {reason}. Set an API key.") from error
 
 
 def openai_client(origin: Origin) -> "openai.AsyncOpenAI":
     """The OpenAI SDK for any server that speaks its language."""
     import openai  # noqa: PLC0415 - deferred: 0.7 s that other providers do not need
 
-    http_client = open_client(origin.endpoint)
+    http_client = open_client(origin)
     if not origin.endpoint.key:
         http_client.event_hooks = {"request": [without_key]}
     return openai.AsyncOpenAI(

@@ -30,6 +30,7 @@ def test_advice_is_not_given_twice() -> None:
     assert advice_for("quota", "no credit is left") == "add credit at the provider, or take another model with `/model`"
     assert advice_for("quota", "no credit is left; `/model` takes another model") == ""
     assert advice_for("from another version", "what?") == ""
+    assert advice_for("auth", "not in your country", "country") == "`/model` takes a model of another provider"
 
 
 async def test_a_failure_says_what_to_do() -> None:

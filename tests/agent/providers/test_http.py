@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from agent.context.budget import Window
-from agent.errors import AuthFailed, BadRequest, ProviderError, StreamCut, TimedOut, Unreachable
+from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, TimedOut, Unreachable
 from agent.providers.anthropic import Anthropic
 from agent.providers.base import Endpoint
 from agent.providers.http import Origin, open_client, translate
@@ -22,7 +22,12 @@ ORIGIN = Origin("p/m", Endpoint("https://user:secret@models.example:8443/v1", KE
         (httpx2.ConnectTimeout("x"), Unreachable, "`models.example:8443` for p/m: no connection within 10 s"),
         (httpx2.ConnectError("[Errno -2] Name or service not known"), Unreachable, "Name or service not known"),
         (httpx2.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED]"), Unreachable, "CERTIFICATE_VERIFY_FAILED"),
-        (httpx2.ProxyError("407"), Unreachable, "407"),
+        (httpx2.ProxyError("407 Proxy Authentication Required"), RouteFailed, "407 Proxy"),
+        (httpx2.ProxyError("502 Bad Gateway"), Unreachable, "502"),
+        (httpx2.ProxyError("Proxy Server could not connect: Connection refused."), Unreachable, "refused"),
+        (httpx2.RemoteProtocolError("illegal status line: b'SSH-2.0'"), RouteFailed, "does not speak HTTP"),
+        (ssl.SSLError("[SSL] broken"), Unreachable, "TLS failed"),
+        (KeyError("whatever a library trips over"), StreamCut, "broke off"),
         (httpx2.UnsupportedProtocol("no scheme"), Unreachable, "no scheme"),
         (httpx2.InvalidURL("bad port"), Unreachable, "bad port"),
         (httpx2.ReadTimeout("x"), TimedOut, "said nothing for 300 s"),
@@ -51,7 +56,7 @@ async def test_certificates_are_checked_wherever_there_is_tls(monkeypatch: pytes
 
     monkeypatch.setattr(httpx2.AsyncClient, "__init__", spy)
     for url in ("https://models.example", "HTTPS://models.example", "http://127.0.0.1:1"):
-        await open_client(Endpoint(url)).aclose()
+        await open_client(Origin("p/m", Endpoint(url))).aclose()
     assert [options.get("verify", True) is True for options in made] == [True, True, False]
     context = made[2]["verify"]
     assert isinstance(context, ssl.SSLContext)

@@ -1,0 +1,89 @@
+"""What the environment says of the way to a server, and why that way does not work: its proxies, its certificates. It
+shows no password and makes no connection."""
+
+import os
+import ssl
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
+
+from agent.errors import RouteFailed
+
+SCHEMES = ("http", "https", "socks5", "socks5h")
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy as a variable names it."""
+
+    variable: str
+    value: str
+
+    @property
+    def is_address(self) -> bool:
+        try:
+            parts = urlsplit(self.value if "://" in self.value else f"http://{self.value}")
+            _ = parts.port
+        except ValueError:
+            return False
+        return parts.scheme in SCHEMES and bool(parts.hostname)
+
+    @property
+    def told(self) -> str:
+        """Without the name and password that may be in it."""
+        scheme, _, rest = self.value.rpartition("://")
+        place = rest.rpartition("@")[2]
+        return f"the proxy `{scheme}://{place}` (`{self.variable}`)" if scheme else f"the proxy `{place}`"
+
+
+def proxy_of(url: str) -> Proxy | None:
+    """The proxy that requests for the address go through, if any."""
+    parts = urlsplit(url)
+    if proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return next((proxy for scheme in (parts.scheme, "all") if (proxy := _set_for(scheme))), None)
+
+
+def check_proxy(url: str) -> None:
+    """Raises `RouteFailed` when the proxy for the address has none itself."""
+    proxy = proxy_of(url)
+    if proxy is not None and not proxy.is_address:
+        raise _no_address(proxy)
+
+
+def no_client(error: Exception) -> RouteFailed:
+    """Why no client could be made with what the environment says."""
+    if isinstance(error, OSError):  # errors of TLS are of this kind, too
+        return _no_certificates(error)
+    proxies = (proxy for scheme in ("http", "https", "all") if (proxy := _set_for(scheme)))
+    wrong = next((proxy for proxy in proxies if not proxy.is_address), None)
+    if wrong is not None:
+        return _no_address(wrong)
+    return RouteFailed("no connection can be made as the environment wants it. Check its proxy variables.")
+
+
+def _set_for(scheme: str) -> Proxy | None:
+    """As it is set for a scheme; the name in small letters wins."""
+    names = (f"{scheme}_proxy", f"{scheme}_proxy".upper())
+    return next((Proxy(name, os.environ[name]) for name in names if os.environ.get(name)), None)
+
+
+def _no_address(proxy: Proxy) -> RouteFailed:
+    return RouteFailed(
+        f"`{proxy.variable}` holds no address of a proxy. Write `http://HOST:PORT` or `socks5://HOST:PORT`, or unset "
+        "the variable.",
+        cause="proxy",
+    )
+
+
+def _no_certificates(error: OSError) -> RouteFailed:
+    reason = "it holds none" if isinstance(error, ssl.SSLError) else (error.strerror or type(error).__name__).lower()
+    name = next((name for name in CERTIFICATES if os.environ.get(name)), None)
+    if name is None:
+        return RouteFailed(f"the certificates of this system cannot be read: {reason}.", cause="certificate")
+    return RouteFailed(
+        f"the certificates in `{os.environ[name]}`, which `{name}` names, cannot be read: {reason}. "
+        "Name a file of certificates (PEM), or unset it.",
+        cause="certificate",
+    )
