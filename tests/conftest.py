@@ -2,11 +2,18 @@
 
 The usual examples are the same in every run, so that a check fails for what was changed and not by chance; new ones are
 looked for every night.
+
+Scripted sessions are told what the real servers of all wires would say to their requests.
 """
 
 import os
 
 from hypothesis import HealthCheck, settings
+
+from agent.providers.scripted import Scripted
+from tests.strict_sessions import refused_by_a_wire
+
+Scripted.checks = (*Scripted.checks, refused_by_a_wire)
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 EXAMPLES = 10_000

@@ -19,6 +19,7 @@ from typing import Any
 from tests.fake_frames import Json, WireName, seal_of, signature_of
 
 MOST_MARKS = 4
+KEYS = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 IDS = re.compile(r"[a-zA-Z0-9_-]+")
 NAMES: Mapping[WireName, re.Pattern[str]] = {
     "anthropic": re.compile(r"[a-zA-Z0-9_-]{1,128}"),
@@ -46,8 +47,8 @@ class Rules:
     """Bytes of a picture in base64."""
     alternates: bool = False
     """Whether user and assistant must alternate, but for calls and their outputs."""
-    checks_thoughts: bool = True
-    """Whether thoughts must be as this server has issued them. False for those of a recorded stream."""
+    checks_pictures: bool = True
+    """Whether pictures must be ones. False where their bytes are made up."""
 
 
 class Refused(Exception):
@@ -107,7 +108,7 @@ def _check_blocks(message: Json, where: str, body: Json, rules: Rules) -> None:
                 _check_call("anthropic", block["id"], block["name"], where)
                 _need(IDS.fullmatch(block["id"]), f"{where}: tool_use.id: String should match '{IDS.pattern}'")
                 _need(isinstance(block["input"], dict), f"{where}: tool_use.input: Input should be a valid dictionary")
-            case "thinking" if rules.checks_thoughts:
+            case "thinking":
                 issued = block["signature"] == signature_of(block["thinking"])
                 _need(issued, f"{where}: Invalid `signature` in `thinking` block")
             case "tool_reference":
@@ -192,7 +193,7 @@ def _check_item(item: Json, items: Sequence[Json], place: int, rules: Rules) -> 
             _check_parts(item["output"] if isinstance(item["output"], list) else [], where, rules)
         case "reasoning":
             text = "".join(part["text"] for part in item["summary"])
-            issued = not rules.checks_thoughts or item.get("encrypted_content") == seal_of(text)
+            issued = item.get("encrypted_content") == seal_of(text)
             _need(issued, f"The encrypted content for item {item['id']} could not be verified.")
             after = items[place + 1] if place + 1 < len(items) else {"role": "user"}
             follows = after.get("role") != "user" and after.get("type") != "function_call_output"
@@ -283,6 +284,9 @@ def _check_tools(wire: WireName, tools: Sequence[tuple[str, Mapping[str, Any]]])
     for name, schema in tools:
         _need(NAMES[wire].fullmatch(name), f"tools: the name {name!r} does not match '{NAMES[wire].pattern}'")
         _need(schema.get("type") == "object", f"tools.{name}: the schema must be of type 'object'")
+        if wire == "anthropic":
+            odd = [key for key in schema.get("properties", ()) if not KEYS.fullmatch(key)]
+            _need(not odd, f"tools.{name}: Property keys should match '{KEYS.pattern}': {odd}")
         combined = {"oneOf", "anyOf", "allOf", "enum", "not"} & set(schema)
         _need(not combined, f"tools.{name}: the schema must not have {sorted(combined)} at the top level")
 
@@ -305,6 +309,8 @@ def _check_picture(media_type: str | None, data: str, where: str, rules: Rules) 
     _need(
         len(data) <= rules.largest_picture, f"{where}: image exceeds {rules.largest_picture} bytes: {len(data)} bytes"
     )
+    if not rules.checks_pictures:
+        return
     try:
         raw = b64decode(data, validate=True)
     except NotBase64:

@@ -36,6 +36,7 @@ from agent.providers.decoding import (
     make_reply,
     output_text,
     read_arguments,
+    sent_schema,
     takes_images,
     wire_name,
 )
@@ -54,6 +55,10 @@ UNMARKED = ("thinking", "redacted_thinking")
 """Blocks that the API refuses to have marked for the cache."""
 HOSTED_SEARCH: Json = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 """The API's own search for tools that are deferred. It needs no beta header."""
+KEYS = r"[a-zA-Z0-9_.-]{1,64}"
+"""What the API takes for the name of a parameter."""
+GONE = "Not available any more."
+"""Defines a tool that was called earlier, where none is offered now: the API takes no calls without definitions."""
 BUDGETS = {"minimal": 1024, "low": 2048, "high": 16384, "xhigh": 32768, "max": 65536}
 """Thinking tokens by effort, for models that want a budget."""
 USUAL_BUDGET = 8192
@@ -155,11 +160,21 @@ def body(request: Request, facts: ModelFacts) -> Json:
         content["system"] = _system(request)
     if request.tools:
         content["tools"] = [*map(_tool, request.tools), *([HOSTED_SEARCH] if deferred else [])]
+    elif called := {wire_name(call.name): None for message in request.messages for call in _calls(message)}:
+        content["tools"] = [{"name": name, "description": GONE, "input_schema": {"type": "object"}} for name in called]
     return content
 
 
+def _calls(message: Message) -> Sequence[ToolCall]:
+    return message.calls if isinstance(message, Assistant) else ()
+
+
 def _tool(tool: ToolSpec) -> Json:
-    definition: Json = {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+    definition: Json = {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": sent_schema(tool.schema, KEYS),
+    }
     return definition if tool.deferred is None else definition | {"defer_loading": True}
 
 
@@ -208,7 +223,7 @@ def _messages(
     newest block so far that can be marked for the cache."""
     converted: list[Json] = []
     ends: list[Json | None] = []
-    ids = CallIds(unsafe=r"[^a-zA-Z0-9_-]")
+    ids = CallIds(facts.id, unsafe=r"[^a-zA-Z0-9_-]")
     for message in messages:
         role = "assistant" if isinstance(message, Assistant) else "user"
         if isinstance(message, Assistant):
@@ -220,6 +235,8 @@ def _messages(
             blocks += [block] if block else []
             markable = block is not None and block.get("type") not in UNMARKED
             ends.append(block if markable else ends[-1] if ends else None)
+        while blocks and role == "assistant" and blocks[-1].get("type") in UNMARKED:
+            blocks.pop()  # the API refuses a reply that ends in a thought
         if blocks and converted and converted[-1]["role"] == role:
             converted[-1]["content"] += blocks
         elif blocks:

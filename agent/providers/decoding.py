@@ -23,6 +23,10 @@ TOOL_IMAGES = "Images from the outputs above:"
 MISSHAPEN = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What reading an event raises that has not the shape that its wire gives it."""
 
+_CHOICES = ("oneOf", "anyOf", "allOf", "enum", "not")
+_SUFFIX = 5
+"""Characters of an id that was cut that are kept free, to tell it from others."""
+
 DEEPEST = 100
 """Levels that arguments may be nested."""
 
@@ -199,9 +203,13 @@ class CallIds:
     """The ids of calls as they are sent: no id twice in a conversation, though models of different servers have spoken
     in it, and each output under the id of its call."""
 
-    def __init__(self, unsafe: str = "") -> None:
+    def __init__(self, model: str, unsafe: str = "", longest: int = 0) -> None:
+        self._model = model
+        """The one that is asked: its own ids go back as they came, however long they are."""
         self._unsafe = unsafe
         """A pattern of characters that the server does not take."""
+        self._longest = longest
+        """Characters of an id that the server takes; 0: any number."""
         self._taken: set[str] = set()
         self._sent: dict[str, str] = {}
 
@@ -209,6 +217,8 @@ class CallIds:
         """Takes note of a reply's calls, before they are sent and answered."""
         for call in message.calls:
             safe = re.sub(self._unsafe, "_", call.id) if self._unsafe else call.id
+            if 0 < self._longest < len(safe) and message.model != self._model:
+                safe = safe[: self._longest - _SUFFIX]
             self._sent[call.id] = next_free(safe or "call", self._taken)
             self._taken.add(self._sent[call.id])
 
@@ -231,6 +241,19 @@ def output_text(output: ToolOutput) -> str:
 def wire_name(name: str) -> str:
     """A tool name that every server takes, for calls whose name the model made up."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
+
+
+def sent_schema(schema: Mapping[str, object], keys: str = "") -> Json:
+    """The parameters of a tool as servers take them, which refuse every request for one tool whose schema is a choice
+    at its top level. `keys`: a pattern that names of parameters must match. Calls are checked against the whole."""
+    sent = {name: value for name, value in schema.items() if name not in _CHOICES}
+    properties = sent.get("properties")
+    odd = {name for name in properties if not re.fullmatch(keys, name)} if keys and isinstance(properties, dict) else ()
+    if odd and isinstance(properties, dict):
+        required = sent.get("required")
+        sent["properties"] = {name: value for name, value in properties.items() if name not in odd}
+        sent["required"] = [name for name in required if name not in odd] if isinstance(required, list) else []
+    return sent
 
 
 def count(value: object) -> int:

@@ -31,6 +31,7 @@ from agent.providers.decoding import (
     make_call,
     make_reply,
     output_text,
+    sent_schema,
     takes_images,
     wire_name,
 )
@@ -45,9 +46,13 @@ QUIRKS = {
     "stream_options": "no stream_options",
     "max_completion_tokens": "max_completion_tokens",
     "reasoning_content": "no thoughts",
+    "roles must alternate": "alternating",
 }
 AT_OPENAI = frozenset({"max_completion_tokens", "prompt_cache_key"})
 """What OpenAI's own server takes, and others may refuse."""
+
+LONGEST_ID = 40
+"""Characters of a call's id that OpenAI's server takes."""
 
 STOPS: dict[str, StopReason] = {
     "tool_calls": "calls",
@@ -106,7 +111,7 @@ def body(request: Request, facts: ModelFacts, quirks: frozenset[str] = frozenset
     system = [{"role": "system", "content": clean(request.system)}] if request.system.strip() else []
     content: Json = {
         "model": facts.name,
-        "messages": system + _messages(request.messages, facts, keeps_thoughts="no thoughts" not in quirks),
+        "messages": system + _messages(request.messages, facts, quirks),
         limit: request.max_output_tokens,
         "stream": True,
     }
@@ -118,7 +123,11 @@ def body(request: Request, facts: ModelFacts, quirks: frozenset[str] = frozenset
         content["tools"] = [
             {
                 "type": "function",
-                "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)},
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": sent_schema(tool.schema),
+                },
             }
             for tool in request.tools
         ]
@@ -127,18 +136,41 @@ def body(request: Request, facts: ModelFacts, quirks: frozenset[str] = frozenset
     return content
 
 
-def _messages(messages: Sequence[Message], facts: ModelFacts, *, keeps_thoughts: bool) -> list[Json]:
+def _messages(messages: Sequence[Message], facts: ModelFacts, quirks: frozenset[str]) -> list[Json]:
     """Thoughts of earlier turns stay, too: to leave them out later would change what the server has cached. Those that
     the model is not to see again, its server leaves out itself."""
+    keeps_thoughts, alternating = "no thoughts" not in quirks, "alternating" in quirks
     converted: list[Json] = []
-    ids = CallIds()
+    ids = CallIds(facts.id, longest=LONGEST_ID)
     for message in messages:
         if isinstance(message, Assistant):
             ids.add(message)
             converted += _assistant(message, ids, keeps_thoughts and message.model == facts.id)
         else:
             converted += _user(message, facts, ids)
-    return converted
+    return _alternating(converted) if alternating else converted
+
+
+def _alternating(messages: Sequence[Json]) -> list[Json]:
+    """The messages as the templates of some models want them, which take no user right behind outputs or another user,
+    and no reply behind a reply: what is said there is said in one message."""
+    alternating: list[Json] = []
+    for message in messages:
+        before = alternating[-1] if alternating else {"role": "system"}
+        said = {"content": "\n\n".join(filter(None, (_words(before), _words(message))))}
+        if message["role"] == "user" and before["role"] in ("user", "tool"):
+            alternating[-1] = before | said
+        elif message["role"] == before["role"] == "assistant" and "tool_calls" not in before:
+            alternating[-1] = before | message | said
+        else:
+            alternating.append(message)
+    return alternating
+
+
+def _words(message: Json) -> str:
+    """What a message says without its pictures, for which such templates have no place."""
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "\n".join(part.get("text", NO_IMAGE) for part in content)
 
 
 def _user(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
@@ -198,7 +230,7 @@ def _source(call: ToolCall) -> str:
     """The arguments as text. Servers with a chat template parse them, so that broken ones would fail the request."""
     if call.problem:
         return "{}"
-    return call.source or json.dumps(dict(call.arguments), ensure_ascii=False)
+    return call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
 
 
 @dataclass(slots=True)

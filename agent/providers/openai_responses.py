@@ -33,6 +33,7 @@ from agent.providers.decoding import (
     make_call,
     make_reply,
     output_text,
+    sent_schema,
     takes_images,
     wire_name,
 )
@@ -54,6 +55,9 @@ QUIRKS = {
 
 ALIASES = {"tool_search": "search_tools"}
 """Names of ours that the API keeps for itself: it refuses a request with a function of that name."""
+
+LONGEST_ID = 64
+"""Characters of a call's id that the API takes."""
 
 INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
@@ -144,7 +148,7 @@ def _function(tool: ToolSpec) -> Json:
         "type": "function",
         "name": ALIASES.get(tool.name, tool.name),
         "description": tool.description,
-        "parameters": dict(tool.schema),
+        "parameters": sent_schema(tool.schema),
         "strict": False,  # strict schemas allow no optional parameter
     }
     return definition if tool.deferred is None else definition | {"defer_loading": True}
@@ -167,7 +171,7 @@ def _items(
     images of the user and of outputs can, what the model said cannot. `namespaces`: those of the deferred tools."""
     items: list[Json] = []
     ends: list[Json | None] = []
-    ids = CallIds()
+    ids = CallIds(facts.id, longest=LONGEST_ID)
     for message in messages:
         if isinstance(message, Assistant):
             ids.add(message)
@@ -227,6 +231,8 @@ def _assistant_items(message: Assistant, facts: ModelFacts, ids: CallIds, namesp
                 items += [dict(native)] if own and native.get("encrypted_content") else []
             case Opaque(native=native):
                 items += [dict(native)] if own else []
+    while items and items[-1].get("type") == "reasoning":
+        items.pop()  # the API wants each followed by what was thought about
     return items
 
 
@@ -263,7 +269,7 @@ def _call(call: ToolCall, ids: CallIds, namespace: str) -> Json:
         "type": "function_call",
         "call_id": ids[call.id],
         "name": ALIASES.get(call.name) or wire_name(call.name),
-        "arguments": call.source or json.dumps(dict(call.arguments), ensure_ascii=False),
+        "arguments": call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False),
     }
     return item | {"namespace": namespace} if namespace else item
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 
-from agent.errors import BadRequest
+from agent.errors import BadRequest, Overloaded, ProviderError
 from agent.providers.base import Chunk
 
 
@@ -22,13 +22,14 @@ class Quirks:
                     async for chunk in chunks:
                         yield chunk
                 return
-            except BadRequest as error:
+            except (BadRequest, Overloaded) as error:
                 if not self._learn(error):
                     raise
 
-    def _learn(self, error: BadRequest) -> bool:
-        """True when the error names a field that has not been left out yet. An error in a stream has no status."""
-        if error.status not in (400, 422):
+    def _learn(self, error: ProviderError) -> bool:
+        """True when the error names a field that has not been left out yet. An error in a stream has no status; local
+        servers answer with 500 when a model's chat template refuses the messages."""
+        if error.status not in (400, 422, 500):
             return False
         new = {quirk for clue, quirk in self._table.items() if clue in str(error)} - self._found
         self._found |= new

@@ -14,16 +14,20 @@ The file is TOML or JSON and holds a list of replies, given in order, one for ea
                                        # stream_cut (after the text), bad_request or unknown_model
     when = "summary"                   # only for a request whose last message holds this text; such replies come first
 
-`context_window` and `max_output_tokens` may stand before the replies. A call's `arguments` may be a text: it is then
-taken as the JSON that the model wrote, and need not parse.
+`context_window` and `max_output_tokens` may stand before the replies, and so may `reads` (how many of a request's
+newest tokens this model reads: it counts no more, and says nothing of the rest) and `counts` (how many tokens it counts
+where there is one). A call's `arguments` may be a text: it is then taken as the JSON that the model wrote, and need not
+parse.
+
+A request that no real server takes (`refusals`) is refused, and uses up no reply.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from agent.context.budget import Window
 from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
@@ -44,6 +48,7 @@ from agent.errors import (
 from agent.messages import Assistant, AssistantPart, Reasoning, StopReason, Text, ToolCall, Usage, User
 from agent.providers.base import CallChunk, Chunk, ModelFacts, Prices, ReasoningChunk, Reply, Request, TextChunk
 from agent.providers.decoding import clean, make_call, make_reply
+from agent.providers.refusals import refusal, signed
 
 _ERRORS: dict[str, type[ProviderError]] = {
     kind.code: kind
@@ -53,6 +58,7 @@ _ERRORS: dict[str, type[ProviderError]] = {
     )
 }  # fmt: skip
 _KEYS = {"text", "reasoning", "calls", "usage", "stop", "pause", "pause_between", "error", "when"}
+_SETTINGS = ("context_window", "max_output_tokens", "reads", "counts")
 _STOPS = {"end", "calls", "max_tokens", "refusal", "overflow", "pause"}
 
 
@@ -74,6 +80,10 @@ class Script:
     replies: tuple[ScriptedReply, ...]
     context_window: int = 200_000
     max_output_tokens: int = 16_384
+    reads: int | None = None
+    """How many of a request's newest tokens the model reads; it says nothing of the others."""
+    counts: float = 1.0
+    """How many tokens it counts where there is one."""
 
 
 def read_script(path: Path) -> Script:
@@ -98,7 +108,10 @@ def parse_script(raw: bytes, *, is_json: bool) -> Script:
         tables = tomllib.loads(raw.decode("utf-8"))
     if not isinstance(tables, dict) or not isinstance(tables.get("reply"), list):
         raise ValueError("it must hold a list of `reply` tables")
-    settings = {key: tables[key] for key in ("context_window", "max_output_tokens") if key in tables}
+    settings = {key: tables[key] for key in _SETTINGS if key in tables}
+    for key, value in settings.items():
+        if isinstance(value, bool) or not isinstance(value, int | float if key == "counts" else int) or value <= 0:
+            raise ValueError(f"`{key}` must be a number above zero")
     return Script(tuple(_reply(number, table) for number, table in enumerate(tables["reply"], 1)), **settings)
 
 
@@ -126,6 +139,8 @@ class Scripted:
     limits: Window | None = None
     """The window to work in, when it is not as the script says."""
     requests: list[Request] = field(default_factory=list)
+    checks: ClassVar[tuple[Callable[[Request, str], str | None], ...]] = (refusal,)
+    """What is asked of each request and the model's name: why no server would take it, or None."""
     _left: list[ScriptedReply] = field(init=False)
     _calls_made: int = field(init=False, default=0)
 
@@ -158,6 +173,9 @@ class Scripted:
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         self.requests.append(request)
+        for check in self.checks:
+            if (why := check(request, self.facts.id)) is not None:
+                raise BadRequest(f"no server would take this request: {why}", status=400)
         reply = self._next(request)
         await asyncio.sleep(reply.pause)
         if reply.error and reply.error != StreamCut.code:
@@ -206,13 +224,15 @@ class Scripted:
     def _whole(self, request: Request, reply: ScriptedReply, calls: Sequence[ToolCall]) -> Reply:
         parts: list[AssistantPart] = []
         if reply.reasoning:
-            parts.append(Reasoning(reply.reasoning, {"type": "reasoning", "text": reply.reasoning}))
+            parts.append(Reasoning(reply.reasoning, signed(reply.reasoning)))
         if reply.text:
             parts.append(Text(reply.text))
         whole = make_reply([*parts, *calls], self.facts.id, Usage(), reply.stop or "end")
         if reply.usage is not None:
             return replace(whole, usage=Usage(**reply.usage))
-        prompt = estimate_text(request.system) + estimate_tools(request.tools) + estimate_messages(request.messages)
+        size = estimate_text(request.system) + estimate_tools(request.tools) + estimate_messages(request.messages)
+        size = round(size * self.script.counts)
+        prompt = min(size, self.script.reads or size)
         return replace(whole, usage=Usage(input=prompt, output=estimate_messages([whole.message])))
 
 

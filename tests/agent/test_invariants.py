@@ -123,6 +123,7 @@ from tests.agent.histories import conversations, texts
 from tests.agent.providers.cases import ADAPTERS, PIXEL, Adapter
 from tests.agent.providers.test_prefixes import as_bytes
 from tests.conftest import thorough
+from tests.strict_api import Rules, refusal
 from tools.base import Workspace
 
 T = TypeVar("T")
@@ -358,6 +359,8 @@ class Anything(RuleBasedStateMachine):
         epoch = self.epochs + self.env.watch.epoch
         projected = self.env.meter.counters.projected()
         window, sent = window_of(self.env), self.adapter
+        refused = refusal(sent.name, sent.body(request, self.model.facts), Rules(checks_pictures=False))
+        assert refused is None, refused
         self.sent.append(Sent(request, sent, size, was_refused, epoch, window, projected, self.turns, self.starts))
 
     def begin(self, plan: Sequence[Planned], written: Sequence[Writing]) -> None:

@@ -16,12 +16,25 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
 from agent.context.prefix import Breakpoints
 from agent.context.select import ToolSpec
 from agent.errors import BadRequest
-from agent.messages import Assistant, AssistantPart, Image, Message, Note, Reasoning, Text, ToolCall, ToolOutput, User
+from agent.messages import (
+    Assistant,
+    AssistantPart,
+    Image,
+    Message,
+    Note,
+    Opaque,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+)
 from agent.providers import anthropic, ollama, openai_chat, openai_responses
 from agent.providers.base import Endpoint, ModelFacts, Request
 from agent.providers.decoding import clean, make_call
 from tests.agent.providers.cases import ADAPTERS, PIXEL, WINDOW, collect, endpoint_of, everything, hello
 from tests.fake_provider import FakeProvider, Turn
+from tests.strict_api import Rules, refusal
 
 ANTHROPIC, RESPONSES, CHAT, OLLAMA = ADAPTERS
 BUDGET = ModelFacts("anthropic", "claude-sonnet-4-5", 200_000, 64_000, thinking="budget")
@@ -170,7 +183,8 @@ def test_a_note_is_a_message_of_its_own_where_outputs_are() -> None:
 
 def test_a_paused_reply_is_sent_back_last() -> None:
     thinking = Reasoning("hm", {"type": "thinking", "thinking": "hm", "signature": "s"})
-    paused = talk(user("go"), said(Text("so far"), thinking, model=ANTHROPIC.facts.id))
+    searches = Opaque({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})
+    paused = talk(user("go"), said(Text("so far"), thinking, searches, model=ANTHROPIC.facts.id))
     body = anthropic.body(replace(paused, breakpoints=Breakpoints((), (3,))), ANTHROPIC.facts)
     assert [message["role"] for message in body["messages"]] == ["user", "assistant"]
     assert "cache_control" in body["messages"][1]["content"][0]
@@ -280,6 +294,30 @@ async def test_a_field_is_left_out_once_and_no_more() -> None:
         assert ["max_tokens" in request.body for request in server.requests] == [True, False]
 
 
+JINJA = (
+    "------------\nWhile executing CallExpression at line 189, column 32 in source:\n...== 0) %}{{- raise_exception("
+    "'After the optional system message, con...\n ^\nError: Jinja Exception: After the optional system message, "
+    "conversation roles must alternate user and assistant roles except for tool calls and results."
+)
+
+
+@pytest.mark.parametrize("status", [400, 500])
+async def test_a_template_that_wants_roles_to_alternate_is_given_them(status: int) -> None:
+    refused = Turn(status=status, error=("server_error", JINJA))
+    calls = said(ToolCall("c", "read", {}), model=CHAT.facts.id)
+    outputs = User((ToolOutput("c", "the file"), Note("[branch: main]"), Text("Go on."), Image("image/png", PIXEL)))
+    messages = (user("one"), calls, outputs, said(Reasoning("hm", {}), model="other/model"), user("two"))
+    with FakeProvider([refused, Turn(text="fine")]) as server:
+        provider = CHAT.make(CHAT.facts, WINDOW, endpoint_of(CHAT, server.url), "http")
+        await collect(provider, talk(*messages))
+        await provider.close()
+        first, second = (request.body for request in server.requests)
+    assert "must alternate" in (refusal("chat", first, Rules(alternates=True)) or "")
+    assert refusal("chat", second, Rules(alternates=True)) is None
+    assert second["messages"][-1]["content"].startswith("the file\n\n[branch: main]\nGo on.\n[an image")
+    assert second["messages"][-1]["content"].endswith("\n\ntwo")
+
+
 @pytest.mark.parametrize(
     ("address", "url"),
     [
@@ -324,3 +362,42 @@ def test_a_tool_may_have_no_parameters() -> None:
     for adapter in ADAPTERS:
         assert "now" in json.dumps(adapter.body(request, adapter.facts)["tools"])
         assert not adapter.body(replace(request, tools=()), adapter.facts).get("tools")
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS[:3], ids=lambda adapter: adapter.name)
+def test_long_ids_of_another_models_calls_are_cut_and_still_told_apart(adapter: Any) -> None:
+    ids = ["call_" + "x" * 80 + end for end in ("a", "b")]
+    calls = said(*(ToolCall(id, "read", {}) for id in ids), model="other/model")
+    outputs = User(tuple(ToolOutput(id, "x") for id in ids))
+    body = adapter.body(talk(user("go"), calls, outputs), adapter.facts)
+    assert refusal(adapter.name, body) is None
+    own = replace(calls, model=adapter.facts.id)
+    assert ids[0] in json.dumps(adapter.body(talk(user("go"), own, outputs), adapter.facts))
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.name)
+def test_a_reply_that_ends_in_a_thought_goes_back_without_it(adapter: Any) -> None:
+    reply = said(Text("Well."), Reasoning("Let me see.", adapter.native), model=adapter.facts.id)
+    only = said(Reasoning("Let me see.", adapter.native), model=adapter.facts.id)
+    for messages in ((user("one"), reply, user("two")), (user("one"), only, user("two"))):
+        assert refusal(adapter.name, adapter.body(talk(*messages), adapter.facts)) is None
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.name)
+def test_a_session_goes_on_without_the_tools_that_it_has_called(adapter: Any) -> None:
+    asked = talk(user("go"), said(ToolCall("c", "read", {}, " ")), User((ToolOutput("c", "x"),)))
+    assert refusal(adapter.name, adapter.body(replace(asked, tools=()), adapter.facts)) is None
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.name)
+def test_one_servers_odd_schema_does_not_spoil_every_request(adapter: Any) -> None:
+    schema: dict[str, object] = {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "größe in px": {"type": "integer"}},
+        "required": ["path", "größe in px"],
+        "anyOf": [{"required": ["path"]}],
+    }
+    body = adapter.body(replace(hello(), tools=(ToolSpec("mcp__a__b", "Does it.", schema),)), adapter.facts)
+    assert refusal(adapter.name, body) is None
+    assert "path" in json.dumps(body["tools"])
+    assert "anyOf" in schema

@@ -8,11 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.prompt import Instructions, build_prompt
-from agent.messages import Assistant, Conversation, Message, Reasoning
+from agent.messages import Assistant, Conversation, Text, User
+from agent.providers import openai_chat
 from agent.providers.base import Request
 from agent.providers.http import Json
 from tests.agent.histories import conversations
 from tests.agent.providers.cases import ADAPTERS, READ, SHELL, Adapter
+from tests.agent.providers.spoken import spoken_by
+from tests.strict_api import Rules, refusal
+
+CHAT = ADAPTERS[2]
 
 
 def without_marks(value: object) -> object:
@@ -33,17 +38,9 @@ def as_bytes(body: Json) -> tuple[str, str]:
     return json.dumps(without_marks(rest)), json.dumps(without_marks(conversation)).rstrip('"]}')
 
 
-def spoken_by(message: Message, adapter: Adapter, own: bool) -> Message:
-    """The reply as if the adapter's model had given it, with reasoning such as that model's."""
-    if not isinstance(message, Assistant) or not own:
-        return message
-    parts = tuple(replace(p, native=adapter.native) if isinstance(p, Reasoning) else p for p in message.parts)
-    return Assistant(parts, adapter.facts.id)
-
-
 @given(st.sampled_from(ADAPTERS), conversations(), st.data())
 def test_a_body_is_the_beginning_of_the_next(adapter: Adapter, talk: Conversation, data: st.DataObject) -> None:
-    messages = tuple(spoken_by(message, adapter, data.draw(st.booleans())) for message in talk.messages)
+    messages = tuple(spoken_by(message, adapter, own=data.draw(st.booleans())) for message in talk.messages)
     answered = [end for end, message in enumerate(messages) if end and isinstance(message, Assistant)]
     sent: list[tuple[str, str]] = []
     for end in (*answered, len(messages)):
@@ -53,3 +50,23 @@ def test_a_body_is_the_beginning_of_the_next(adapter: Adapter, talk: Conversatio
     for (static, before), (static_after, after) in itertools.pairwise(sent):
         assert static == static_after
         assert after.startswith(before)
+
+
+@given(st.sampled_from(ADAPTERS), conversations(), st.data())
+def test_no_api_refuses_a_body(adapter: Adapter, talk: Conversation, data: st.DataObject) -> None:
+    """Whatever was said, by this model or another, and whether tools are still offered or not."""
+    spoken = (spoken_by(message, adapter, own=data.draw(st.booleans())) for message in talk.messages)
+    messages = (User((Text("Go."),)), *spoken)
+    tools = data.draw(st.sampled_from([(READ, SHELL), ()]))
+    prompt = build_prompt(replace(talk, messages=messages), Instructions("Be brief.", "here"))
+    request = Request(prompt.system, prompt.messages, tools, 1_000, "session-1", None, prompt.stable)
+    assert refusal(adapter.name, adapter.body(request, adapter.facts)) is None
+
+
+@given(conversations(), st.data())
+def test_roles_alternate_where_a_template_demands_it(talk: Conversation, data: st.DataObject) -> None:
+    spoken = (spoken_by(message, CHAT, own=data.draw(st.booleans())) for message in talk.messages)
+    prompt = build_prompt(replace(talk, messages=(User((Text("Go."),)), *spoken)), Instructions("Be brief.", "here"))
+    request = Request(prompt.system, prompt.messages, (READ, SHELL), 1_000, "session-1", None, prompt.stable)
+    body = openai_chat.body(request, CHAT.facts, frozenset({"alternating"}))
+    assert refusal("chat", body, Rules(alternates=True)) is None

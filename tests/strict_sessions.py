@@ -1,0 +1,29 @@
+"""What every wire's real server would say to the requests of a scripted session. Pure."""
+
+from dataclasses import replace
+
+from agent.messages import Assistant, Message, Reasoning
+from agent.providers.base import Request
+from tests.agent.providers.cases import ADAPTERS, Adapter
+from tests.agent.providers.spoken import thought
+from tests.strict_api import refusal
+
+
+def refused_by_a_wire(request: Request, model: str) -> str | None:
+    """Why one of the real servers would not take a request of a session with `model`, or None."""
+    for adapter in ADAPTERS:
+        provider, _, name = model.partition("/")
+        facts = replace(adapter.facts, provider=provider, name=name)
+        said = tuple(_signed(message, adapter) for message in request.messages)
+        why = refusal(adapter.name, adapter.body(replace(request, messages=said), facts))
+        if why is not None:
+            return f"{adapter.name}: {why}"
+    return None
+
+
+def _signed(message: Message, adapter: Adapter) -> Message:
+    """The message with its thoughts as they stand on that wire."""
+    if not isinstance(message, Assistant):
+        return message
+    parts = (replace(p, native=thought(p.text, adapter.name)) if isinstance(p, Reasoning) else p for p in message.parts)
+    return replace(message, parts=tuple(parts))
