@@ -48,6 +48,7 @@ from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations
+from tests.agent.providers.cases import PIXEL
 from tests.waiting import until
 from tools.base import Workspace
 from tools.catalog import builtin_tools
@@ -200,7 +201,7 @@ async def test_three_summaries_that_fail_are_the_last_until_somebody_asks(home: 
 
 @pytest.mark.parametrize("how", [{"error": "overflow"}, {"text": "half an", "stop": "overflow"}, {"stop": "overflow"}])
 async def test_a_request_that_is_too_large_is_made_smaller_and_sent_again(home: Home, how: dict[str, Any]) -> None:
-    picture = Image("image/png", "aGk=")
+    picture = Image("image/png", PIXEL)
     summary = {"when": ASKED, "text": "<summary>we printed a and b</summary>"}
     provider = Scripted.of(bash("a"), bash("b"), how, summary, {"text": "fine"})
     session = await home.open(provider)
