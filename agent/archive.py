@@ -35,7 +35,7 @@ from agent.errors import ReferenceFailed, StoreFailed
 from agent.messages import Assistant, Image, Message, Stored, User
 from agent.rows import decode_message, read_summary
 from agent.storethread import StoreThread
-from store.archive import ArchiveStore
+from store.archive import AGE, REMOVED, SIZE, ArchiveStore
 from store.errors import StoreError
 from store.outputs import OutputRow
 from store.sessions import SessionRow, SessionStore
@@ -50,6 +50,12 @@ FORMER = "former"
 
 SAID_BEFORE = "\n\n[The same was said before, with this beside it:]\n"
 """Stands between messages of one name: files and pastes that came with a message are no part of its name."""
+
+WHY = {
+    AGE: " because nobody had needed it for longer than `archive.max_age` allows",
+    SIZE: " because kept outputs took more space than `archive.max_bytes` allows",
+}
+"""Why bytes were removed, as it is told."""
 
 SHOWN_DIGITS = 8
 """Of a session's id, in a URI."""
@@ -271,10 +277,10 @@ class Archive:
         if row is None:
             raise ReferenceFailed(f"`{located.reference}` is no output")
         if row.removed is not None:
+            facts = await self._thread.run(self._store.facts, located.session, REMOVED)
+            why = next((WHY.get(fact.body, "") for fact in facts if fact.key == str(row.number)), "")
             day = time.strftime("%Y-%m-%d", time.localtime(row.removed))
-            raise ReferenceFailed(
-                f"`{located.reference.target}` was removed on {day} to save space: run the call again"
-            )
+            raise ReferenceFailed(f"`{located.reference.target}` was removed on {day}{why}: run the call again")
         if row.digest is not None:
             return await self.content(Stored(row.digest, row.size, row.lines), str(located.reference.target))
         message = await self._message_at(located.session, row.position)

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from agent.config import Config, Folders
 from agent.context.mask import numbered_outputs
 from agent.errors import AgentError, StoreFailed
+from agent.garbage import excess
 from agent.keeping import opened_store
 from agent.messages import Conversation
 from agent.options import PROVIDERS
@@ -151,8 +152,11 @@ def _of_path(path: Path, *, is_open: bool) -> Finding | None:
     return None
 
 
-def examine_store(folders: Folders, tell: Tell, *, deep: bool = False) -> Iterator[Finding]:
-    """The database, every reference in it, and the bytes beside it; `deep` reads all of those."""
+def examine_store(
+    folders: Folders, tell: Tell, *, deep: bool = False, most_bytes: int | None = None
+) -> Iterator[Finding]:
+    """The database, every reference in it, and the bytes beside it; `deep` reads all of those. `most_bytes`: what kept
+    outputs may take on disk."""
     path = folders.data / "sessions.db"
     if not path.exists():
         yield Finding("store", "well", "there is no session yet")
@@ -180,6 +184,7 @@ def examine_store(folders: Folders, tell: Tell, *, deep: bool = False) -> Iterat
         with opened_store(folders) as store:
             yield from _references(store, tell, deep=deep)
             yield from _orphans(store, folders)
+            yield from _excess(store, most_bytes)
     except StoreFailed as error:
         yield Finding("store", "broken", str(error))
 
@@ -197,7 +202,7 @@ def _references(store: SessionStore, tell: Tell, *, deep: bool) -> Iterator[Find
                 damaged_blobs(store.blobs, sound, lambda done: tell("stored outputs", done, len(sound)))
             )
     sessions = checks.sessions()
-    counted, broken = 0, 0
+    counted, removed, broken = 0, 0, 0
     for number, session in enumerate(sessions):
         tell("sessions", number, len(sessions))
         looked = _Look(store, checks, session, kept, damaged).findings()
@@ -205,14 +210,19 @@ def _references(store: SessionStore, tell: Tell, *, deep: bool) -> Iterator[Find
             broken += finding.state == "broken"
             yield finding
         counted += looked.references
+        removed += looked.removed
     if not broken:
         how = "every byte of them was read" if deep else "`--deep` reads every byte of them"
-        yield Finding("references", "well", f"all {counted:,} in {len(sessions):,} sessions resolve; {how}")
+        which = f"{counted - removed:,} of {counted:,}" if removed else f"all {counted:,}"
+        gone = f"; the bytes of {removed:,} were removed for their age or size" if removed else ""
+        yield Finding("references", "well", f"{which} in {len(sessions):,} sessions resolve{gone}; {how}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
     references: int
+    removed: int
+    """How many of them stand for bytes that were removed."""
     findings: tuple[Finding, ...]
 
 
@@ -250,7 +260,8 @@ class _Look:
                 read_summary(row)
             except StoreFailed as error:
                 found.append(self._broken(str(error), "the messages that it stood for are still there"))
-        return _Looked(len({row.number for row in rows}) + len(summaries), tuple(found))
+        removed = {row.number for row in rows if row.removed is not None}
+        return _Looked(len({row.number for row in rows}) + len(summaries), len(removed), tuple(found))
 
     def _view(self, rows: tuple[OutputRow, ...]) -> Iterator[Finding]:
         """Whether what the model is shown can be read, and what is named there can be had."""
@@ -321,6 +332,14 @@ def _orphans(store: SessionStore, folders: Folders) -> Iterator[Finding]:
     if folders_left:
         text = f"{len(folders_left):,} folders in `{outputs}` belong to no session"
         yield Finding("stored outputs", "note", text, "remove them if no program is running")
+
+
+def _excess(store: SessionStore, most_bytes: int | None) -> Iterator[Finding]:
+    """Whether more is in use than the user wants to be kept. Nothing is broken then: none of it may go."""
+    sizes = store.blobs.sizes() if store.blobs is not None else {}
+    held = sum(sizes.get(digest, 0) for digest in ReferenceChecks(store).needed())
+    if most_bytes is not None and held > most_bytes:
+        yield Finding("stored outputs", "note", excess(held, most_bytes))
 
 
 def _unfinished(blobs: Blobs) -> int:

@@ -9,7 +9,7 @@ from agent.context.mask import outputs_so_far
 from agent.messages import Conversation, Message, User
 from agent.rows import changes_of, decode_mark, decode_message, decode_snapshot, encode_snapshot, read_summary
 from agent.situation import Situation, as_left
-from store.archive import ArchiveStore
+from store.archive import REMOVED, ArchiveStore
 from store.befores import facts_before
 from store.branches import Branches
 from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow
@@ -99,5 +99,5 @@ def _facts_at(store: SessionStore, parent: SessionRow, at: int) -> tuple[FactRow
         if position + 1 < at:
             steps += _messages(store, parent.id, position, position + 2)
     now, _ = changes_of(Situation(), as_left(Situation(), steps))
-    former = (fact for fact in facts if fact.kind == "former")
-    return (*former, *now, *facts_before(store, parent.id, at))
+    told = (fact for fact in facts if fact.kind in ("former", REMOVED))
+    return (*told, *now, *facts_before(store, parent.id, at))

@@ -13,11 +13,11 @@ from agent.config import Config, Folders
 from agent.context.offload import Offloading
 from agent.errors import StoreFailed
 from agent.filelog import FileLog
+from agent.garbage import excess_to_tell, remove_garbage
 from agent.parts import Parts
 from agent.recall import Recall, fetching, looking_up
 from agent.shelf import Shelf
 from agent.storethread import StoreThread
-from store.archive import ArchiveStore
 from store.blobs import Blobs
 from store.errors import StoreError
 from store.sessions import SessionStore
@@ -72,11 +72,14 @@ def with_archive(parts: Parts, thread: StoreThread, store: SessionStore, project
         None if missing else model,
     )
     fetch = fetching(recall)
+    over = ""
+    if store.blobs is not None and config.archive_max_bytes is not None:
+        over = excess_to_tell(store.blobs.folder, config.archive_max_bytes)
     return replace(
         parts,
         archive=archive,
         recall=recall,
-        notices=(*parts.notices, missing) if missing else parts.notices,
+        notices=(*parts.notices, *filter(None, (missing, over))),
         shelf=Shelf(thread, store, archive, parts.recorder.session),
         files=FileLog(thread, store, parts.recorder, parts.workspace.root),
         offloading=Offloading(
@@ -125,20 +128,20 @@ async def forget(thread: StoreThread, store: SessionStore, session: str, *, is_c
 
 
 async def tidy(thread: StoreThread, store: SessionStore, config: Config, *, ephemeral: bool) -> None:
-    """Removes kept bytes by their age and size, where the user wants that, and once a day those that nobody needs."""
+    """Removes garbage by its age and size, where the user wants that, and once a day kept bytes that nobody needs."""
     blobs = store.blobs
     if blobs is None:
         return
     if ephemeral:
         shutil.rmtree(blobs.folder, ignore_errors=True)
         return
-    archive, age = ArchiveStore(store), config.archive_max_age
-    with suppress(StoreFailed):  # what is not removed today is removed another day
+    age, locks = config.archive_max_age, config.folders.data / "locks"
+    with suppress(StoreFailed, OSError):  # what is not removed today is removed another day
         if age is not None or config.archive_max_bytes is not None:
             oldest = None if age is None else time.time() - age * DAY
-            await thread.run(archive.expire, older_than=oldest, most_bytes=config.archive_max_bytes)
+            await thread.run(remove_garbage, store, locks, older_than=oldest, most_bytes=config.archive_max_bytes)
         elif _is_due(blobs.folder):
-            await thread.run(archive.collect)
+            await thread.run(remove_garbage, store, locks)
 
 
 def _is_due(folder: Path) -> bool:

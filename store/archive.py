@@ -2,7 +2,7 @@
 any more removed. It knows rows and digests, not texts."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from store.befores import befores
@@ -12,6 +12,10 @@ from store.sessions import MessageRow, SessionStore
 
 ORPHAN_SECONDS = 86_400.0
 """How long what was put and never settled is left alone: its step may still run."""
+
+REMOVED = "removed"
+"""The kind of the facts that tell why the bytes of an output were removed, by its number."""
+AGE, SIZE = "age", "size"
 
 _COLUMNS = "number, part, position, call, tool, size, lines, media_type, digest, created, accesses, accessed, removed"
 
@@ -24,6 +28,24 @@ class Collected:
 
     def __add__(self, other: "Collected") -> "Collected":
         return Collected(self.blobs + other.blobs, self.size + other.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """An output whose bytes are stored."""
+
+    session: str
+    number: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    collected: Collected = Collected()
+    spared: int = 0
+    """Bytes on disk that would have gone and are in use."""
+    held: int = 0
+    """Bytes on disk that all outputs take now."""
 
 
 class ArchiveStore:
@@ -102,31 +124,61 @@ class ArchiveStore:
         )
         return tuple((int(position), str(ref)) for position, ref in rows)
 
-    def expire(self, *, older_than: float | None = None, most_bytes: int | None = None) -> Collected:
+    def expire(
+        self,
+        *,
+        older_than: float | None = None,
+        most_bytes: int | None = None,
+        spares: Callable[[Sequence[Need]], bool] | None = None,
+        is_open: Callable[[str], bool] = lambda session: False,
+    ) -> Expired:
         """Removes stored bytes that were last needed before that time, in Unix seconds, and then the oldest until the
-        rest takes at most `most_bytes` on disk. Their rows stay and say so."""
+        rest takes at most `most_bytes` on disk; not those that `spares` says, by the outputs that they are, are in use.
+        Their rows stay and say so, and a fact tells why. `is_open`: as for `collect`."""
         if self.blobs is None:
-            return Collected()
-        gone: list[str] = []
-        held = 0
+            return Expired()
         sizes = self.blobs.sizes()
-        needed = self._store.query(
-            "select digest, max(coalesce(accessed, created)) as needed from outputs where digest is not null "
-            "group by digest order by needed desc"
-        )
-        for digest, last in needed:
-            held += sizes.get(digest, 0)
-            is_old = older_than is not None and last < older_than
-            if is_old or (most_bytes is not None and held > most_bytes):
-                gone.append(digest)
-        with self._store.transaction() as db:
-            db.executemany(
-                "update outputs set digest = null, removed = ? where digest = ?", [(time.time(), one) for one in gone]
+        stored = self._by_need()
+        held, spared = sum(sizes.get(digest, 0) for digest in stored), 0
+        gone = dict[str, str]()
+        for digest, (last, needs) in stored.items():
+            is_old, are_many = (
+                older_than is not None and last < older_than,
+                most_bytes is not None and held > most_bytes,
             )
-        return self.collect()
+            if not is_old and not are_many:
+                continue
+            if spares is not None and spares(needs):
+                spared += sizes.get(digest, 0)
+                continue
+            gone[digest] = AGE if is_old else SIZE
+            held -= sizes.get(digest, 0)
+        now = time.time()
+        with self._store.transaction() as db:
+            for digest, why in gone.items():
+                db.execute(
+                    "insert or replace into situation (session, kind, key, body) "
+                    "select session, ?, cast(number as text), ? from outputs where digest = ?",
+                    (REMOVED, why, digest),
+                )
+                db.execute("update outputs set digest = null, removed = ? where digest = ?", (now, digest))
+        return Expired(self.collect(is_open), spared, held)
 
-    def collect(self) -> Collected:
-        """Removes stored bytes that no output of any session needs, among them what killed processes left."""
+    def _by_need(self) -> dict[str, tuple[float, list[Need]]]:
+        """Digests with when they were last needed, the longest ago first, and the outputs that they are."""
+        found = dict[str, tuple[float, list[Need]]]()
+        for digest, last, *need in self._store.query(
+            "select digest, coalesce(accessed, created), session, number, position from outputs "
+            "where digest is not null"
+        ):
+            before, needs = found.get(digest, (last, []))
+            needs.append(Need(*need))
+            found[digest] = max(before, last), needs
+        return dict(sorted(found.items(), key=lambda one: one[1][0]))
+
+    def collect(self, is_open: Callable[[str], bool] = lambda session: False) -> Collected:
+        """Removes stored bytes that no output of any session needs, among them what killed processes left. `is_open`:
+        whether a session is running, so that what it has put is still to be written down."""
         blobs = self.blobs
         if blobs is None:
             return Collected()
@@ -136,7 +188,7 @@ class ArchiveStore:
             needed |= befores(db)
             for digest in sizes.keys() - needed:
                 freed += Collected(1, blobs.remove(digest))
-        blobs.forget_unsettled(time.time() - ORPHAN_SECONDS)
+        blobs.forget_unsettled(time.time() - ORPHAN_SECONDS, is_open)
         return freed
 
     def _rows(self, clause: str, *values: object) -> tuple[OutputRow, ...]:

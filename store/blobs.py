@@ -6,7 +6,7 @@ it got it. What has become of it since is checked by whoever reads it.
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -87,12 +87,13 @@ class Blobs:
                 if len(path.name) == 64
             }
 
-    def forget_unsettled(self, before: float) -> None:
-        """Removes what was put before that time, in Unix seconds, and never settled: its process was killed."""
+    def forget_unsettled(self, before: float, is_open: Callable[[str], bool] = lambda owner: False) -> None:
+        """Removes what was put before that time, in Unix seconds, and never settled, when its owner is not open any
+        more: its process was killed."""
         with explained(self.folder):
             for path in self._incoming.glob("*"):
                 with suppress(FileNotFoundError, IsADirectoryError):
-                    if path.lstat().st_mtime < before:
+                    if path.lstat().st_mtime < before and not is_open(path.name.partition(".")[2]):
                         path.unlink()
 
     def _place(self, digest: str) -> Path:

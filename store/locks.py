@@ -2,9 +2,30 @@
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from store.errors import StoreError
+
+TRIES, BETWEEN = 3, 0.02
+"""Who asks whether a session is open holds its lock for a moment; seconds between two tries."""
+
+
+def is_open(folder: Path, session: str) -> bool:
+    """Whether a process has the session open. Where that cannot be told, it is."""
+    try:
+        handle = os.open(folder / f"{session}.lock", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 class SessionLock:
@@ -18,12 +39,17 @@ class SessionLock:
     def acquire(self) -> None:
         """Raises `StoreError` ("in use") when another process has the session open."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        tries = 0
         while True:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 os.close(handle)
+                tries += 1
+                if tries < TRIES:
+                    time.sleep(BETWEEN)
+                    continue
                 raise StoreError(
                     "in use", f"session `{self._session}` is open in another window; close it there or start a new one"
                 ) from error

@@ -1,6 +1,7 @@
 """When stored outputs go, in real homes and real processes: with their session, by age and by size, else never."""
 
 import json
+import os
 import sqlite3
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from agent.compose import Sessions
 from agent.config import load_config
+from store.locks import SessionLock
 from tests.running import Run, ebb
 
 DAY = 86_400
@@ -64,6 +66,13 @@ class Home:
         """Lets the outputs of a session be that old."""
         self.query("update outputs set created = created - ? where session = ?", days * DAY, session)
 
+    def forget_view(self, *sessions: str) -> None:
+        """Lets nothing of these sessions be in view any more, as after compactions whose summaries name no output."""
+        for session in sessions:
+            ((count,),) = self.query("select max(position) + 1 from messages where session = ?", session)
+            body = json.dumps({"start": count, "summary": "Work was done.", "anchor": None, "anchored": 0})
+            self.query("insert or replace into snapshots values (?, ?, ?, 1.0)", session, count, body)
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
@@ -75,13 +84,15 @@ def test_outputs_go_by_their_age_unless_they_were_looked_at(home: Home) -> None:
     digests = {session: home.digest(session, 1) for session in (old, looked_at, new)}
     home.age(old, 8)
     home.age(looked_at, 8)
+    home.forget_view(old, looked_at)
     assert home.ebb("sessions", "show", looked_at, "r1").code == 0
     assert home.blobs == set(digests.values())
     last = home.session("seq 5004", config="archive.max_age=7")
     assert home.blobs == {digests[looked_at], digests[new], home.digest(last, 1)}
     told = home.ebb("sessions", "show", old, "r1")
     today = time.strftime("%Y-%m-%d")
-    assert (told.code, told.err) == (1, f"ebb: `r1` was removed on {today} to save space: run the call again\n")
+    why = "because nobody had needed it for longer than `archive.max_age` allows"
+    assert (told.code, told.err) == (1, f"ebb: `r1` was removed on {today} {why}: run the call again\n")
     assert home.ebb("sessions", "show", old).out.count("Tool result stored") == 1
     assert home.ebb("doctor", "-m", home.script()).code == 0
     went_on = home.ebb("-p", "more", "-m", home.script(), "-r", old)
@@ -96,10 +107,68 @@ def test_the_oldest_outputs_go_when_all_take_too_much(home: Home) -> None:
     sizes = [
         path.stat().st_size for digest in digests for path in (home.folder / "data" / "blobs").glob(f"??/{digest}")
     ]
+    home.forget_view(*sessions)
     home.ebb("sessions", "--config", f"archive.max_bytes={sum(sizes[2:])}")
     assert home.blobs == set(digests[2:])
     home.ebb("sessions", "--config", f"archive.max_bytes={sum(sizes[2:]) - 1}")
     assert home.blobs == {digests[3]}
+    told = home.ebb("sessions", "show", sessions[0], "r1").err
+    assert "because kept outputs took more space than `archive.max_bytes` allows: run the call again" in told
+    found = home.ebb("doctor", "-m", home.script())
+    assert found.code == 0, found.out
+    assert "1 of 4 in 4 sessions resolve; the bytes of 3 were removed for their age or size" in found.out
+
+
+STRICT = ("--config", "archive.max_bytes=1", "--config", "archive.max_age=1")
+
+
+def test_what_a_view_shows_stays_whatever_the_limits_say_and_that_is_told_once(home: Home) -> None:
+    sessions = [home.session("seq 5001"), home.session("seq 6001")]
+    before = home.blobs
+    for session in sessions:
+        home.age(session, 30)
+    first, *others = (home.ebb("-p", "more", "-m", home.script(), "-r", sessions[0], *STRICT) for _ in range(3))
+    assert home.blobs == before
+    assert first.err == ""  # it was found at that run's end
+    assert [told.err.count("sessions refer to all that is left") for told in others] == [1, 0]
+    found = home.ebb("doctor", "-m", home.script(), *STRICT)
+    assert found.code == 0
+    assert found.out.count("sessions refer to all that is left") == 1
+
+
+def test_what_a_fork_a_summary_or_another_session_refers_to_stays(home: Home) -> None:
+    forked, summed, kept, named, lost = (home.session(f"seq {number}") for number in range(5001, 5006))
+    digests = {session: home.digest(session, 1) for session in (forked, summed, kept, named, lost)}
+    assert home.ebb("sessions", "fork", forked).code == 0
+    home.forget_view(forked, summed, kept, named, lost)
+    home.query(
+        "insert into summaries values (?, 1, 4, ?, 1.0)", summed, json.dumps({"ledger": "Ran: seq 5002 – exit 0\nR1."})
+    )
+    home.query("update snapshots set body = json_insert(body, '$.pinned', json('[\"r1\"]')) where session = ?", kept)
+    home.ebb("-p", f"what is in ebb://app/{named[:8]}/r1?", "-m", home.script())
+    home.ebb("sessions", *STRICT)
+    for session in digests:
+        home.age(session, 30)
+    home.ebb("sessions", *STRICT)
+    assert home.blobs == set(digests.values()) - {digests[lost]}
+    for session in (forked, summed, kept, named):
+        assert home.ebb("sessions", "show", session, "r1").code == 0
+
+
+def test_nothing_is_taken_from_a_session_that_runs(home: Home) -> None:
+    session = home.session("seq 5001")
+    home.forget_view(session)
+    before = home.blobs
+    unsettled = home.folder / "data" / "blobs" / "incoming" / f"{'0' * 64}.{session}"
+    unsettled.write_bytes(b"")
+    os.utime(unsettled, (1.0, 1.0))
+    lock = SessionLock(home.folder / "data" / "locks", session)
+    lock.acquire()
+    home.ebb("sessions", *STRICT)
+    assert (home.blobs, unsettled.exists()) == (before, True)
+    lock.release()
+    home.ebb("sessions", *STRICT)
+    assert (home.blobs, unsettled.exists()) == (set(), False)
 
 
 def test_without_limits_outputs_stay_however_old_they_are(home: Home) -> None:

@@ -43,15 +43,16 @@ def doctor(arguments: Sequence[str]) -> int:
 
 
 def _findings(options: argparse.Namespace, tell: Tell) -> Iterator[Finding]:
-    folders = find_folders(os.environ)
+    folders, most_bytes = find_folders(os.environ), None
     try:
         _, config = read_settings(options)
     except UsageError as error:
         yield Finding("configuration", "broken", str(error))
     else:
+        most_bytes = config.archive_max_bytes
         yield from examine_settings(config, os.environ)
     yield from examine_folders(folders)
-    yield from examine_store(folders, tell, deep=options.deep)
+    yield from examine_store(folders, tell, deep=options.deep, most_bytes=most_bytes)
 
 
 def line_of(finding: Finding) -> str:

@@ -264,7 +264,7 @@ async def test_a_picture_that_was_removed_leaves_a_line_in_the_view(home: Home) 
     assert outputs_of(again) == [ToolOutput("call-1-1", f"two\n{gone}")]
     assert (await events_of(again, "and?"))[-1] == TurnFinished("answered", "ok")
     await again.close()
-    with pytest.raises(ReferenceFailed, match=r"`r1` was removed on .* to save space"):
+    with pytest.raises(ReferenceFailed, match=r"`r1` was removed on .* because kept outputs took more space"):
         await home.archive().read("r1:tool-2")
 
 

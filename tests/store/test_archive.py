@@ -113,7 +113,7 @@ def test_bytes_are_removed_by_age_and_their_rows_say_so(opened: Opened) -> None:
     opened.keep("a", 2, b"old but looked at", created=now - 1000)
     opened.keep("a", 3, b"new", created=now)
     opened.archive.touch("a", 2)
-    assert opened.archive.expire(older_than=now - 500).blobs == 1
+    assert opened.archive.expire(older_than=now - 500).collected.blobs == 1
     kept = {row.number: (row.digest is not None, row.removed is not None) for row in opened.archive.all("a")}
     assert kept == {1: (False, True), 2: (True, False), 3: (True, False)}
 
