@@ -28,6 +28,7 @@ from agent.options import (
     ThemeName,
     rules,
 )
+from tools.redaction import without_password
 from tools.regular import beginning_of
 from tools.scope import Scope
 
@@ -53,7 +54,8 @@ class Folders:
 
 @dataclass(frozen=True, slots=True)
 class ProviderConfig:
-    base_url: str | None = None
+    base_url: str | None = field(default=None, repr=False)
+    """It may hold a password."""
     api_key_env: str | None = None
     """The environment variable that holds the key, when it is not the provider's usual one."""
     wire: Wire = "auto"
@@ -128,7 +130,7 @@ class Config:
     allow: tuple[str, ...]
     deny: tuple[str, ...]
     providers: Mapping[str, ProviderConfig]
-    servers: Mapping[str, Mapping[str, object]]
+    servers: Mapping[str, Mapping[str, object]] = field(repr=False)
     """What the user says of each server, by `SERVER_KEYS`."""
     sources: Mapping[str, str]
     """Where each value came from, by key (`agent.model`)."""
@@ -197,7 +199,7 @@ def load_config(
             values[option.key] = _parsed(option.parse, environment[option.environment], source, option.key)
             sources[option.key] = source
     for text in settings:
-        _merge(parse_setting(text), f"--config {text}", values, sources, providers, servers, notices)
+        _merge(parse_setting(text), f"--config {_shown(text)}", values, sources, providers, servers, notices)
     for key, value in flags.items():
         if key.startswith("permissions."):
             value = (*rules(values[key]), *rules(value))
@@ -249,6 +251,12 @@ def parse_setting(text: str) -> dict[str, object]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"`{key}` in `--config {text}` is not a key: {error}") from error
     return _with_leaf(keyed, parsed)
+
+
+def _shown(text: str) -> str:
+    """A KEY=VALUE as it may be shown: what is said of servers, and passwords in addresses, are nobody's business."""
+    key, _, value = text.partition("=")
+    return f"{key}=…" if key.strip().startswith("mcp.servers.") else f"{key}={without_password(value)}"
 
 
 def _with_leaf(tables: dict[str, object], value: object) -> dict[str, object]:
@@ -354,7 +362,12 @@ def _merge_servers(tables: object, source: str, sources: dict[str, str], servers
             key, full = snake_case(written), f"mcp.servers.{name}.{written}"
             if key not in SERVER_KEYS:
                 raise ConfigError(f"{source}: there is no key `{full}`; allowed are {', '.join(SERVER_KEYS)}")
-            merged[key] = _parsed(SERVER_KEYS[key], value, source, full)
+            try:
+                merged[key] = SERVER_KEYS[key](value)
+            except ValueError as error:
+                is_secret = key in ("env", "headers", "client_secret")
+                given = "" if is_secret else f"is {value!r}, but "
+                raise ConfigError(f"{source}: `{full}` {given}must be {error}") from error
             sources[f"mcp.servers.{name}.{key}"] = source
 
 

@@ -1,7 +1,9 @@
 """A session without a terminal: a prompt in, an answer or JSON lines out, and an exit code. It draws nothing."""
 
 import asyncio
+import errno
 import json
+import os
 import re
 import signal
 import sys
@@ -11,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
 from agent.compose import Sessions
+from agent.crash import crashed, print_nothing, secrets_of
 from agent.errors import AgentError, SchemaNotMet, UsageError
 from agent.events import (
     CallDenied,
@@ -41,8 +44,8 @@ StopReason: TypeAlias = Literal[
 ]  # fmt: skip
 
 _STOPS: Mapping[str, StopReason] = {
-    "error": "failed", "store": "failed", "empty_answer": "failed", "context": "context", "overflow": "context",
-    "schema": "schema", "rate_limit": "rate_limited", "auth": "auth",
+    "error": "failed", "crash": "failed", "store": "failed", "empty_answer": "failed", "context": "context",
+    "overflow": "context", "schema": "schema", "rate_limit": "rate_limited", "auth": "auth",
 }  # fmt: skip
 _LIMITS: Mapping[str, str] = {
     "step_limit": "stopped at `--max-turns`; raise it, or go on with `ebb -c`",
@@ -149,6 +152,7 @@ async def run(sessions: Sessions, job: Job, out: TextIO | None = None, err: Text
     """Does the job and prints it; the exit code. Raises `UsageError` before anything is printed, when the command line
     asks for what cannot be."""
     out, err = out or sys.stdout, err or sys.stderr
+    print_nothing(sessions.config.folders.logs)
     outcome, stop = Outcome(), _Stop()
     show = _printer(job.format, out, err)
     with _interrupted_by_signals(stop):
@@ -158,6 +162,12 @@ async def run(sessions: Sessions, job: Job, out: TextIO | None = None, err: Text
             raise
         except AgentError as error:
             outcome.fail(error.code, str(error), error.exit_code)
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in (errno.EPIPE, errno.ENOSPC):
+                raise  # nobody reads, or nothing takes, what is printed
+            known = tuple(secrets_of(sessions.config, os.environ))
+            fault = crashed(error, sessions.config.folders.logs, known)
+            outcome.fail(fault.code, str(fault), fault.exit_code)
         finally:
             await sessions.close()
         _print_outcome(outcome, job.format, out, err)

@@ -7,6 +7,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+from tools.redaction import SECRET_NAME, SECRET_VALUE
+
 _SHELLS = (
     "/bin/bash",
     "/usr/bin/bash",
@@ -52,18 +54,6 @@ _BEGINNINGS = tuple(
     """.split()  # noqa: SIM905  # a list of a hundred names is a table
 )
 
-_SECRET = re.compile(
-    r"(?:^|_)(?:API_?KEYS?|KEYS?|PASS|PASSWD|PASSPHRASE|PWD|PAT|CREDS?|AUTH|COOKIES?|DSN|BEARER|JWT)(?:_|$)"
-    r"|TOKEN|PASSWORD|SECRET|CREDENTIAL",
-    re.IGNORECASE,
-)
-
-_SECRET_VALUE = re.compile(
-    r"://[^/\s@]*:[^/\s@]+@|://[^/\s:@]{16,}@|-----BEGIN|\b(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|npm_|pypi-|AKIA)"
-    r"[A-Za-z0-9_-]{12}"
-)
-"""Addresses with a password or a token in them, and keys that are known by how they begin."""
-
 _QUIET = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
@@ -101,5 +91,5 @@ def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, 
 
 
 def _is_harmless(name: str, value: str) -> bool:
-    known = name in _NAMES or (name.startswith(_BEGINNINGS) and not _SECRET.search(name))
-    return known and not _SECRET_VALUE.search(value)
+    known = name in _NAMES or (name.startswith(_BEGINNINGS) and not SECRET_NAME.search(name))
+    return known and not SECRET_VALUE.search(value)

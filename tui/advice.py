@@ -5,6 +5,7 @@ from collections.abc import Mapping
 ADVICE: Mapping[str, str] = {
     "error": "",
     "usage": "",
+    "crash": "",
     "config": "`/settings` shows every setting and where it comes from; `ebb doctor` checks all of them",
     "store": "`ebb doctor` says what is wrong with the store",
     "reference": "`/archive` lists what is kept",

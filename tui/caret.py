@@ -1,15 +1,14 @@
 """The terminal's own cursor, at the place where what is typed next appears: input methods write there."""
 
-from typing import Any
-
 from rich.cells import cell_len
-from textual.app import App
 from textual.geometry import Offset
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
+from tui.crashing import CrashingApp
 
-class CaretApp(App[Any]):
+
+class CaretApp(CrashingApp):
     """Looks for the place whenever something is drawn: a widget that was moved by another does not tell."""
 
     _caret = Offset(0, 0)

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(arguments)
     except AgentError as error:
         if "--debug" in arguments:
-            traceback.print_exc()
+            _print_traceback(error)
         from tui.sanitise import visible  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
         print(f"ebb: {visible(str(error))}", file=sys.stderr)
@@ -49,12 +49,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone; the interpreter must not complain about it when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
+    except Exception as error:  # noqa: BLE001  # the outermost place: what nobody expected is told here
+        if not (isinstance(error, OSError) and error.errno == errno.ENOSPC):
+            return _crash(error, arguments)
         print(f"ebb: the answer could not be written: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _crash(error: Exception, arguments: Sequence[str]) -> int:
+    """Tells of a fault of the program, without what only its authors can read; the exit code."""
+    from agent.config import find_folders  # noqa: PLC0415  # deferred: this is not to happen
+    from agent.crash import crashed  # noqa: PLC0415  # deferred: as above
+    from tui.sanitise import visible  # noqa: PLC0415  # deferred: as above
+
+    if "--debug" in arguments:
+        _print_traceback(error)
+    fault = crashed(error, find_folders(os.environ).logs)
+    print(f"ebb: {visible(str(fault))}", file=sys.stderr)
+    return fault.exit_code
+
+
+def _print_traceback(error: BaseException) -> None:
+    from tools.redaction import redacted  # noqa: PLC0415  # deferred: few want to see it
+
+    print(redacted("".join(traceback.format_exception(error)), os.environ), file=sys.stderr)
 
 
 def _prepare_streams() -> None:

@@ -21,6 +21,7 @@ from agent.overview import Overview
 from agent.providers.registry import facts_for
 from agent.providers.setup import find_window, overrides
 from agent.rows import encode_message
+from tools.redaction import without_password
 from tui import checkup, searching, transfers
 from tui.arguments import add_common, first_word, open_sessions, read_settings
 from tui.context import overview_lines
@@ -190,7 +191,8 @@ def _kept_rules(root: Path, config: Config) -> list[str]:
 def _provider_value(config: Config, key: str) -> object:
     _, name, field = key.split(".", 2)
     if not field.startswith("models."):
-        return getattr(config.provider(name), field)
+        value = getattr(config.provider(name), field)
+        return without_password(value) if field == "base_url" else value
     model, _, fact = field.removeprefix("models.").rpartition(".")
     return config.provider(name).models[model][fact]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.crash import crashed, print_nothing, secrets_of
 from agent.errors import UsageError
 from tui.arguments import read_settings, sessions_of, told_settings
 from tui.drafts import Drafts
@@ -31,6 +32,7 @@ def run(options: argparse.Namespace) -> int:
     # Whoever started us may ignore it (`nohup`), and a program without its terminal would read its end for ever.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     root, config = told_settings(options)
+    print_nothing(config.folders.logs)
     drafts = Drafts(None if options.ephemeral else config.folders.drafts)
     show = _lines if not is_served and (options.plain or is_unable(os.environ)) else _screen
     left, code = asyncio.run(show(options, root, config, drafts))
@@ -81,6 +83,8 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
                 await sessions.made.close()
     if app.jobs.refused is not None:
         raise app.jobs.refused
+    if app.fault is not None:
+        raise crashed(app.fault, config.folders.logs, tuple(secrets_of(config, os.environ)))
     return left, ending.code or app.return_code or 0
 
 

@@ -11,6 +11,7 @@ from agent.config import Config, ProviderConfig
 from agent.context.budget import BUFFER, SMALL_BUFFER, Window, fitting_reserves
 from agent.errors import AuthFailed, ConfigError, UsageError
 from agent.providers.base import Endpoint, ModelFacts
+from tools.redaction import without_password
 
 OUTPUT_TOKENS = 16_384
 """Reserved for a reply, when the model can write as much."""
@@ -180,9 +181,9 @@ def _host(url: str, source: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError(f"{source}: `{url}` is not a URL: {error}") from error
+        raise ConfigError(f"{source}: `{without_password(url)}` is not a URL: {error}") from error
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigError(f"{source}: `{url}` is not a URL; write it as `https://host/path`")
+        raise ConfigError(f"{source}: `{without_password(url)}` is not a URL; write it as `https://host/path`")
     return host
 
 

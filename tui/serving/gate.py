@@ -1,7 +1,7 @@
 """Who may reach the served terminal: a pure decision over what a request says of itself. It knows no server."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hmac import compare_digest
 from typing import Literal, TypeAlias
 
@@ -13,8 +13,8 @@ class Gate:
     """A browser shows the token once, in the address that the user was told, and a cookie from then on."""
 
     port: int
-    token: str
-    secret: str
+    token: str = field(repr=False)
+    secret: str = field(repr=False)
     """What the cookie holds. It is not the token: whoever sees the cookie cannot make an address of it."""
 
     @property

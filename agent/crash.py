@@ -1,0 +1,99 @@
+"""What becomes of an error in the program itself: one sentence, and a report without secrets in the log folder. It
+knows files and no front end."""
+
+import logging
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from agent.config import Config
+from agent.errors import AgentError
+from tools.redaction import redacted
+
+MOST_REPORTS = 20
+"""Older ones are removed."""
+
+
+class Crashed(AgentError):
+    """A fault of the program. Its text says where the report is and how to go on."""
+
+    code = "crash"
+
+
+def crashed(error: BaseException, folder: Path, known: Collection[str] = ()) -> Crashed:
+    """The error as a sentence, with a report of it in the folder. `known`: secrets besides those of the environment."""
+    place = write_report("".join(traceback.format_exception(error)), folder, known)
+    what = redacted(" ".join(f"{type(error).__name__}: {error}".split()), os.environ, known)[:200].rstrip(": ")
+    where = f"A report without your keys is in `{place}`." if place else "No report of it could be written."
+    return Crashed(
+        f"Ebbtide stopped because of a fault of its own ({what}). {where} Nothing that was said is lost: "
+        "`ebb -c` goes on with the session."
+    )
+
+
+def write_report(text: str, folder: Path, known: Collection[str] = ()) -> Path | None:
+    """A file with the text, for its owner alone and without secrets; None where none can be written."""
+    import tempfile  # noqa: PLC0415  # deferred: hardly any run needs it
+
+    version = ".".join(map(str, sys.version_info[:3]))
+    head = f"ebb, Python {version}, {sys.platform}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}\n\n"
+    name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{threading.get_native_id()}.txt"
+    for place in (folder, Path(tempfile.gettempdir())):
+        try:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(place / name, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
+                file.write(head + redacted(text, os.environ, known))
+        except OSError:
+            continue  # a full or read-only disk: perhaps the other one takes it
+        _remove_oldest(folder)
+        return place / name
+    return None
+
+
+def _remove_oldest(folder: Path) -> None:
+    with suppress(OSError):
+        for path in sorted(folder.glob("crash-*.txt"))[:-MOST_REPORTS]:
+            path.unlink()
+
+
+def print_nothing(folder: Path) -> None:
+    """From now on what goes wrong in threads, in forgotten tasks and in libraries is written to reports: on standard
+    error it would tear the screen and might hold secrets."""
+    logging.getLogger().addHandler(_Reports(folder))
+    threading.excepthook = lambda args: _report_thread(args, folder)
+
+
+def _report_thread(args: threading.ExceptHookArgs, folder: Path) -> None:
+    if args.exc_value is not None:
+        write_report("".join(traceback.format_exception(args.exc_value)), folder)
+
+
+class _Reports(logging.Handler):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(logging.ERROR)
+        self._folder = folder
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            told = "".join(traceback.format_exception(record.exc_info[1]))
+            write_report(f"{record.getMessage()}\n{told}", self._folder)
+
+
+def secrets_of(config: Config, environment: Mapping[str, str]) -> Iterator[str]:
+    """What a configuration holds or names that nobody should see."""
+    for provider in config.providers.values():
+        yield environment.get(provider.api_key_env or "", "")
+    for said in config.servers.values():
+        for value in (*_values(said.get("headers")), *_values(said.get("env")), said.get("client_secret")):
+            if isinstance(value, str):
+                yield value
+
+
+def _values(table: object) -> Collection[object]:
+    return table.values() if isinstance(table, Mapping) else ()

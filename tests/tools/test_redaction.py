@@ -1,0 +1,49 @@
+"""What is taken out of a text before anybody sees it, and what stays."""
+
+import pytest
+
+from tools.redaction import redacted, without_password
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Endpoint(key='sk-proj-abc123def456')", "Endpoint(key='***')"),
+        ("x-api-key: sk-ant-api03-AbC_123-xyz999", "x-api-key: ***"),
+        ("Authorization: Bearer abc.DEF-123456", "Authorization: Bearer ***"),
+        ("{'authorization': 'Basic dXNlcjpwYXNz'}", "{'authorization': 'Basic ***'}"),
+        ("token = 'q1w2e3r4t5y6'", "token = '***'"),
+        ("{'api_key': b'0123456789abcdef'}", "{'api_key': b'***'}"),
+        ("password=hunter2hunter2, x", "password=***, x"),
+        ("http://me:swordfish@proxy:3128 is no proxy", "http://***@proxy:3128 is no proxy"),
+        ("ghp_0123456789abcdefABCD and AIzaSyA1234567890", "*** and ***"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc_DEF", "***"),
+        ("-----BEGIN PRIVATE KEY-----\nabc\ndef\n-----END PRIVATE KEY-----\nnext", "***\nnext"),
+        ("the first: swordfish and swordfish\\n2", "the first: *** and ***"),
+        ("the home: /home/me/project", "the home: /home/me/project"),
+        ("    token = self._next_token()", "    token = self._next_token()"),
+        ('  File "/a/keys.py", line 12, in read', '  File "/a/keys.py", line 12, in read'),
+        ("keyboard, monkey, task-1234567890", "keyboard, monkey, task-1234567890"),
+    ],
+)
+def test_secrets_are_hidden_and_the_rest_is_not(text: str, shown: str) -> None:
+    environment = {
+        "MY_API_KEY": "swordfish",
+        "A_TOKEN": "short",
+        "PWD": "/home/me/project",
+        "OTHER": "keyboard, monkey",
+    }
+    assert redacted(text, environment, ["swordfish\n2"]) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://models.example/v1", "https://models.example/v1"),
+        ("https://me:pass@models.example:8/v1@2", "https://***@models.example:8/v1@2"),
+        ("https://token@models.example", "https://***@models.example"),
+        ("", ""),
+    ],
+)
+def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert without_password(url) == shown
