@@ -28,7 +28,6 @@ from agent.options import (
     ThemeName,
     rules,
 )
-from tools.redaction import without_password
 from tools.regular import beginning_of
 from tools.scope import Scope
 
@@ -255,6 +254,8 @@ def parse_setting(text: str) -> dict[str, object]:
 
 def _shown(text: str) -> str:
     """A KEY=VALUE as it may be shown: what is said of servers, and passwords in addresses, are nobody's business."""
+    from tools.redaction import without_password  # noqa: PLC0415  # deferred: most runs have no setting to show
+
     key, _, value = text.partition("=")
     return f"{key}=…" if key.strip().startswith("mcp.servers.") else f"{key}={without_password(value)}"
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.crash import crashed, print_nothing, secrets_of
 from agent.errors import UsageError
 from tui.arguments import read_settings, sessions_of, told_settings
 from tui.drafts import Drafts
@@ -17,6 +16,7 @@ from tui.ending import ended_by_signals
 from tui.plain.ability import is_unable
 
 if TYPE_CHECKING:  # types only: a front end loads what it needs, when it needs it
+    from agent.compose import Sessions
     from agent.config import Config
     from agent.settings import Settings
 
@@ -32,7 +32,6 @@ def run(options: argparse.Namespace) -> int:
     # Whoever started us may ignore it (`nohup`), and a program without its terminal would read its end for ever.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     root, config = told_settings(options)
-    print_nothing(config.folders.logs)
     drafts = Drafts(None if options.ephemeral else config.folders.drafts)
     show = _lines if not is_served and (options.plain or is_unable(os.environ)) else _screen
     left, code = asyncio.run(show(options, root, config, drafts))
@@ -49,7 +48,7 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
     from tui.app import EbbApp  # noqa: PLC0415  # deferred: lines need no Textual
     from tui.opening import Later  # noqa: PLC0415  # deferred: as above
 
-    sessions = Later(lambda: sessions_of(root, config, options, interactive=True))
+    sessions = Later(lambda: _sessions(options, root, config))
 
     app = EbbApp(
         sessions,
@@ -84,6 +83,8 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
     if app.jobs.refused is not None:
         raise app.jobs.refused
     if app.fault is not None:
+        from agent.crash import crashed, secrets_of  # noqa: PLC0415  # deferred: this is not to happen
+
         raise crashed(app.fault, config.folders.logs, tuple(secrets_of(config, os.environ)))
     return left, ending.code or app.return_code or 0
 
@@ -93,7 +94,7 @@ async def _lines(options: argparse.Namespace, root: Path, config: "Config", draf
     from tui.plain.front import PlainFront  # noqa: PLC0415  # deferred: few runs are in lines
     from tui.plain.start import run_plain  # noqa: PLC0415  # deferred: see above
 
-    sessions = sessions_of(root, config, options, interactive=True)
+    sessions = _sessions(options, root, config)
     try:
         # A word after `-r` that is no session's id belongs to the prompt that follows it.
         is_word = bool(options.pick and options.words) and not await sessions.knows(options.pick)
@@ -113,6 +114,14 @@ async def _lines(options: argparse.Namespace, root: Path, config: "Config", draf
         return await run_plain(front, history, os.environ)
     finally:
         await sessions.close()
+
+
+def _sessions(options: argparse.Namespace, root: Path, config: "Config") -> "Sessions":
+    """The sessions of a folder. From here on nothing but the front end prints."""
+    from agent.crash import print_nothing  # noqa: PLC0415  # deferred: behind the first paint
+
+    print_nothing(config.folders.logs)
+    return sessions_of(root, config, options, interactive=True)
 
 
 def _settings(options: argparse.Namespace, config: "Config", made: "Callable[[], object]") -> "Settings":
