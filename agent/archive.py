@@ -63,6 +63,7 @@ MOST_CANDIDATES = 5
 
 _HIT = re.compile(rb"\d+:")
 """How a search begins a line that matched."""
+_NUMBER = re.compile(rb"([1-9]\d{0,17})\t")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ class Archive:
         if located.output is not None:
             await self._thread.run(self._rows.touch, located.session, located.output.number)
         beside = [self._short(replace(located, reference=_part_of(located, part))) for part in located.beside]
-        found = Found(self._short(located), content, located.media_type, beside=tuple(beside))
+        first = await self._thread.run(_first_number, content) if located.tool == "read" else None
+        found = Found(self._short(located), content, located.media_type, beside=tuple(beside), first=first)
         match located.reference.location:
             case Lines(first=first, last=last):
                 return replace(found, lines=(first, last))
@@ -167,7 +169,9 @@ class Archive:
             if found.span is not None:
                 start, end = found.span
             if found.lines is not None:
-                start, end = (found.content.line_start(line) for line in (found.lines[0], found.lines[1] + 1))
+                before = (found.first or 1) - 1
+                numbers = (found.lines[0] - before, found.lines[1] + 1 - before)
+                start, end = (found.content.line_start(max(number, 1)) for number in numbers)
             return found.content.read(start + offset, end - start - offset if limit is None else limit)
         finally:
             found.content.close()
@@ -373,6 +377,12 @@ def _ambiguous(wanted: Reference, candidates: Sequence[str]) -> str:
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def _first_number(content: Content) -> int | None:
+    """The number that the first line carries, where lines of a file are shown with theirs."""
+    number = _NUMBER.match(content.read(0, 20))
+    return int(number[1]) if number else None
 
 
 def _hit(content: Content, number: int) -> int | None:

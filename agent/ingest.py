@@ -74,7 +74,7 @@ class Ingest:
         files, lines = await self._files(call, place, raw)
         if len(lines) > self.settings.preview and raw.log is None and raw.uncut is None:
             raw, lines = replace(raw, text=_joined(raw.text, lines)), ""
-        output = ToolOutput(call.id, raw.text, status, images, files=files)
+        output = ToolOutput(call.id, raw.text, status, images, files=files, extent=raw.extent, ending=raw.ending)
         try:
             output = await self._form(call, place, raw, lines, output)
         except StoreFailed as error:

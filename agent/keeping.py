@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.archive import Archive
 from agent.config import Config, Folders
+from agent.context.estimate import count_text
 from agent.context.offload import Offloading
 from agent.errors import StoreFailed
 from agent.filelog import FileLog
@@ -91,6 +92,7 @@ def with_archive(parts: Parts, thread: StoreThread, store: SessionStore, project
             kept=lambda ref: fetch(ref, None),
             fetch=fetch,
             look_up=looking_up(recall),
+            measure=lambda text: parts.meter.estimator.tokens(count_text(text, parts.meter.ruler)),
             reads=ReadLimits(config.max_message_bytes, config.max_line_length),
         ),
     )

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+from tools.extent import Extent
+
 OutputStatus: TypeAlias = Literal["done", "failed", "denied", "cancelled", "interrupted"]
 """How a tool call ended. Every call ends in one of these; none of them makes a conversation invalid."""
 
@@ -91,6 +93,13 @@ class ToolOutput:
     """Documents and other media that came with it; `text` names each in a line."""
     edited: Mapping[str, object] | None = None
     """The arguments that the user gave the call in place of the model's."""
+    extent: Extent | None = None
+    """How much of what there is the call showed, where its tool said so."""
+    ending: str = ""
+    """How a program ended, where the call ran one."""
+    frame: str = ""
+    """What belongs to the output, at its end, and is not among the bytes that `stored` names: how a program ended and
+    what hooks noted."""
 
 
 @dataclass(frozen=True, slots=True)

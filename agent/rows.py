@@ -36,8 +36,10 @@ from agent.messages import (
 from agent.situation import Situation
 from store.outputs import OutputRow, SummaryRow
 from store.sessions import FactRow, MessageRow
+from tools.extent import Extent, Unit
 
 FORMS: tuple[Form, ...] = get_args(Form)
+UNITS: tuple[Unit, ...] = get_args(Unit)
 
 
 def encode_message(message: Message, position: int) -> MessageRow:
@@ -80,7 +82,11 @@ _USER_PARTS: tuple[type, ...] = get_args(UserPart)
 _ASSISTANT_PARTS: tuple[type, ...] = get_args(AssistantPart)
 _FIELDS: Mapping[str, type] = {
     **dict.fromkeys(
-        ("text", "media_type", "data", "id", "name", "source", "problem", "call_id", "status", "whole"), str
+        (
+            *("text", "media_type", "data", "id", "name", "source", "problem", "call_id", "status", "whole"),
+            *("ending", "frame"),
+        ),
+        str,
     ),
     **dict.fromkeys(("native", "arguments", "edited"), dict),
 }
@@ -124,6 +130,16 @@ def _decode_stored(fields: Mapping[str, Any]) -> Stored:
     return replace(stored, size=_count(stored.size), lines=_count(stored.lines))
 
 
+def _decode_extent(fields: Mapping[str, Any]) -> Extent:
+    unit = next((known for known in UNITS if known == fields["unit"]), None)
+    if unit is None:
+        raise ValueError(f"{fields['unit']!r} is no unit")
+    total = fields.get("total")
+    return Extent(
+        unit, _count(fields["shown"]), None if total is None else _count(total), _count(fields.get("first", 1))
+    )
+
+
 def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     kind = _PARTS[part["type"]]
     fields = {**_EMPTY[kind], **part}
@@ -137,6 +153,8 @@ def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
         fields["stored"] = _decode_stored(stored) if stored else None
         fields["pictures"] = tuple(_decode_stored(picture) for picture in fields.get("pictures", ()))
         fields["files"] = tuple(_decode_stored(file) for file in fields.get("files", ()))
+        extent = fields.get("extent")
+        fields["extent"] = _decode_extent(extent) if extent else None
     if kind is Opaque:
         fields["tools"] = tuple(str(name) for name in fields.get("tools", ()))
     return kind(**fields)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
+from tools.cap import by_bytes
+from tools.extent import Extent
 from tools.jobs import Jobs
 from tools.kept import Found
 from tools.recalled import Asked, Fetch, LookUp, Memory
@@ -79,6 +81,10 @@ class Result:
     """What was in them before and is now, where the tool knows."""
     failed: bool = False
     """The call ran to its end and reports a failure, such as a command's exit code."""
+    extent: Extent | None = None
+    """How much of what there is stands in `text`, where the tool can say."""
+    ending: str = ""
+    """How a program ended, in the words at the end of `text`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,8 @@ class Workspace:
     """The same, as far as a scope reaches."""
     look_up: LookUp = nothing_remembered
     """Searches everything that was said. Raises `ToolError`."""
+    measure: Callable[[str], int] = by_bytes
+    """How many tokens a text takes, as the session estimates it."""
     progress: Callable[[str], None] = unwatched
     """Takes new output of a running call, for people to watch."""
     granted: frozenset[str] | None = None

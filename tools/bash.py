@@ -100,10 +100,10 @@ def with_log(log: Log, nothing: str, told: Sequence[str], *, failed: bool) -> Re
     shown = printed(log)
     ending = "\n".join(part for part in told if part)
     if shown is None:
-        return Result(ending, log, failed=failed)
+        return Result(ending, log, failed=failed, ending=ending)
     if log.is_finished:
         log.path.unlink(missing_ok=True)
-    return Result(f"{nothing if log.start == log.end else shown}\n{ending}", failed=failed)
+    return Result(f"{nothing if log.start == log.end else shown}\n{ending}", failed=failed, ending=ending)
 
 
 def _started(command: str, workspace: Workspace, heard: Callable[[str], None] | None) -> Program:

@@ -7,6 +7,7 @@ from tools import globs
 from tools.arguments import number, text
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
 from tools.described import description_beside
+from tools.extent import Extent
 from tools.paths import display, kind_of, locate, resolve
 from tools.schema import object_of
 
@@ -28,7 +29,9 @@ class Glob:
         pattern = _pattern(arguments)
         root = _root(arguments, workspace, pattern)
         if kind_of(root) != "folder":
-            return Result(f"no files match: there is no folder `{display(root, workspace.root)}`")
+            return Result(
+                f"no files match: there is no folder `{display(root, workspace.root)}`", extent=Extent("files", 0, 0)
+            )
         found: list[tuple[int, bytes]] = []
 
         def take(path: str) -> bool:
@@ -39,13 +42,14 @@ class Glob:
         ending = await search.list_files(root, workspace.root, take)
         limit = number(arguments, "limit", DEFAULT_LIMIT)
         lines = [display(root / os.fsdecode(path), workspace.root) for _, path in sorted(found)[:limit]]
+        extent = Extent("files", len(lines), len(found) if ending == "complete" else None)
         if len(found) > limit:
             lines.append(f"({limit} of {len(found)} files, the newest: narrow the pattern for others)")
         if ending == "late":
             lines.append(
                 f"(stopped after {search.LONGEST_SEARCH:.0f} s, so files may be missing: give a `path` further down)"
             )
-        return Result("\n".join(lines) or "no files match")
+        return Result("\n".join(lines) or "no files match", extent=extent)
 
 
 def _pattern(arguments: Arguments) -> globs.Glob:

@@ -11,17 +11,20 @@ from tools import globs
 from tools.arguments import flag, number, text
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
 from tools.described import description_beside
+from tools.extent import Extent
 from tools.paths import display, kind_of, resolve
 from tools.schema import object_of
 from tools.truncate import cut_line, plain
 
 if TYPE_CHECKING:  # a type only: see `Grep.run`
-    from tools.search import Line
+    from tools.search import Line, Wish
 
 Mode: TypeAlias = Literal["content", "files", "count"]
 
 LONGEST_LINE, MOST_CHARACTERS = 300, 40_000
 DEFAULT_LIMITS: dict[Mode, int] = {"content": 200, "files": 100, "count": 100}
+MOST_COUNTED = 10_000
+"""Of what is found beyond the limit."""
 
 
 class Grep:
@@ -55,13 +58,17 @@ class Grep:
         context = number(arguments, "context", 0) if mode == "content" else 0
         query = search.Query(checked(text(arguments, "pattern")), flag(arguments, "ignore_case"), context)
         ending = await search.search_lines(root, workspace.root, query, page.take)
-        if ending == "enough":
-            page.shown.append(f"(there are more: these are the first {page.count}; narrow `pattern`, `path` or `glob`)")
+        extent = Extent(page.unit, page.count, page.total if ending == "complete" else None)
+        if page.is_full:
+            of = f" of {page.total}" if ending == "complete" else ""
+            page.shown.append(
+                f"(there are more: these are the first {page.count}{of}; narrow `pattern`, `path` or `glob`)"
+            )
         if ending == "late":
             page.shown.append(
                 f"(stopped after {search.LONGEST_SEARCH:.0f} s, so lines may be missing: narrow `path` or `glob`)"
             )
-        return Result("\n".join(page.shown) or "no lines match")
+        return Result("\n".join(page.shown) or "no lines match", extent=extent)
 
 
 def checked(pattern: str) -> str:
@@ -110,29 +117,43 @@ class _Page:
     shown: list[str] = field(default_factory=list)
     count: int = 0
     """Matching lines shown, or files."""
+    total: int = 0
+    """The same of all that was found."""
     size: int = 0
 
-    def take(self, lines: "Sequence[Line]") -> bool:
-        """Whether there is room for more files."""
+    @property
+    def unit(self) -> Literal["matches", "files"]:
+        return "matches" if self.mode == "content" else "files"
+
+    @property
+    def is_full(self) -> bool:
+        """Whether something that was found is not shown."""
+        return self.total > self.count
+
+    def take(self, lines: "Sequence[Line]") -> "Wish":
+        """What is wanted after the lines of this file."""
         path = lines[0].path
         if self.wanted is not None and not self.wanted.covers(path):
-            return True
-        if self.count >= self.limit or self.size >= MOST_CHARACTERS:
-            return False
-        name = display(self.root if kind_of(self.root) == "file" else self.root / path, self.base)
-        if self.mode == "content":
-            self._show(name)
-            return self._take_lines(lines)
+            return "more"
         matches = sum(line.is_match for line in lines)
-        self._show(name if self.mode == "files" else f"{name}: {matches}")
-        self.count += 1
-        return True
+        self.total += matches if self.mode == "content" else 1
+        if self.count < self.limit and self.size < MOST_CHARACTERS:
+            name = display(self.root if kind_of(self.root) == "file" else self.root / path, self.base)
+            if self.mode == "content":
+                self._show(name)
+                self._take_lines(lines)
+            else:
+                self._show(name if self.mode == "files" else f"{name}: {matches}")
+                self.count += 1
+        if self.total > self.count + MOST_COUNTED:
+            return "nothing"
+        return "count" if self.is_full else "more"
 
-    def _take_lines(self, lines: "Sequence[Line]") -> bool:
+    def _take_lines(self, lines: "Sequence[Line]") -> None:
         previous = None
         for line in lines:
             if self.size >= MOST_CHARACTERS or (line.is_match and self.count >= self.limit):
-                return False
+                return
             if self.count >= self.limit and self._is_apart(line, previous):
                 continue  # it stands before a match that is one too many
             if self._is_apart(line, previous) and any(not each.is_match for each in lines):
@@ -141,7 +162,6 @@ class _Page:
             self._show(f"{number}{cut_line(plain(line.text), LONGEST_LINE)}")
             self.count += line.is_match
             previous = line
-        return True
 
     @staticmethod
     def _is_apart(line: "Line", previous: "Line | None") -> bool:

@@ -45,6 +45,8 @@ class Found:
     """Start and end in bytes, when the reference names them."""
     beside: tuple[str, ...] = ()
     """References of the pictures that came with it and are not part of it."""
+    first: int | None = None
+    """The number that its first line carries, when its lines carry their own: those of the file that it shows."""
 
 
 class InMemory:

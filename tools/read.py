@@ -7,6 +7,7 @@ from pathlib import Path
 from tools.arguments import number, text
 from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace
 from tools.described import description_beside
+from tools.extent import Extent
 from tools.files import read_bytes, undivided
 from tools.paths import display, resolve
 from tools.pictures import LARGEST_PICTURE, picture_type
@@ -65,7 +66,7 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result:
 
 def _shown(content: str, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:
     if not content:
-        return Result(f"`{name}` is empty")
+        return Result(f"`{name}` is empty", extent=Extent("lines", 0, 0))
     lines = content.removesuffix("\n").split("\n")
     if offset > len(lines):
         raise ToolError(f"`{name}` has {len(lines)} lines: offset={offset} is beyond its end")
@@ -73,10 +74,12 @@ def _shown(content: str, offset: int, limit: int, name: str, limits: ReadLimits)
     uncut = None
     if any(len(line) > limits.longest_line for line in lines[offset - 1 : page.last]):
         uncut = "\n".join(f"{number}\t{lines[number - 1]}" for number in range(offset, page.last + 1))
-    if offset == 1 and page.last == len(lines):
-        return Result(page.text, uncut=uncut)
+    extent = Extent("lines", page.last - offset + 1, len(lines), offset)
+    if extent.is_all:
+        return Result(page.text, uncut=uncut, extent=extent)
     more = f"; go on with offset={page.last + 1}" if page.last < len(lines) else ""
-    return Result(f"{page.text}\n(lines {offset}-{page.last} of {len(lines)}{more})", uncut=uncut)
+    where = f"(lines {offset}-{page.last} of {len(lines)}{more})"
+    return Result(f"{page.text}\n{where}", uncut=f"{uncut}\n{where}" if uncut else None, extent=extent)
 
 
 def page_of(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> Page:

@@ -2,12 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tools.arguments import number, text
 from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace
+from tools.cap import MOST, NOTES, Cap
 from tools.described import description_beside
 from tools.grep import checked
 from tools.kept import Content, Found
@@ -15,12 +16,14 @@ from tools.pictures import LARGEST_PICTURE, PICTURE_TYPES
 from tools.schema import object_of
 from tools.truncate import LONGEST_LINE, is_mostly_noise, plain
 
+if TYPE_CHECKING:  # a type only: see `matches`
+    from tools.sift import Hit
+
 T = TypeVar("T")
 
-MOST = 51_200
-"""Bytes of one answer."""
-NOTES = 200
-"""Bytes of that for what is said besides."""
+_WHOLE = Cap()
+_NARROWEST = 16
+"""Bytes of a line to which it is cut at most."""
 LIMIT = 4096
 MOST_AROUND = 50
 """Lines."""
@@ -119,32 +122,51 @@ def lines_around(arguments: Arguments) -> tuple[int, int]:
     return before, after
 
 
-def numbered_lines(found: Found, first: int, last: int, most: int = MOST) -> Result:
-    """The lines with their numbers, as many as fit into so many bytes, but always one."""
-    content = found.content
-    if first > max(content.lines, 1):
-        raise ToolError(f"`{found.ref}` has {content.lines:,} lines: {first} is beyond its end")
-    last = min(last, content.lines)
-    at, line, size, shown = content.line_start(first), first, 0, list[str]()
-    while line <= last:
-        end = content.line_end(at)
-        entry = f"{line}\t{_line(content, at, end)}"
-        size += len(entry.encode("utf-8", "replace")) + 1
-        if size > most - NOTES and shown:
-            break
-        shown.append(entry)
-        at, line = end + 1, line + 1
-    where = f"lines {first}-{line - 1} of {content.lines:,}"
-    if line <= last:
-        where += f'; continue at lines="{line}-{last}"'
+def numbered_lines(found: Found, first: int, last: int, cap: Cap = _WHOLE) -> Result:
+    """The lines with their numbers, as many as fit, but always one. Lines that carry their own numbers are asked for
+    and shown with those."""
+    content, before = found.content, (found.first or 1) - 1
+    if first <= before:
+        first = before + 1
+    if first > max(content.lines, 1) + before:
+        raise ToolError(f"`{found.ref}` {_holds(found)}: {first} is beyond its end")
+    last = min(last, content.lines + before)
+    if last < first:
+        raise ToolError(f"`{found.ref}` {_holds(found)}: {last} is before its beginning")
+    starts, size, shown = [content.line_start(first - before)], 0, list[str]()
+    while first + len(shown) <= last and (size < cap.size or not shown):
+        end = content.line_end(starts[-1])
+        shown.append(_numbered(found, first + len(shown), starts[-1], end))
+        size += len(shown[-1].encode("utf-8", "replace")) + 1
+        starts.append(end + 1)
+    del shown[max(cap.fitting(shown), 1) :]
+    width = LONGEST_LINE
+    while len(shown) == 1 and width > _NARROWEST and not cap.holds(shown[0]):
+        width //= 2
+        shown = [_numbered(found, first, starts[0], starts[1] - 1, width)]
+    next_line = first + len(shown)
+    among = f"{content.lines:,}" if found.first is None else f"{found.first}-{content.lines + before}"
+    where = f"lines {first}-{next_line - 1} of {among}"
+    if next_line <= last:
+        where += f'; continue at lines="{next_line}-{last}"'
     return Result("\n".join([*shown, f"({where})"]) if content.size else f"`{found.ref}` is empty")
 
 
-def _line(content: Content, start: int, end: int) -> str:
-    if end - start <= LONGEST_LINE:
+def _holds(found: Found) -> str:
+    lines = found.content.lines
+    return f"has {lines:,} lines" if found.first is None else f"has the lines {found.first}-{found.first + lines - 1}"
+
+
+def _numbered(found: Found, number: int, start: int, end: int, width: int = LONGEST_LINE) -> str:
+    line = _line(found.content, start, end, width)
+    return f"{number}\t{line}" if found.first is None else line
+
+
+def _line(content: Content, start: int, end: int, width: int) -> str:
+    if end - start <= width:
         return plain(content.read(start, end - start).decode("utf-8", "replace"))
-    shown = plain(content.read(start, LONGEST_LINE).decode("utf-8", "ignore"))
-    return f"{shown}… [cut: {end - start:,} bytes; continue at offset={start + LONGEST_LINE}]"
+    shown = plain(content.read(start, width).decode("utf-8", "ignore"))
+    return f"{shown}… [cut: {end - start:,} bytes; continue at offset={start + width}]"
 
 
 def _bytes(found: Found, offset: int, limit: int) -> Result:
@@ -186,25 +208,41 @@ def _is_text(decoded: str) -> bool:
 
 
 async def matches(
-    found: Found, pattern: str, around: tuple[int, int], wanted: tuple[int, int] | None, most: int = MOST
+    found: Found, pattern: str, around: tuple[int, int], wanted: tuple[int, int] | None, cap: Cap = _WHOLE
 ) -> Result:
-    """The lines that match, and those around them, as many as fit into so many bytes."""
+    """The lines that match, and those around them, as many as fit."""
     from tools.sift import SECONDS, sift  # noqa: PLC0415  # deferred: only a pattern needs it
 
     first, last = wanted or found.lines or (1, 10**18)
-    sifted = await sift(found.content, checked(pattern), *around, (first, last), max(most - 2 * NOTES, 1))
-    shown, previous = list[str](), 0
-    for hit in sifted.hits:
-        if previous and hit.number > previous + 1 and any(around):
-            shown.append("--")
-        place = f"[byte {hit.at:,} of the line] " if hit.at >= 0 else ""
-        shown.append(f"{hit.number}{':' if hit.is_match else '-'}{place}{plain(hit.text)}")
-        previous = hit.number
-    if sifted.ending == "late":
+    before = (found.first or 1) - 1
+    lines = max(first - before, 1), last - before
+    sifted = await sift(
+        found.content, checked(pattern), *around, lines, max(cap.size - NOTES, 1), numbered=found.first is not None
+    )
+    entries = list(_entries(sifted.hits, before, with_gaps=any(around)))
+    fitting = max(cap.fitting([text for _, text in entries]), min(len(entries), 1))
+    shown = [text for _, text in entries[:fitting]]
+    if fitting == 1:
+        shown = [cap.cut(shown[0])]
+    if fitting < len(entries):
+        shown.append(f'(there is more; continue at lines="{entries[fitting][0]}-" with the same pattern)')
+    elif sifted.ending == "late":
         shown.append(f"(stopped after {SECONDS:.0f} s, so lines may be missing: take a simpler `pattern` or `lines`)")
-    if sifted.ending == "enough":
-        shown.append(f'(there is more; continue at lines="{previous + 1}-" with the same pattern)')
+    elif sifted.ending == "enough":
+        shown.append(f'(there is more; continue at lines="{entries[-1][0] + 1}-" with the same pattern)')
     return Result("\n".join(shown) or "no lines match")
+
+
+def _entries(hits: Sequence["Hit"], before: int, *, with_gaps: bool) -> Iterator[tuple[int, str]]:
+    """The lines that a search found as they are shown, each with its number."""
+    previous = 0
+    for hit in hits:
+        number = hit.number + before
+        if with_gaps and previous and number > previous + 1:
+            yield number, "--"
+        place = f"[byte {hit.at:,} of the line] " if hit.at >= 0 else ""
+        yield number, f"{number}{':' if hit.is_match else '-'}{place}{plain(hit.text)}"
+        previous = number
 
 
 def picture_of(found: Found) -> Result:

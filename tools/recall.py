@@ -8,11 +8,11 @@ from typing import get_args
 
 from tools.arguments import number, text
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from tools.cap import Cap, cap_of
 from tools.described import description_beside
 from tools.kept import Found
 from tools.pictures import PICTURE_TYPES
 from tools.read_result import (
-    MOST,
     lines_of,
     matches,
     medium_of,
@@ -27,7 +27,6 @@ from tools.scope import SCOPES, Scope
 from tools.truncate import plain
 
 MAX_TOKENS = 2000
-BYTES_A_TOKEN = 3
 MOST_HITS = 20
 MANY = 2000
 """Messages that take long enough to index that it is told."""
@@ -61,31 +60,31 @@ class Recall:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        most = min(number(arguments, "max_tokens", MAX_TOKENS) * BYTES_A_TOKEN, MOST)
+        cap = cap_of(number(arguments, "max_tokens", MAX_TOKENS), workspace.measure)
         ref = text(arguments, "ref_id", "")
         if ref:
-            return await self._by_reference(ref, arguments, workspace, most)
+            return await self._by_reference(ref, arguments, workspace, cap)
         memory = await workspace.look_up(_asked(arguments, time.time()), _telling(workspace.progress))
-        return Result(shown(memory, most))
+        return Result(shown(memory, cap))
 
-    async def _by_reference(self, ref: str, arguments: Arguments, workspace: Workspace, most: int) -> Result:
+    async def _by_reference(self, ref: str, arguments: Arguments, workspace: Workspace, cap: Cap) -> Result:
         wanted = lines_of(text(arguments, "lines", ""))
         found = await workspace.fetch(ref, _scope(arguments))
         try:
-            return with_pictures_named(await _shown(found, arguments, wanted, most), found)
+            return with_pictures_named(await _shown(found, arguments, wanted, cap), found)
         finally:
             found.content.close()
 
 
-async def _shown(found: Found, arguments: Arguments, wanted: tuple[int, int] | None, most: int) -> Result:
+async def _shown(found: Found, arguments: Arguments, wanted: tuple[int, int] | None, cap: Cap) -> Result:
     if "search" in arguments:
-        return await matches(found, _pattern(text(arguments, "search")), (2, 2), wanted, most)
+        return await matches(found, _pattern(text(arguments, "search")), (2, 2), wanted, cap)
     if found.media_type in PICTURE_TYPES:
         return await unhurried(lambda: picture_of(found))
     if not (wanted or found.lines or found.media_type.startswith("text/")):
         return await unhurried(lambda: medium_of(found))
     first, last = wanted or found.lines or (1, 10**18)
-    return await unhurried(lambda: numbered_lines(found, first, last, most))
+    return await unhurried(lambda: numbered_lines(found, first, last, cap))
 
 
 def _telling(progress: Callable[[str], None]) -> Callable[[int, int], None]:
@@ -102,17 +101,15 @@ def _telling(progress: Callable[[str], None]) -> Callable[[int, int], None]:
     return told
 
 
-def shown(memory: Memory, most: int) -> str:
-    """What was found, as much of it as there is room for."""
-    parts, size = [f"({told})" for told in memory.told], 0
-    for index, one in enumerate(memory.found):
-        entry = _entry(one)
-        size += len(entry.encode("utf-8", "replace")) + 1
-        if size > most and index:
-            parts.append(f"({len(memory.found) - index} more: narrow the query, or raise `max_tokens`)")
-            break
-        parts.append(entry if size <= most else entry[: max(most, 80)] + "…")
-    if not memory.found:
+def shown(memory: Memory, cap: Cap) -> str:
+    """What was found, as much of it as there is room for, but always something of the best."""
+    entries = [_entry(one) for one in memory.found]
+    fitting = max(cap.fitting(entries), min(len(entries), 1))
+    best = [max(cap.cut(_entry(one)), f"[recall:{one.ref}]", key=len) for one in memory.found[:1]]
+    parts = [*(f"({told})" for told in memory.told), *best, *entries[1:fitting]]
+    if fitting < len(entries):
+        parts.append(f"({len(entries) - fitting} more: narrow the query, or raise `max_tokens`)")
+    if not entries:
         parts.append("nothing was found: try other words, or fewer filters")
     return "\n".join(parts)
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,9 @@ from tools.walk import scope_of
 
 LONGEST_SEARCH = 30.0
 """Seconds after which a search is ended, with what it has found."""
+
+COUNTED_ON = 1.0
+"""Seconds for which what nobody takes any more is counted."""
 
 _LONGEST_RECORD = 1 << 22
 _BEGINNING = 64
@@ -37,6 +41,8 @@ _RG = (
 TOO_LONG = "(a line of several megabytes matches here: cut parts out of it in bash)"
 
 Ending: TypeAlias = Literal["complete", "enough", "late"]
+Wish: TypeAlias = Literal["more", "count", "nothing"]
+"""What whoever takes what is found wants next: more of it; for a moment the rest, to count it; or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +78,16 @@ async def list_files(folder: Path, project: Path, take: Callable[[str], bool]) -
     argv = searcher.argv_for(None)
     if rg is not None:
         argv = [rg, *_RG, *await _scope(folder), "--files", "--null", "."]
-    done = await _collect(argv, folder, b"\0", lambda record: take(os.fsdecode(record).removeprefix("./")))
-    return done.ending
+
+    def taken(record: bytes) -> Wish:
+        return "more" if take(os.fsdecode(record).removeprefix("./")) else "nothing"
+
+    return (await _collect(argv, folder, b"\0", taken)).ending
 
 
-async def search_lines(root: Path, project: Path, query: Query, take: Callable[[Sequence[Line]], bool]) -> Ending:
-    """Hands over the lines found in each file, in the order of paths, until `take` wants no more."""
+async def search_lines(root: Path, project: Path, query: Query, take: Callable[[Sequence[Line]], Wish]) -> Ending:
+    """Hands over the lines found in each file, in the order of paths, until `take` wants nothing. `complete` also when
+    the last of them were only counted."""
     folder, only_file = _folder_and_file(root)
     rg = find_rg(os.environ.get("PATH", ""), project)
     if rg is not None:
@@ -106,17 +116,17 @@ async def _scope(folder: Path) -> list[str]:
 class _Files:
     """Puts the printed records together, file by file. A file that turns out to be binary is dropped."""
 
-    def __init__(self, take: Callable[[Sequence[Line]], bool]) -> None:
+    def __init__(self, take: Callable[[Sequence[Line]], Wish]) -> None:
         self._take = take
         self._path = ""
         self._lines: list[Line] = []
         self._is_cut = False
         """Whether a line that matches was too long."""
 
-    def take(self, record: bytes) -> bool:
+    def take(self, record: bytes) -> Wish:
         if not record.endswith(b"}"):  # the beginning of one that is too long
             self._is_cut = self._is_cut or _LONG_MATCH.match(record) is not None
-            return True
+            return "more"
         event = json.loads(record)
         data = event["data"]
         match event["type"]:
@@ -129,7 +139,7 @@ class _Files:
             case "end" if data["binary_offset"] is None:
                 cut = [Line(self._path, 0, TOO_LONG, True)] if self._is_cut else []
                 return self._take([*self._lines, *cut])
-        return True
+        return "more"
 
 
 def _bytes(value: Mapping[str, str]) -> bytes:
@@ -143,8 +153,8 @@ class _Done:
     """What the program said was wrong with its arguments."""
 
 
-async def _collect(argv: Sequence[str], folder: Path, separator: bytes, take: Callable[[bytes], bool]) -> _Done:
-    """Runs the program and hands over its records until it ends, `take` is satisfied, or time is up."""
+async def _collect(argv: Sequence[str], folder: Path, separator: bytes, take: Callable[[bytes], Wish]) -> _Done:
+    """Runs the program and hands over its records until it ends, `take` wants nothing, or time is up."""
     process = _started(argv, folder)
     reading = asyncio.ensure_future(asyncio.to_thread(_read_all, process, separator, take))
     try:
@@ -173,16 +183,28 @@ def _started(argv: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
         raise ToolError(f"cannot search `{folder}`: {(error.strerror or str(error)).lower()}") from error
 
 
-def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable[[bytes], bool]) -> _Done:
+def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable[[bytes], Wish]) -> _Done:
+    counting: threading.Timer | None = None
     with process:
         if process.stdout is None or process.stderr is None:
             raise RuntimeError("a search was started without pipes")
-        for record in _records(process.stdout, separator):
-            if not take(record):
-                process.kill()
-                return _Done("enough")
-        complaint = process.stderr.read().decode("utf-8", "replace").strip()
-        return _Done("complete", complaint if process.wait() not in (0, 1) else "")
+        try:
+            for record in _records(process.stdout, separator):
+                wish = take(record)
+                if wish == "nothing":
+                    process.kill()
+                    return _Done("enough")
+                if wish == "count" and counting is None:
+                    counting = threading.Timer(COUNTED_ON, process.kill)
+                    counting.start()
+            complaint = process.stderr.read().decode("utf-8", "replace").strip()
+            code = process.wait()
+        finally:
+            if counting is not None:
+                counting.cancel()
+        if counting is not None and code < 0:
+            return _Done("enough")
+        return _Done("complete", complaint if code not in (0, 1) else "")
 
 
 def _records(stream: IO[bytes], separator: bytes) -> Iterator[bytes]:

@@ -57,6 +57,7 @@ def _search(request: Mapping[str, object]) -> None:
             _print(kind, {"line_number": number, "lines": {"text": line}})
         if begun:
             _print("end", {"binary_offset": None})
+            sys.stdout.buffer.flush()  # the next file may take for ever
 
 
 def _hits(path: str, search: Callable[[str], object], context: int) -> Iterator[tuple[str, int, str]]:

@@ -26,6 +26,8 @@ _SHARED = 1 << 12
 _AROUND = 200
 """Characters of a long line that are shown before what was found in it, and twice as many in all."""
 
+_NUMBER = re.compile(r"\A\d{1,18}\t")
+
 _START = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.sift import main; main(sys.argv[2])"
 
 
@@ -45,10 +47,18 @@ class Sifted:
 
 
 async def sift(
-    content: Content, pattern: str, before: int, after: int, lines: tuple[int, int], most_bytes: int
+    content: Content,
+    pattern: str,
+    before: int,
+    after: int,
+    lines: tuple[int, int],
+    most_bytes: int,
+    *,
+    numbered: bool = False,
 ) -> Sifted:
-    """The lines from the first to the last that match, and those around them, until they take so many bytes. Raises
-    `ToolError`, also for bytes that are damaged."""
+    """The lines from the first to the last that match, and those around them, until they take so many bytes.
+    `numbered`: lines carry numbers of their own, which are not searched. Raises `ToolError`, also for bytes that are
+    damaged."""
     request = {
         "pattern": pattern,
         "before": before,
@@ -56,6 +66,7 @@ async def sift(
         "first": lines[0],
         "last": lines[1],
         "most": most_bytes,
+        "numbered": numbered,
     }
     process = _started(request)
     reading = asyncio.ensure_future(asyncio.to_thread(_exchange, process, content, lines[0]))
@@ -122,9 +133,12 @@ def main(request_json: str) -> None:
     before, after = int(request["before"]), int(request["after"])
     earlier = deque[tuple[int, int, str]](maxlen=before)
     left, follow = int(request["most"]), 0
+    numbered = bool(request["numbered"])
     for block in _blocks(sys.stdin.buffer, int(request["first"])):
         again, offset = block.again, block.offset
         for number, text in enumerate(block.lines, block.number):
+            if numbered and not offset:
+                text = _NUMBER.sub("", text)
             found = search(text)
             if found is not None and found.end() <= again:
                 found = next((match for match in pattern.finditer(text) if match.end() > again), None)

@@ -24,6 +24,9 @@ _ERROR = re.compile(
     r"error|fail|exception|traceback|panic|fatal|denied|not found|no such|assert|cannot|abort", re.IGNORECASE
 )
 _EXIT = re.compile(r"^exit code (\d+)$", re.MULTILINE)
+_CUT_SHORT = re.compile(r"^(?:ended: (not finished after \d+ s)|(killed by (?:signal )?\w+))", re.MULTILINE)
+_WHERE = re.compile(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ of \d+ files)\b[^\n]*\)\s*\Z")
+"""How outputs of earlier versions say how much of what there is they show."""
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _EMPTY = {"no lines match", "no output", ""}
 
@@ -197,16 +200,14 @@ def what_happened(call: ToolCall, output: ToolOutput) -> str:
     call = as_run(call, output)
     match call.name:
         case "read":
-            return f"Viewed {_word(call, 'path')}{ending or f' – {_count(text)} lines'}"
+            return f"Viewed {_word(call, 'path')}{ending or f' – {_viewed(output)}'}"
         case "bash":
             command = one_line(_word(call, "command"), COMMAND)
             return f"Ran: {command} – {exit_of(output)}"
         case "grep" | "glob":
             where = _word(call, "path", ".")
-            matches = 0 if text.strip() in _EMPTY else _count(text)
-            return (
-                f"Searched '{one_line(_word(call, 'pattern'), COMMAND)}' in {where}{ending or f' – {matches} matches'}"
-            )
+            pattern = one_line(_word(call, "pattern"), COMMAND)
+            return f"Searched '{pattern}' in {where}{ending or f' – {_found(output)}'}"
         case "edit" | "write":
             return f"Edited {_word(call, 'path')}{ending}"
         case "apply_patch":
@@ -215,14 +216,38 @@ def what_happened(call: ToolCall, output: ToolOutput) -> str:
             return f"Called {name}{ending or f' – {told}'}"
 
 
+def _viewed(output: ToolOutput) -> str:
+    """What of a file was shown."""
+    extent = output.extent
+    if extent is None:
+        return "a picture" if output.images or output.pictures else f"{_count(output.text)} lines"
+    if extent.is_all:
+        return f"{extent.shown} lines"
+    return f"lines {extent.first}-{extent.first + extent.shown - 1} of {extent.total}"
+
+
+def _found(output: ToolOutput) -> str:
+    """How much of what a search found was shown."""
+    extent = output.extent
+    if extent is None:
+        return f"{0 if output.text.strip() in _EMPTY else _count(output.text)} matches"
+    if extent.is_all:
+        return f"{extent.shown} {extent.unit}"
+    if extent.total is None:
+        return f"the first {extent.shown} {extent.unit} of more"
+    return f"{extent.shown} of {extent.total} {extent.unit}"
+
+
 def exit_of(output: ToolOutput) -> str:
     """How a command ended: `exit 0`, or how it failed and the first line that says why."""
-    match = _EXIT.search(output.text)
-    how = f"exit {match[1]}" if match else output.status
+    told = output.ending or output.text
+    match, cut = _EXIT.search(told), _CUT_SHORT.search(output.ending)
+    how = f"exit {match[1]}" if match else (cut[1] or cut[2]) if cut else output.status
     if output.status == "done":
         return how if match else f"{how}: {one_line(output.text, SAID)}"
     error = first_error(output.text)
-    return f"{how} – {error}" if error and not _EXIT.fullmatch(error) else how
+    is_ending = error in output.ending.split("\n") if output.ending else _EXIT.fullmatch(error) is not None
+    return f"{how} – {error}" if error and not is_ending else how
 
 
 def first_error(text: str) -> str:
@@ -249,4 +274,5 @@ def _word(call: ToolCall, name: str, default: str = "") -> str:
 
 
 def _count(text: str) -> int:
-    return len(text.splitlines())
+    """Lines of a text, without one that says how much it shows."""
+    return len(_WHERE.sub("", text).splitlines())

@@ -94,6 +94,7 @@ async def test_a_command_that_the_user_changed_runs_and_the_model_is_told(root: 
         "c1",
         "[The user changed this call before it ran.\n`command` was: echo mine]\nmine\nexit code 0",
         edited={"command": "echo mine"},
+        ending="exit code 0",
     )
     assert [event for event in run.events if isinstance(event, CallEdited)] == [
         CallEdited("c1", "bash", {"command": "echo mine"})

@@ -104,6 +104,7 @@ async def test_what_hooks_say_is_shown_beside_the_output(home: Home) -> None:
             "call-1-1",
             "hello\nexit code 0\n[A hook of the user for `bash(echo)` notes:]\ntwo words\n"
             "[A hook of the user for `bash` objects; take it into account:]\nchecker: no",
+            ending="exit code 0",
         )
     ]
     assert told == []

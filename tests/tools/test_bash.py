@@ -53,7 +53,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_a_command_says_what_it_printed_and_how_it_ended(
     command: str, text: str, failed: bool, workspace: Workspace
 ) -> None:
-    assert await bash(workspace, command) == Result(text, failed=failed)
+    assert await bash(workspace, command) == Result(text, failed=failed, ending=text.split("\n")[-1])
     assert os.listdir(workspace.outputs) == []
 
 
@@ -79,7 +79,9 @@ async def test_output_that_is_long_or_no_plain_text_is_handed_over_in_its_file(
 ) -> None:
     result = await bash(workspace, command)
     assert result.log is not None
-    assert result == Result("exit code 0", Log(result.log.path, 0, len(printed), is_finished=True))
+    assert result == Result(
+        "exit code 0", Log(result.log.path, 0, len(printed), is_finished=True), ending="exit code 0"
+    )
     assert result.log.path.read_bytes() == printed
 
 
@@ -100,9 +102,8 @@ async def test_what_a_child_prints_later_does_not_break_it(workspace: Workspace)
 
 async def test_a_command_that_takes_too_long_is_ended_with_its_children(workspace: Workspace) -> None:
     result = await bash(workspace, "echo begun; sleep 300 & echo $! > pid; wait", timeout=1)
-    assert result == Result(
-        "begun\nended: not finished after 1 s; give a longer `timeout`, or set `background`", failed=True
-    )
+    ending = "ended: not finished after 1 s; give a longer `timeout`, or set `background`"
+    assert result == Result(f"begun\n{ending}", failed=True, ending=ending)
     await until(lambda: not is_running(workspace.root / "pid"))
 
 
@@ -178,10 +179,12 @@ async def test_a_background_job_is_looked_at_and_ended(workspace: Workspace) -> 
     )
     assert begun == Result("job-1 is running; bash_output gives what it prints, bash_kill ends it")
     look = {"job": "job-1", "wait": 20}
-    assert await BashOutput().run(look, workspace) == Result("one\njob-1: still running")
+    assert await BashOutput().run(look, workspace) == Result("one\njob-1: still running", ending="job-1: still running")
     (workspace.root / "go").touch()
-    assert await BashOutput().run(look, workspace) == Result("two\njob-1: still running")
-    assert await BashOutput().run({"job": "job-1"}, workspace) == Result("no new output\njob-1: still running")
+    assert await BashOutput().run(look, workspace) == Result("two\njob-1: still running", ending="job-1: still running")
+    assert await BashOutput().run({"job": "job-1"}, workspace) == Result(
+        "no new output\njob-1: still running", ending="job-1: still running"
+    )
     assert (await BashKill().run({"job": "job-1"}, workspace)).text == "no new output\njob-1: killed by SIGTERM"
     assert workspace.jobs.running == ()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.base import Picture, Result, ToolError, Workspace
+from tools.extent import Extent
 from tools.files import undivided
 from tools.read import Read
 
@@ -26,7 +27,7 @@ async def said(workspace: Workspace, path: str, **more: int) -> str:
 async def test_lines_have_numbers_and_the_file_is_seen(workspace: Workspace) -> None:
     path = workspace.root / "a.txt"
     path.write_bytes("\ufeffone\r\ntwo\u2028still two\x0b\r\n".encode())
-    assert await read(workspace, "a.txt") == Result("1\tone\n2\ttwo\u2028still two\x0b")
+    assert await read(workspace, "a.txt") == Result("1\tone\n2\ttwo\u2028still two\x0b", extent=Extent("lines", 2, 2))
     assert workspace.seen.is_current(path, path.read_bytes())
 
 
@@ -36,6 +37,18 @@ async def test_a_long_file_comes_in_pages(workspace: Workspace) -> None:
     assert first.text.endswith("2000\t2000\n(lines 1-2000 of 5000; go on with offset=2001)")
     assert (await read(workspace, "a.txt", offset=4999)).text == "4999\t4999\n5000\t5000\n(lines 4999-5000 of 5000)"
     assert await said(workspace, "a.txt", offset=9000) == "`a.txt` has 5000 lines: offset=9000 is beyond its end"
+
+
+async def test_what_is_shown_of_a_file_is_told_in_figures(workspace: Workspace) -> None:
+    (workspace.root / "a.txt").write_text("".join(f"line {number}\n" for number in range(1, 301)))
+    (workspace.root / "empty.txt").touch()
+    (workspace.root / "long.txt").write_text("x" * 3000 + "\nend\n")
+    assert (await read(workspace, "a.txt", limit=50)).extent == Extent("lines", 50, 300)
+    assert (await read(workspace, "a.txt", offset=251)).extent == Extent("lines", 50, 300, 251)
+    assert (await read(workspace, "empty.txt")).extent == Extent("lines", 0, 0)
+    page = await read(workspace, "long.txt", limit=1)
+    assert page.extent == Extent("lines", 1, 2)
+    assert page.uncut == f"1\t{'x' * 3000}\n(lines 1-1 of 2; go on with offset=2)"
 
 
 async def test_a_page_ends_before_it_is_too_large(workspace: Workspace) -> None:

@@ -13,9 +13,10 @@ from store.blobs import Blobs
 from tests.tools.reading import as_bytes
 from tools import sift
 from tools.base import Picture, Result, Tool, ToolError, Workspace
+from tools.cap import MOST
 from tools.kept import Content, Found, InMemory
 from tools.logfile import LogFile
-from tools.read_result import ESCAPED, HEXADECIMAL, MOST, ReadResult, exact
+from tools.read_result import ESCAPED, HEXADECIMAL, ReadResult, exact
 from tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
 
 LOG = b"".join(b"line %d%s\n" % (number, b" error" if number % 500 == 0 else b"") for number in range(1, 2001))

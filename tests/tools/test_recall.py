@@ -1,5 +1,7 @@
 """The `recall` tool: what it asks for, and how it shows what is found."""
 
+import base64
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from agent.context.estimate import estimate_text
 from agent.options import MODES
 from agent.permissions import Asked as Call
 from agent.permissions import Policy, decide
 from tools.base import Picture, ToolError, Workspace
+from tools.cap import MOST, NOTE_TOKENS
 from tools.kept import Content, Found, InMemory
-from tools.read_result import MOST
 from tools.recall import Recall, moment
 from tools.recalled import Asked, Memory, Remembered
 from tools.schema import mismatches
@@ -99,6 +102,50 @@ async def test_a_part_of_what_is_kept_says_where_it_goes_on(workspace: Workspace
     assert text.startswith("1\tline 1\n")
     assert 'continue at lines="' in text
     assert len(text.encode()) <= min(max(3 * most, 200), MOST)
+
+
+KINDS_OF_TEXT = {
+    "Chinese": "\n".join("会话的上下文不会丢失" * (n % 40 + 1) for n in range(500)),
+    "base64": "\n".join(base64.b64encode(bytes(range(n % 200, n % 200 + 57))).decode() for n in range(500)),
+    "JSON on one line": json.dumps(
+        [{"id": n, "at": n / 7, "tags": ["a", "b"]} for n in range(5000)], separators=(",", ":")
+    ),
+    "numbers": "\n".join(str(n) for n in range(30_000)),
+    "prose": "every word of it counts, and so does the end of the line\n" * 800,
+}
+
+
+@pytest.mark.parametrize("most", [60, 300, 2000, 12_000])
+@pytest.mark.parametrize("kind", KINDS_OF_TEXT)
+async def test_the_cap_holds_in_tokens_of_the_session_for_any_text(kind: str, most: int, workspace: Workspace) -> None:
+    content = InMemory(KINDS_OF_TEXT[kind].encode())
+    for count in (estimate_text, lambda text: len(text.encode())):
+        measured = replace(workspace, measure=count)
+        for arguments in ({}, {"search": "[0-9a-z会]"}):
+            text = await fetch(measured, content, max_tokens=most, **arguments)
+            assert count(text) <= max(most, most // 2 + 2 * NOTE_TOKENS), (arguments, text[-300:])
+    text = await fetch(replace(workspace, measure=estimate_text), content, max_tokens=most)
+    if most >= 300 and "\n" in KINDS_OF_TEXT[kind]:
+        assert estimate_text(text) >= (most - NOTE_TOKENS) * 0.75  # there is more, and most of the room is used
+
+
+async def test_lines_that_carry_numbers_are_known_by_them(workspace: Workspace) -> None:
+    async def find(ref: str, scope: Scope | None = None) -> Found:
+        return Found(ref, InMemory(b"41\tdef a():\n42\t    pass\n43\t\n(lines 41-43 of 90)"), first=41)
+
+    async def recalled(**arguments: str) -> str:
+        return (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find, kept=find))).text
+
+    assert await recalled(lines="41-42") == "41\tdef a():\n42\t    pass\n(lines 41-42 of 41-44)"
+    assert (await recalled()).startswith(
+        "41\tdef a():\n42\t    pass\n43\t\n(lines 41-43 of 90)\n(lines 41-44 of 41-44)"
+    )
+    assert await recalled(search="^def") == "41:def a():\n42-    pass\n43-"
+    assert await recalled(search="^41") == "no lines match"
+    with pytest.raises(ToolError, match="has the lines 41-44: 45 is beyond its end"):
+        await recalled(lines="45")
+    with pytest.raises(ToolError, match="has the lines 41-44: 3 is before its beginning"):
+        await recalled(lines="1-3")
 
 
 async def test_lines_and_searches_narrow_what_is_shown(workspace: Workspace) -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+import tools.grep
 import tools.search
 from tools.base import Tool, ToolError, Workspace
+from tools.extent import Extent
 from tools.glob import Glob
 from tools.grep import Grep
 from tools.search import find_rg
@@ -67,7 +69,7 @@ async def test_lines_come_by_path_and_number(workspace: Workspace) -> None:
     assert await found(Grep(), workspace, pattern="FOO", path="b.py", ignore_case=True, mode="count") == "b.py: 2"
     assert await found(Grep(), workspace, pattern="= 1", path="b.py", context=1) == "b.py\n1-import os\n2:foo = 1\n3-"
     assert await found(Grep(), workspace, pattern="foo", mode="files", limit=1) == (
-        "b.py\n(there are more: these are the first 1; narrow `pattern`, `path` or `glob`)"
+        "b.py\n(there are more: these are the first 1 of 4; narrow `pattern`, `path` or `glob`)"
     )
     assert await found(Grep(), workspace, pattern="nowhere") == "no lines match"
 
@@ -78,7 +80,38 @@ async def test_long_lists_are_cut_and_say_so(workspace: Workspace) -> None:
     assert (len(files), files[-1]) == (101, "(100 of 150 files, the newest: narrow the pattern for others)")
     lines = (await found(Grep(), workspace, pattern="x")).split("\n")
     assert sum(line.endswith(":x") for line in lines) == 200
-    assert lines[-1].startswith("(there are more: these are the first 200;")
+    assert lines[-1].startswith("(there are more: these are the first 200 of 450; narrow")
+
+
+async def test_a_search_reports_how_much_of_what_there_is_it_shows(workspace: Workspace) -> None:
+    fill(workspace.root, {f"{n:03}.txt": "x\n" * 3 for n in range(150)})
+
+    async def extent(tool: Tool, **arguments: object) -> Extent | None:
+        return (await tool.run(arguments, workspace)).extent
+
+    assert await extent(Grep(), pattern="x", context=1) == Extent("matches", 200, 450)
+    assert await extent(Grep(), pattern="x", mode="count") == Extent("files", 100, 150)
+    assert await extent(Grep(), pattern="x", path="001.txt") == Extent("matches", 3, 3)
+    assert await extent(Grep(), pattern="y") == Extent("matches", 0, 0)
+    assert await extent(Glob(), pattern="*") == Extent("files", 100, 150)
+    assert await extent(Glob(), pattern="*", path="nowhere") == Extent("files", 0, 0)
+
+
+async def test_what_is_too_much_to_be_counted_has_no_total(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(workspace.root, {"a.txt": "x\n" * 3, "b.txt": "x\n" * 3, "c.txt": "x\n" * 3})
+    monkeypatch.setattr(tools.grep, "MOST_COUNTED", 1)
+    result = await Grep().run({"pattern": "x", "limit": 1}, workspace)
+    assert result.extent == Extent("matches", 1, None)
+    assert result.text == ("a.txt\n1:x\n(there are more: these are the first 1; narrow `pattern`, `path` or `glob`)")
+
+
+async def test_the_rest_is_counted_for_a_moment_only(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools.search, "COUNTED_ON", 0.2)
+    fill(workspace.root, {"a": "ab\nab\n", "b": "a" * 60 + "c"})
+    result = await Grep().run({"pattern": "ab|(a+)+$", "limit": 1}, workspace)
+    assert result.extent == Extent("matches", 1, None)
 
 
 @pytest.mark.parametrize("program", ["rg", "ours"])

@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from agent.context.mask import Numbered, as_shown, condensed, numbered_outputs
-from agent.messages import Assistant, Conversation, OutputStatus, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, Conversation, Image, OutputStatus, Text, ToolCall, ToolOutput, User
+from tools.extent import Extent
+
+LATE = "ended: not finished after 5 s; give more"
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,44 @@ def test_an_output_becomes_one_line(
 ) -> None:
     found = Numbered(ToolCall("c", name, arguments), ToolOutput("c", text, status), 12)
     assert condensed(found) == f"{line} [recall:r12]"
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "line"),
+    [
+        ("read", ToolOutput("c", "1\tx\n…", extent=Extent("lines", 50, 300)), "Viewed x – lines 1-50 of 300"),
+        ("read", ToolOutput("c", "9\tx", extent=Extent("lines", 5, 300, 9)), "Viewed x – lines 9-13 of 300"),
+        ("read", ToolOutput("c", "1\tx", extent=Extent("lines", 300, 300)), "Viewed x – 300 lines"),
+        ("read", ToolOutput("c", "1\tx\n(lines 1-1 of 300; go on with offset=2)"), "Viewed x – 1 lines"),
+        ("read", ToolOutput("c", "a picture", images=(Image("image/png", ""),)), "Viewed x – a picture"),
+        (
+            "grep",
+            ToolOutput("c", "f\n1:x", extent=Extent("matches", 200, 300)),
+            "Searched 'x' in x – 200 of 300 matches",
+        ),
+        (
+            "grep",
+            ToolOutput("c", "f\n1:x", extent=Extent("matches", 200)),
+            "Searched 'x' in x – the first 200 matches of more",
+        ),
+        ("grep", ToolOutput("c", "f", extent=Extent("files", 1, 1)), "Searched 'x' in x – 1 files"),
+        ("glob", ToolOutput("c", "no files match", extent=Extent("files", 0, 0)), "Searched 'x' in x – 0 files"),
+        ("bash", ToolOutput("c", "exit code 7\nexit code 0", ending="exit code 0"), "Ran: x – exit 0"),
+        (
+            "bash",
+            ToolOutput("c", f"begun\n{LATE}", "failed", ending=LATE),
+            "Ran: x – not finished after 5 s – begun",
+        ),
+        (
+            "bash",
+            ToolOutput("c", "a\nkilled by SIGSEGV", "failed", ending="killed by SIGSEGV"),
+            "Ran: x – killed by SIGSEGV – a",
+        ),
+    ],
+)
+def test_figures_are_those_that_the_tool_reported(name: str, output: ToolOutput, line: str) -> None:
+    call = ToolCall("c", name, {"path": "x", "pattern": "x", "command": "x"})
+    assert condensed(Numbered(call, output, 1)) == f"{line} [recall:r1]"
 
 
 def test_outputs_are_counted_over_the_whole_session() -> None:
