@@ -4,13 +4,13 @@ to cut is decided in `agent.context`."""
 import itertools
 from dataclasses import replace
 
-from agent.context.budget import ContextBudget, after_overflow
+from agent.context.budget import ContextBudget, Window, after_overflow
 from agent.context.ids import with_own_ids
 from agent.context.prompt import build_prompt
 from agent.context.select import ToolSpec
 from agent.env import Env
-from agent.errors import ContextExhausted, ContextOverflow
-from agent.events import ContextMeasured, WindowLearned
+from agent.errors import ContextExhausted, ContextOverflow, ProviderError
+from agent.events import ContextMeasured, Noticed, TextDelta, WindowLearned
 from agent.measuring import budget_of, to_request
 from agent.messages import Conversation
 from agent.occasions import pay_rent
@@ -54,11 +54,11 @@ async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation,
 
 async def ask(
     conversation: Conversation, budget: ContextBudget, tools: tuple[ToolSpec, ...], env: Env
-) -> tuple[Conversation, ContextBudget, Reply]:
-    """The model's reply, and the conversation that it answers with its budget. A request that the provider finds too
-    large is made smaller and sent again, three times at most, and then goes to the next model; each may come with other
-    tools. Raises `ContextExhausted`."""
-    known = env.lessons.window
+) -> tuple[Conversation, Reply]:
+    """The conversation with the model's reply, and that. A request that the provider finds too large is made smaller
+    and sent again, three times at most, and then goes to the next model; each may come with other tools. An answer to
+    the newest part of a request only is asked for again. Raises `ContextExhausted`."""
+    known, given = env.lessons.window, None
     for attempt in itertools.count(1):
         prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
         env.debug.say("context-guard/build-metrics", **env.meter.counters.told())
@@ -72,21 +72,24 @@ async def ask(
                 # A provider that finds everything too large has taught nothing: the next turn asks it again.
                 env.lessons.window = known
                 raise ContextExhausted(f"{str(error).rstrip('.')}, even after compaction; {START_ANEW}") from error
+        except ProviderError as error:
+            if given is None:
+                raise
+            env.emit(Noticed(f"the answer is taken as it was, since it could not be had again: {error}"))
+            env.emit(TextDelta(given.message.text))  # whoever shows it has let it go for the second try
+            return conversation.plus(given.message), given
         else:
             env.watch.answered(reply.counted)
             say_estimate(conversation, reply, env)
             reply = replace(reply, message=with_own_ids(reply.message, conversation.messages))
-            if reply.stop_reason != "overflow":
-                return conversation, budget, reply
-            smaller = await recover(conversation, env, attempt, reply.counted.total or None, None)
-            if smaller is None and not reply.message.parts:
-                smaller = await leave_model(conversation, env)
-            if smaller is None and not reply.message.parts:
-                env.lessons.window = known
-                found = f"`{env.provider.facts.id}` finds the request too large, even after compaction"
-                raise ContextExhausted(f"{found}; {START_ANEW}")
+            if reply.stop_reason == "overflow":
+                smaller = await recover_overflow(conversation, reply, known, env, attempt)
+                answered = conversation if smaller else env.meter.anchored(conversation, reply, budget, env.emit)
+            else:
+                answered = env.meter.anchored(conversation, reply, budget, env.emit)
+                smaller, given = await recover_unread(conversation, reply, budget, env, attempt), reply
             if smaller is None:
-                return conversation, budget, reply
+                return answered, reply
         conversation, tools = smaller, env.offered
         # What the provider counts is compared with what was measured last.
         budget = budget_of(conversation, env)
@@ -107,6 +110,37 @@ async def recover(
 
     compacted = await compact_now(conversation, env, "overflow", counted=size)
     return compacted.conversation if compacted.result.strategies else None
+
+
+async def recover_overflow(
+    conversation: Conversation, reply: Reply, known: Window | None, env: Env, attempt: int
+) -> Conversation | None:
+    """The conversation made smaller, or for the next model, when a reply ended at the end of the window. None when what
+    it says is all there will be. Raises `ContextExhausted` when it says nothing; the window is `known` again then."""
+    smaller = await recover(conversation, env, attempt, reply.counted.total or None, None)
+    if smaller is not None or reply.message.parts:
+        return smaller
+    smaller = await leave_model(conversation, env)
+    if smaller is None:
+        env.lessons.window = known
+        found = f"`{env.provider.facts.id}` finds the request too large, even after compaction"
+        raise ContextExhausted(f"{found}; {START_ANEW}")
+    return smaller
+
+
+async def recover_unread(
+    conversation: Conversation, reply: Reply, budget: ContextBudget, env: Env, attempt: int
+) -> Conversation | None:
+    """The conversation made smaller when the server has left out the beginning of the request and has answered what was
+    left. None where all was read, where calls go on anyway, or where nothing can be made smaller. What the server can
+    read is learnt in each case: the next request has to fit."""
+    size = env.meter.take_real_window()
+    if size is None:
+        return None
+    env.lessons.window = after_overflow(budget.window, budget.used, size)
+    if reply.message.calls or reply.stop_reason != "end":
+        return None
+    return await recover(replace(conversation, anchor=None, anchored=0), env, attempt, None, size)
 
 
 def say_estimate(conversation: Conversation, reply: Reply, env: Env) -> None:

@@ -25,12 +25,13 @@ from agent.context.guard import Counters, enforced
 from agent.context.mask import as_shown
 from agent.context.prompt import Prompt
 from agent.context.select import ToolSpec
+from agent.context.truncation import SMALLEST, Record, Sent, is_new, judge, least_of, since_reply
 from agent.events import Event, Noticed
 from agent.messages import Assistant, Conversation, Message, Opaque, Reasoning, Summary, Text, Usage, User
 from agent.providers.base import Reply
 
-Reading: TypeAlias = Literal["counted", "missing", "nonsense", "truncated"]
-"""What a reported usage is worth."""
+Reading: TypeAlias = Literal["counted", "missing", "nonsense", "fresh", "doubtful", "truncated"]
+"""What a reported usage is worth. `fresh`: of what was new only. `doubtful`: less than can be, for the first time."""
 
 _SEEN = 64
 """Texts whose counts are kept: the sections of the system text."""
@@ -70,6 +71,10 @@ class Meter:
         self._first: _First | None = None
         self._told: set[Reading] = set()
         self._schema_told = 0
+        self._record: Record | None = None
+        """What the server's counts have been like; None before the first."""
+        self._least: tuple[tuple[Message, ...], int] = ((), 0)
+        self._real_window: int | None = None
 
     def become(self, other: "Meter") -> None:
         """Measures as the other does, from nothing: for another model, which counts in other tokens."""
@@ -78,6 +83,7 @@ class Meter:
         self._texts, self._tools, self._messages = {}, ((), Counts()), ((), Counts())
         self._summary = (Summary(), {})
         self._told = set()
+        self._record, self._real_window = None, None
         self.rewritten()
         self.prepare()
 
@@ -162,6 +168,13 @@ class Meter:
     def rewritten(self) -> None:
         """After a compaction the counters begin again with the next measurement."""
         self.counters, self.crowded = Counters(reasoning=self.counters.reasoning), False
+        self._record = self._record and self._record.rewritten()
+        self._least = (), 0
+
+    def take_real_window(self) -> int | None:
+        """The window of a server that has left out the beginning of the request that was counted last, once."""
+        window, self._real_window = self._real_window, None
+        return window
 
     def anchored(
         self,
@@ -175,15 +188,61 @@ class Meter:
         answered = conversation.plus(reply.message)
         if reply.passes > 1:
             return answered  # its counts may be of more than one request
-        reading = read_usage(reply, conversation, budget)
+        reading = self._read(reply, conversation, budget)
         if reading != "counted":
             self._tell(reading, reply, budget, emit)
-            return answered
+            return self._distrusting(answered) if reading == "truncated" else answered
         self._learn(conversation, reply.usage, reply.message.model)
         return replace(answered, anchor=what_stays(reply), anchored=len(answered.messages))
 
     def encoded(self) -> str:
         return encode_estimator(self.estimator)
+
+    def _read(self, reply: Reply, conversation: Conversation, budget: ContextBudget) -> Reading:
+        """Whether a reply's usage can be meant, and is of all that was sent."""
+        usage = reply.usage
+        if min(usage.input, usage.cache_read, usage.cache_write, usage.output) < 0:
+            return "nonsense"
+        if usage.prompt == 0:
+            return "missing"
+        finding, self._record = judge(self._record_for(conversation, reply), self._sent(conversation, usage, budget))
+        if finding != "whole" and (finding == "fresh" or usage.prompt >= SMALLEST):
+            return finding
+        return "counted" if finding == "whole" and is_plausible(usage.prompt, budget.used) else "nonsense"
+
+    def _record_for(self, conversation: Conversation, reply: Reply) -> Record:
+        """What a count is compared with: a session that goes on begins with what was counted then, as far as requests
+        have only grown since."""
+        is_other = _is_foreign(conversation, reply.message.model) or _drops_reasoning(conversation)
+        if self._record is not None:
+            return self._record.rewritten() if is_other else self._record
+        if conversation.anchor is None or is_other:
+            return Record()
+        before = as_shown(conversation)[: max(conversation.anchored - 1, 0)]
+        return Record().seeded(least_of(before), conversation.anchor.prompt)
+
+    def _sent(self, conversation: Conversation, usage: Usage, budget: ContextBudget) -> Sent:
+        shown = as_shown(conversation)
+        before, least = self._least
+        if shown[: len(before)] != before:
+            before, least = (), 0
+        least += least_of(shown[len(before) :])
+        self._least = shown, least
+        outputs = since_reply(shown)
+        reply = shown[len(shown) - len(outputs) - 1 : len(shown) - len(outputs)]
+        new = self.estimator.tokens(count_messages(outputs, self.ruler))
+        both = self.estimator.tokens(count_messages((*reply, *outputs), self.ruler))
+        is_over = budget.used > budget.window.size >= usage.prompt
+        opening = budget.used - budget.history - budget.pending
+        return Sent(least, (new, both), usage.prompt, budget.used, opening, is_new(conversation), is_over)
+
+    def _distrusting(self, conversation: Conversation) -> Conversation:
+        """Without what was counted and learned so far of a server that leaves something out, since part of it was
+        counted when it did already. What it has read at most is what it can read."""
+        assert self._record is not None, "a finding comes with a record"
+        self._real_window, self._record = self._record.window, Record()
+        self.estimator, self._first = Estimator(), None
+        return replace(conversation, anchor=None, anchored=0)
 
     def _learn(self, conversation: Conversation, usage: Usage, model: str) -> None:
         seen, unseen = self._split(conversation)
@@ -256,7 +315,7 @@ class Meter:
         return min(max(self._first.prompt - self.estimator.tokens(self._first.rest), guess // 3), guess * 4)
 
     def _tell(self, reading: Reading, reply: Reply, budget: ContextBudget, emit: Callable[[Event], None]) -> None:
-        if reply.stop_reason == "interrupted" or (reading in self._told and reading != "truncated"):
+        if reply.stop_reason == "interrupted" or reading in self._told:
             return
         self._told.add(reading)
         counted, expected = reply.usage.prompt, budget.used
@@ -271,33 +330,18 @@ class Meter:
                     )
                 )
             case "truncated":
-                emit(
-                    Noticed(
-                        f"the server read only {counted:,} of about {expected:,} tokens: it leaves out the beginning "
-                        "of the conversation. Give the model a larger window on the server, or set "
-                        "`agent.context_window` to what it has"
-                    )
-                )
-            case "counted":
+                emit(Noticed(truncation_told(counted, expected)))
+            case "fresh" | "doubtful" | "counted":
                 pass
 
 
-def read_usage(reply: Reply, conversation: Conversation, budget: ContextBudget) -> Reading:
-    """Whether a reply's usage can be meant. A count that sank although the conversation only grew, or a request
-    larger than the whole window that was counted as smaller, says that the server left something out."""
-    usage = reply.usage
-    numbers = (usage.input, usage.cache_read, usage.cache_write, usage.output)
-    if min(numbers) < 0:
-        return "nonsense"
-    if usage.prompt == 0:
-        return "missing"
-    anchor, size = conversation.anchor, budget.window.size
-    if budget.used > size >= usage.prompt:
-        return "truncated"
-    sank = anchor is not None and usage.prompt < 0.98 * anchor.prompt - 50
-    if sank and not _drops_reasoning(conversation) and not _is_foreign(conversation, reply.message.model):
-        return "truncated"
-    return "counted" if is_plausible(usage.prompt, budget.used) else "nonsense"
+def truncation_told(counted: int, expected: int) -> str:
+    """What the user is told of a server that leaves something out, and what to do about it."""
+    return (
+        f"the server read only {counted:,} of about {expected:,} tokens: it leaves out the beginning of what it is "
+        "sent. From now on requests are kept as small as what it reads. Set `agent.context_window` to the window that "
+        "the server really has, or give the model a larger one there (`num_ctx` of Ollama, `--ctx-size` of llama.cpp)"
+    )
 
 
 def what_stays(reply: Reply) -> Usage:

@@ -35,8 +35,7 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
     conversation, budget = await make_room(conversation, env)
     conversation, ending = await announce_end(conversation, budget, env)
 
-    conversation, budget, reply = await ask(conversation, budget, env.offered, env)
-    conversation = env.meter.anchored(conversation, reply, budget, env.emit)
+    conversation, reply = await ask(conversation, budget, env.offered, env)
     await env.recorder.replied(reply.message)
 
     outputs = await answer_calls(reply.message, conversation, ending, last, env)

@@ -10,7 +10,7 @@ the script may also be a function from the request to a `Turn`; the last one of 
 What the real servers refuse (`strict_api`) is refused with a 400 and uses up no answer, and the `with` fails at its
 end: no session of ours may send such a request. `rules=None` takes anything; `refused` may be emptied by a test that
 meant it. `reads` and `counts` make a server that counts for itself: one that reads only the newest so many tokens and
-does not say so, one that counts too many or too few.
+does not say so, one that counts too many or too few. A `reader` does both in the ways that servers have.
 
     server.shown[3]     # the outputs that the fourth request held: whole, cut or as a line
     server.blind        # which requests did not show the outputs of the calls before them
@@ -32,6 +32,7 @@ from typing import Any, Self, TypeAlias
 
 from agent.messages import Usage
 from tests.fake_frames import Call, Frames, Turn, WireName, error_body, frames
+from tests.fake_reader import Reader
 from tests.shown import Shown, ids_of, is_step, outputs_in, unseen
 from tests.strict_api import Rules, refusal
 
@@ -73,6 +74,7 @@ class FakeProvider:
         rules: Rules | None = STRICT,
         reads: int | None = None,
         counts: float | None = None,
+        reader: Reader | None = None,
     ) -> None:
         self.requests: list[Recorded] = []
         """Requests to a model, in order of arrival."""
@@ -91,7 +93,7 @@ class FakeProvider:
         self.blind: list[int] = []
         """The places in `requests` of those that left out outputs of the newest calls."""
         self._rules = rules
-        self._reads, self._counts = reads, counts
+        self._reads, self._counts, self._reader = reads, counts, reader
         self._called: tuple[str, ...] = ()
         """The calls of the newest answer."""
         self._script = list(script)
@@ -164,6 +166,8 @@ class FakeProvider:
 
     def _counted(self, turn: Turn, body: Mapping[str, Any]) -> Turn:
         """The turn with the usage of a server that counts for itself."""
+        if self._reader is not None:
+            return replace(turn, usage=self._reader.usage(body, turn.usage.output))
         if self._reads is None and self._counts is None:
             return turn
         size = round(tokens_in(body) * (self._counts or 1.0))

@@ -63,14 +63,22 @@ class Window:
 
 def after_overflow(window: Window, sent: int, most: int | None = None) -> Window:
     """The window that an overflow has shown: the maximum that the provider named, or nine tenths of what was sent where
-    it named none that is below that. It only ever shrinks, and both reserves shrink with it."""
+    it named none that is below that. It only ever shrinks, and both reserves with it: to the usual ones of such a
+    window where nobody has set them."""
     limit = most if most is not None and 0 < most < sent else sent * 9 // 10
     size = max(min(window.size, limit), 1)
     sources = tuple((name, "overflow" if name == "context_window" else source) for name, source in window.sources)
     if "context_window" not in dict(sources):
         sources += (("context_window", "overflow"),)
-    output, buffer = fitting_reserves(size, window.output, window.buffer)
+    output = window.output if _is_set(window, "max_output_tokens") else min(window.output, size // 4)
+    buffer = window.buffer if _is_set(window, "context_window_buffer_tokens") else min(window.buffer, size // 8)
+    output, buffer = fitting_reserves(size, max(output, 1), buffer)
     return replace(window, size=size, output=output, buffer=buffer, sources=sources)
+
+
+def _is_set(window: Window, name: str) -> bool:
+    """Whether somebody has chosen the number, rather than what is known of the model or of its errors."""
+    return not window.source(name).startswith(("default", "registry", "live", "learned"))
 
 
 def fitting_reserves(limit: int, output: int, buffer: int) -> tuple[int, int]:

@@ -81,5 +81,5 @@ async def test_what_a_reply_may_take_shrinks_with_the_window_that_an_overflow_ha
     learned = [event for event in events if isinstance(event, WindowLearned)]
     assert (learned, events[-1]) == ([WindowLearned(20_000, 1, 3)], TurnFinished("answered", "fine"))
     outputs = [request.max_output_tokens for request in provider.requests]
-    assert (outputs[0], max(outputs[-1:])) == (16_384, 10_000)
+    assert (outputs[0], max(outputs[-1:])) == (16_384, 5_000)
     await session.close()

@@ -12,9 +12,9 @@ from agent.context.estimate import Counts, Estimator, Ruler, count_messages, cou
 from agent.context.groups import Group
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.select import ToolSpec
-from agent.events import Event, Noticed
+from agent.events import Event
 from agent.messages import Assistant, Conversation, Opaque, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
-from agent.meter import Meter, Reading, decode_estimator, encode_estimator, read_usage, what_stays
+from agent.meter import Meter, Reading, decode_estimator, encode_estimator, what_stays
 from agent.providers.base import Reply
 from tests.agent.histories import conversations
 
@@ -79,7 +79,9 @@ def test_what_was_counted_is_exact_and_the_rest_is_learned() -> None:
         (Usage(input=-5, cache_read=4000), "nonsense"),
         (Usage(input=3000, output=-1), "nonsense"),
         (Usage(input=400_000), "nonsense"),
-        (Usage(input=900), "truncated"),
+        (Usage(input=20), "nonsense"),
+        (Usage(input=2047), "doubtful"),
+        (Usage(input=500), "fresh"),
         (Usage(input=3400, output=10), "counted"),
         (Usage(cache_read=3000, cache_write=400, output=10), "counted"),
     ],
@@ -88,14 +90,13 @@ def test_a_usage_is_judged_before_it_is_believed(usage: Usage, reading: Reading)
     meter = Meter()
     before, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
     learned, used = meter.estimator, measured(meter, before)
-    budget = meter.measure(build_prompt(before, INSTRUCTIONS), before, TOOLS, WINDOW)
-    assert read_usage(Reply(ANSWER, usage, "calls"), before, budget) == reading
     after, events = steps_taken(meter, before, usage)
     if reading == "counted":
         assert (after.anchor, events) == (usage, [])
         return
     assert (after.anchor, after.anchored, meter.estimator) == (before.anchor, before.anchored, learned)
-    assert [type(event) for event in events] == [Noticed]
+    told = {"missing": ["does not say"], "nonsense": ["counts are left out"], "fresh": [], "doubtful": []}[reading]
+    assert [text in str(event) for text, event in zip(told, events, strict=True)] == [True] * len(told)
     assert measured(meter, after) > used
 
 
@@ -140,16 +141,24 @@ def test_a_provider_that_never_reports_is_told_of_once() -> None:
     assert measured(meter, conversation) == measured(Meter(), conversation)
 
 
-def test_a_server_that_reads_less_than_was_sent_is_named_each_time() -> None:
-    _, events = steps_taken(Meter(), ASKED, Usage(3000), Usage(2048), Usage(2048))
-    assert ["the server read only 2,048" in str(event) for event in events] == [True, True]
+def test_a_server_that_leaves_something_out_is_named_once_and_teaches_its_window() -> None:
+    meter = Meter()
+    conversation, events = steps_taken(meter, ASKED, Usage(3000), Usage(2048))
+    assert (events, meter.take_real_window(), conversation.anchor) == ([], None, Usage(3000))
+    conversation, events = steps_taken(meter, conversation, Usage(2040))
+    assert ["read only 2,040 of" in str(event) for event in events] == [True]
+    assert (meter.take_real_window(), meter.take_real_window()) == (3000, None)
+    assert (conversation.anchor, meter.estimator) == (None, Estimator())
+    _, events = steps_taken(meter, conversation, *[Usage(2040)] * 5)
+    assert events == []
 
 
 def test_a_request_larger_than_the_window_is_truncated_when_it_is_counted_as_smaller() -> None:
-    meter = Meter()
-    budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, Window(1000, 100, 100))
-    assert read_usage(Reply(ANSWER, Usage(1000), "end"), ASKED, budget) == "truncated"
-    assert read_usage(Reply(ANSWER, Usage(1001), "end"), ASKED, budget) == "counted"
+    for counted, window in ((1000, 1000), (1001, None)):
+        meter, events = Meter(), list[Event]()
+        budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, Window(1000, 100, 100))
+        meter.anchored(ASKED, Reply(ANSWER, Usage(counted), "end"), budget, events.append)
+        assert (meter.take_real_window(), len(events)) == (window, int(window is not None))
 
 
 def test_a_count_that_sinks_after_a_user_message_may_be_reasoning_that_is_left_out() -> None:
@@ -159,7 +168,6 @@ def test_a_count_that_sinks_after_a_user_message_may_be_reasoning_that_is_left_o
     meter = Meter()
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
     reply = Reply(ANSWER, Usage(2500), "end")
-    assert read_usage(reply, conversation, budget) == "counted"
     assert meter.anchored(conversation, reply, budget, print).anchor == Usage(2500)
     assert meter.estimator == Estimator()
 

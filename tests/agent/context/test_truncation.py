@@ -1,0 +1,189 @@
+"""Whether a server has read all that it was sent: servers that leave something out, and those that only count badly."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.estimate import estimate_messages, estimate_text
+from agent.context.truncation import DOUBTS, Finding, Record, Sent, is_new, judge, least_of, since_reply
+from agent.messages import Assistant, Conversation, Message, Reasoning, Summary, Text, ToolCall, ToolOutput, User
+from tests.agent.histories import conversations
+
+LINES = {
+    "prose": "the quick brown fox jumps over a lazy dog near the river bank ",
+    "code": "    def measure(self, prompt: Prompt) -> int:  # what_it_takes\n        return self.x[0] + 1\n",
+    "table": "2024-01-02,17.25,abc,998877,0.5\n",
+    "short": "a b 1 2 x y\n",
+    "seq": "12345\n12346\n12347\n",
+    "blanks": "x                                                                              y\n",
+    "ruler": "=" * 78 + "\n",
+    "Chinese": "上下文窗口绝不会溢出，也不会忘记任何内容。\n",
+    "Russian": "окно контекста никогда не переполняется \n",
+}
+sizes = st.lists(st.tuples(st.sampled_from(sorted(LINES)), st.integers(20, 60_000)), min_size=2, max_size=25)
+TOKENIZERS: dict[str, Callable[[str], float]] = {
+    "characters": lambda text: len(text) / 4,
+    "fine": lambda text: len(text) / 2.5,
+    "classes": estimate_text,
+    "words": lambda text: sum(1 + len(word) // 5 for word in text.replace(",", " , ").split()) if text else 0,
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """How one counts: `opening` tokens of system text and tools are in front of all."""
+
+    tokenizer: str = "characters"
+    factor: float = 1.0
+    step: int = 1
+    opening: int = 4000
+    window: int = 10_000_000
+    """What it reads of a request at most."""
+
+    def tokens(self, text: str) -> float:
+        return TOKENIZERS[self.tokenizer](text)
+
+    def counts(self, texts: list[str]) -> list[int]:
+        """What it counts of requests that each add a text to the one before."""
+        sums = accumulate(self.tokens(text) for text in texts)
+        return [int(min(self.opening + n, self.window) * self.factor) // self.step * self.step for n in sums]
+
+
+def findings(
+    texts: list[str], counts: list[int], tokens: Callable[[str], float] = estimate_text, opening: int = 1500
+) -> list[Finding]:
+    """What is found of each request, as long as nothing is found to be left out. `tokens`: what was learned of the
+    server's way to count."""
+    record, found, so_far, expected = Record(), list[Finding](), 0, opening
+    for number, (text, counted) in enumerate(zip(texts, counts, strict=True)):
+        so_far += least_of([User((Text(text),))])
+        new = round(tokens(text))
+        expected += new
+        finding, record = judge(record, Sent(so_far, (new, new + 100), counted, expected, opening, not number))
+        found.append(finding)
+        if finding == "truncated":
+            break
+    return found
+
+
+def written(said: list[tuple[str, int]]) -> list[str]:
+    return [(LINES[kind] * (size // len(LINES[kind]) + 1))[:size] for kind, size in said]
+
+
+@given(
+    sizes,
+    st.sampled_from(sorted(TOKENIZERS)),
+    st.floats(0.6, 1.4),
+    st.sampled_from([1, 64, 100, 250, 256, 777, 1000, 1024]),
+    st.sampled_from([0, 500, 4000, 20_000]),
+    st.floats(0.7, 1.5),
+)
+def test_who_counts_badly_leaves_nothing_out(
+    said: list[tuple[str, int]], tokenizer: str, factor: float, step: int, opening: int, guess: float
+) -> None:
+    """By a factor, in steps, without the tools, and all of these together; nor does it where the estimate is off."""
+    texts = written(said)
+    server = Server(tokenizer, factor, step, opening)
+    found = findings(texts, server.counts(texts), lambda text: guess * server.tokens(text) * factor, opening)
+    assert "truncated" not in found
+
+
+@given(
+    st.sampled_from(["prose", "code", "table", "seq", "Chinese", "Russian"]),
+    st.sampled_from(sorted(TOKENIZERS)),
+    st.floats(0.6, 1.4),
+    st.sampled_from([2000, 4000, 8000, 32_000]),
+    st.floats(0.2, 3.0),
+    st.floats(0.8, 1.25),
+)
+def test_who_leaves_something_out_is_found_by_the_third_time(
+    kind: str, tokenizer: str, factor: float, window: int, growth: float, guess: float
+) -> None:
+    """Requests grow by a part of the window or by more than all of it."""
+    server = Server(tokenizer, factor, 1, 1500, window)
+    size = growth * window * len(LINES[kind]) / max(server.tokens(LINES[kind]), 1)
+    texts = written([(kind, int(size * (1, 0.4, 1.6)[n % 3])) for n in range(30)])
+    counts = server.counts(texts)
+    whole = sum(server.opening + server.tokens("".join(texts[: n + 1])) <= window for n in range(len(texts)))
+    # What grows by little needs some more until it is more than a count in steps would hide. Where as much is new as
+    # the window holds, only what is new tells it from a server that counts nothing else.
+    is_plain = least_of([User((Text(texts[0]),))]) > 1500 and not 0.4 < growth < 2
+    found = findings(texts, counts, lambda text: guess * server.tokens(text) * factor, round(server.opening * factor))
+    assert found[-1] == "truncated"
+    assert len(found) <= whole + (3 if is_plain else 8) + (whole == 0)
+
+
+def test_the_window_is_the_most_that_was_counted_of_late() -> None:
+    assert Record(counts=(5000, 7750, 7700, 7600), short=((7700, 12_000), (7600, 15_000))).window == 7750
+    assert Record(counts=(2047,), short=((2047, 5000),)).window == 2047
+
+
+def test_half_of_what_was_too_large_is_tried_where_whole_messages_are_left_out() -> None:
+    assert Record(counts=(2300, 2360, 3200, 2360), short=((2360, 17_000), (2360, 18_000))).window == 8500
+    assert Record(counts=(8100, 5200, 5300), short=((5200, 9100), (5300, 12_000))).window == 8100
+
+
+@given(st.lists(st.integers(200, 60_000), min_size=2, max_size=20))
+def test_who_counts_only_what_is_new_leaves_nothing_out(growth: list[int]) -> None:
+    texts = written([("prose", 30_000), *(("code", size) for size in growth)])
+    counts = [9000, *(round(estimate_text(text) * 0.9) + 40 for text in texts[1:])]
+    found = findings(texts, counts)
+    assert "truncated" not in found
+
+
+def test_one_low_count_is_forgotten_when_a_later_one_is_beyond_doubt() -> None:
+    texts = written([("prose", 12_000)] * 8)
+    full = Server().counts(texts)
+    found = findings(texts, [*full[:3], 9500, *full[4:6], 9500, full[7]], Server().tokens, 4000)
+    assert (found.count("doubtful"), "truncated" in found) == (2, False)
+
+
+def test_after_a_rewrite_nothing_is_compared_with_what_was_before() -> None:
+    record = Record(height=20_000, most=30_000, short=((29_000, 33_000),))
+    assert judge(record.rewritten(), Sent(2000, (100, 200), 6000, 7000))[0] == "whole"
+    assert judge(record, Sent(22_000, (100, 200), 6000, 30_000))[0] == ("truncated" if DOUBTS == 2 else "doubtful")
+
+
+def test_a_session_that_goes_on_is_compared_with_its_last_request() -> None:
+    finding, record = judge(Record().seeded(10_000, 20_000), Sent(14_000, (9000, 9000), 19_500, 29_000))
+    assert finding == "doubtful"
+    assert judge(record, Sent(18_000, (9000, 9000), 19_800, 38_000))[0] == "truncated"
+
+
+def test_a_first_request_of_which_less_was_read_than_its_words_is_found_at_once() -> None:
+    assert judge(Record(), Sent(30_000, (60_000, 60_000), 7750, 65_000, is_first=True))[0] == "truncated"
+    assert judge(Record(), Sent(30_000, (60_000, 60_000), 7750, 65_000))[0] == "doubtful"
+    assert judge(Record(), Sent(30_000, (60_000, 60_000), 400, 65_000, is_first=True))[0] == "doubtful"
+
+
+@given(conversations())
+def test_the_least_is_never_more_than_the_estimate(conversation: Conversation) -> None:
+    assert 0 <= least_of(conversation.messages) <= estimate_messages(conversation.messages)
+
+
+@pytest.mark.parametrize(
+    ("conversation", "new"),
+    [
+        (Conversation((User((Text("hi"),)),)), True),
+        (Conversation((User((Text("hi"),)), Assistant((Text("ho"),)), User((Text("and"),)))), False),
+        (Conversation((User((Text("hi"),)),), Summary("", "earlier")), False),
+    ],
+)
+def test_a_session_is_new_until_something_was_answered(conversation: Conversation, new: bool) -> None:
+    assert is_new(conversation) is new
+
+
+def test_what_is_new_to_the_server_is_what_was_said_since_its_reply() -> None:
+    step: tuple[Message, ...] = (
+        User((Text("one two"),)),
+        Assistant((Reasoning("never sent back", {}), ToolCall("1", "read", {}, '{"path": "a b"}'))),
+        User((ToolOutput("1", "three four"),)),
+        User((Text("five six"),)),
+    )
+    assert since_reply(step) == step[2:]
+    assert since_reply(()) == ()
+    assert least_of(step) == 1 + 3 + 2 + 1  # no more than one word for five characters
