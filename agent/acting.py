@@ -12,7 +12,7 @@ from agent.context.acts import (
     plan_tools,
     summed_up,
 )
-from agent.context.compact import size_of
+from agent.context.ladder import size_of
 from agent.context.mask import numbered_outputs
 from agent.context.pricing import Plan, Terms
 from agent.context.said import message_text

@@ -236,7 +236,7 @@ class Archive:
             raise ReferenceFailed(f"there is no message `{known.target}` in session `{session[:SHOWN_DIGITS]}`")
         if len(names) > 1:
             raise ReferenceFailed(_ambiguous(known, [f"msg-{name}" for name in names]))
-        position = found[-1][0]  # where the same was said twice, the last time
+        position = await self._said_at(session, [position for position, _ in found], known)
         media_type = "text/plain"
         if isinstance(known.location, Tool):
             message = await self._message_at(session, position)
@@ -250,6 +250,14 @@ class Archive:
         content = await self._message_content(session, position, known)
         full = replace(known, target=MessageRef(names[0]))
         return Located(full, session, position, content.size, content.lines, media_type)
+
+    async def _said_at(self, session: str, positions: Sequence[int], known: Reference) -> int:
+        """Where the same was said twice, the last time; of those with what is meant of it, if there are any."""
+        if isinstance(known.location, Tool) and len(positions) > 1:
+            for position in reversed(positions):
+                if _count_in(await self._message_at(session, position)) >= known.location.number:
+                    return position
+        return positions[-1]
 
     async def _name_messages(self, session: str) -> None:
         """Gives messages of earlier versions their names."""
@@ -348,6 +356,12 @@ def _pictures_in(message: Message) -> tuple[Image, ...]:
 def _type_of(message: Message, number: int) -> str:
     pictures = _pictures_in(message)
     return pictures[number - 1].media_type if number <= len(pictures) else "text/plain"
+
+
+def _count_in(message: Message) -> int:
+    """How many numbered things came with a message: pictures, outputs or calls."""
+    things = message.outputs if isinstance(message, User) else message.calls
+    return len(_pictures_in(message)) or len(things)
 
 
 def _part_in(message: Message, number: int, known: Reference) -> bytes:

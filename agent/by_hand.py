@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from agent.compaction import Bill, Compacted, Work, job_of, result_of, summarise, told_of
 from agent.context.bargain import ASKS
 from agent.context.compact import (
-    TOOLS,
     CompactionPlan,
     Floor,
-    Room,
     compacted,
     is_worth_it,
     paying_caps,
@@ -19,6 +17,7 @@ from agent.context.compact import (
     uncovered,
 )
 from agent.context.edited import spacious
+from agent.context.ladder import TOOLS, Room
 from agent.context.pins import SHORTENED, smaller_pins
 from agent.context.receipt import receipt
 from agent.context.summary import Draft

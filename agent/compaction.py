@@ -6,23 +6,20 @@ from dataclasses import dataclass, field, replace
 
 from agent.context.bargain import Job
 from agent.context.compact import (
-    LADDERS,
-    TOOLS,
     CompactionPlan,
     Floor,
-    Room,
-    Rung,
     can_pay,
     climb,
     compacted,
-    goal_of,
+    cut_outputs,
+    is_enough,
     is_worth_it,
     plan_at,
     plan_compaction,
-    size_of,
     solve_floor,
 )
 from agent.context.estimate import estimate_text
+from agent.context.ladder import CUT, LADDERS, TOOLS, Room, Rung, size_of
 from agent.context.pins import SHORTENED, smaller_pins
 from agent.context.receipt import receipt
 from agent.context.settings import Compacting
@@ -63,8 +60,9 @@ class CompactResult:
     before_messages: int
     after_messages: int
     strategies: tuple[str, ...]
-    """What ran, in order: `tools` held back, `pins` shown by their ends, `mask`, `summary` or `chunks` by a model,
-    `ledger` without one, `mask_all`, `attachments`, `drop`, `last`, `pictures`. Empty when nothing could be gained."""
+    """What ran, in order: `tools` held back, `pins` shown by their ends, `mask`, `share`, `summary` or `chunks` by a
+    model, `ledger` without one, `mask_all`, `attachments`, `cut`, `drop`, `last`, `pictures`, `least`, `references`,
+    `step`. Empty when nothing could be gained."""
     is_interrupted: bool = False
     """The user was faster: the conversation is as it was."""
 
@@ -142,22 +140,24 @@ async def compact(
         smaller = smaller_pins(after, floor.pins)
         ran = ran if smaller is after else [*ran, SHORTENED]
         after = smaller
-    is_enough = bool(ran) and cause != "asked" and room.share(after) <= goal_of(TOOLS, room)
+    is_done = bool(ran) and cause != "asked" and is_enough(TOOLS, after, room)
     rungs = LADDERS[cause] if chosen is None else (chosen.rung,)
     bill = Bill(work.emit)
     work = replace(work, emit=bill.hear)
     work.emit(CompactionStarted(result_of(conversation, conversation, ran, room, floor.deferred).before_tokens))
-    for rung in () if is_enough else rungs:
+    for rung in () if is_done else rungs:
         candidate = await _try(rung, after, work, floor, focus, chosen.cut if chosen else None)
         if work.interrupt.requested():
             unchanged = result_of(conversation, conversation, (), room)
             return Compacted(conversation, replace(unchanged, is_interrupted=True), floor.problem)
-        goal = 1.0 if chosen else goal_of(rung, room)
-        if candidate is None or not _helps(rung, after, candidate, room.share(candidate) <= goal):
+        if candidate is None:
+            continue
+        has_room = room.share(candidate) <= 1.0 if chosen else is_enough(rung, candidate, room)
+        if not _helps(rung, after, candidate, has_room):
             continue
         after, ran = candidate, [*ran, rung]
         writer = bill.model if rung in ("summary", "chunks") else writer
-        if cause == "asked" or room.share(after) <= goal:
+        if cause == "asked" or has_room:
             break
     if ran:
         items = receipt(conversation, after, ran, floor.deferred, room.ratio)
@@ -170,21 +170,24 @@ async def compact(
     return Compacted(after, result_of(conversation, after, ran, room, floor.deferred), floor.problem)
 
 
-def _helps(rung: Rung, before: Conversation, after: Conversation, is_enough: bool) -> bool:
+def _helps(rung: Rung, before: Conversation, after: Conversation, has_room: bool) -> bool:
     """Whether a strategy's outcome is taken: always smaller, by a tenth when it replaces messages by a summary; masking
-    that leaves too little room only costs the cache that a summary would be read from."""
+    that leaves too little room only costs the cache that a summary would be read from, and unseen outputs are cut below
+    their share only where that makes enough room, or nothing else can go."""
     match rung:
-        case "mask":
-            return size_of(after) < size_of(before) and is_enough
+        case "mask" | "cut":
+            return size_of(after) < size_of(before) and has_room
         case "summary" | "chunks" | "ledger":
             return is_worth_it(before, after)
-        case "mask_all" | "attachments" | "drop" | "last" | "pictures":
+        case "share" | "mask_all" | "attachments" | "drop" | "last" | "pictures" | "least" | "references" | "step":
             return size_of(after) < size_of(before)
 
 
 async def _try(
     rung: Rung, conversation: Conversation, work: Work, floor: Floor, focus: str | None, cut: int | None = None
 ) -> Conversation | None:
+    if rung in CUT:
+        return cut_outputs(rung, conversation, work.room)
     if rung not in ("summary", "chunks"):
         return climb(rung, conversation, work.settings.caps, floor)
     if cut is None:

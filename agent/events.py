@@ -231,7 +231,7 @@ class ReceiptItem:
     """What became of one part of the view. Not an event, but plain data all the same."""
 
     item: str
-    fate: Literal["kept", "summarised", "masked", "dropped", "deferred"]
+    fate: Literal["kept", "cut", "summarised", "masked", "dropped", "deferred"]
     tokens: int
     """What it took before."""
     why: str

@@ -12,7 +12,7 @@ from agent.events import Event, ToolFinished, ToolProgress, ToolStarted
 from agent.gate import Doorway, EditedCallError, Gate, Permit, permit
 from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall, ToolOutput
-from agent.outputs import Kept, OutputRoom
+from agent.outputs import Keep, Kept, OutputRoom
 from agent.permissions import Asked
 from tools.base import Made, Result, Tool, ToolError, Workspace
 from tools.paths import display
@@ -63,18 +63,20 @@ class Hands:
 async def run_calls(calls: Sequence[ToolCall], hands: Hands, room: OutputRoom, place: Place) -> tuple[ToolOutput, ...]:
     """One output per call, in order: failures, denials and interruptions are outputs too. Neighbouring calls that only
     read run side by side; any other runs alone. What is called through `call_tool` is, for everybody, a call of its own
-    tool. Outputs take their room in the order of the calls; when there is none left, no further call is run. `place`:
-    that of the first call."""
+    tool. All outputs share the room that there is; where it decides so, no further call is run. `place`: that of the
+    first call."""
     outputs: list[ToolOutput] = []
+    keep: list[Keep] = []
     for group in _groups([as_meant(call, hands.tools) for call in calls], hands.tools):
         places = [replace(place, number=place.number + len(outputs) + index) for index in range(len(group))]
         if room.is_open:
             found = await _run_side_by_side(group, places, hands)
-            for call, at, output in zip(group, places, found, strict=True):
-                outputs.append(await room.take(output, partial(hands.keeper.keep, call, at)))
+            room.take(found)
+            outputs += found
         else:
             outputs += [await _refuse(call, at, hands, room.refusal) for call, at in zip(group, places, strict=True)]
-    return tuple(outputs)
+        keep += [partial(hands.keeper.keep, call, at) for call, at in zip(group, places, strict=True)]
+    return await room.share(outputs, keep)
 
 
 async def _refuse(call: ToolCall, place: Place, hands: Hands, why: str) -> ToolOutput:

@@ -185,12 +185,15 @@ Form: TypeAlias = Literal["line", "preview", "summary"]
 
 @dataclass(frozen=True, slots=True)
 class Retold:
-    """What the model is shown in the place of an output or of a message, since the user wanted that."""
+    """What the model is shown in the place of an output or of a message, since the user wanted that or there was no
+    room for more."""
 
     key: str
     """`r12` for an output, `m41` for the message at that position of the session's log."""
     form: Form
     text: str
+    pictures: int = 0
+    """How many of an output's pictures are shown with it, from the first on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,18 @@
-"""The room that the window has for the outputs of one step. It is taken in the order of the calls, from what the model
-is shown of each output, whatever form that has."""
+"""The room that the window has for the outputs of one step. It is shared among them from what the model is shown of
+each, whatever form that has: small ones stand whole, and large ones leave each other the same part."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from agent.context.guard import ToolBudget, can_execute_tool, preview_tool_output, reserve_tool_output
-from agent.context.offload import cut_to_fit
+from agent.context.offload import cut_output
+from agent.context.shares import shares
 from agent.messages import ToolOutput
 
 FILLED = (
-    "not run: an earlier output of this step has filled the context window. Room is made before your next step: make "
-    "this call again then if it is still needed, and ask for less at a time"
+    "not run: an earlier output of this step has filled the context window. Make this call again if it is still "
+    "needed, and ask for less at a time"
 )
 
 SHORT = 100
@@ -31,12 +32,21 @@ Keep: TypeAlias = Callable[[ToolOutput], Awaitable[Kept]]
 
 
 class OutputRoom:
-    """One for each step. After an output that does not fit no further call is run."""
+    """One for each step."""
 
-    def __init__(self, budget: ToolBudget, count: Callable[[ToolOutput], int], refusal: str = FILLED) -> None:
-        """`count`: tokens of an output. `refusal`: what the model is told of a call that is not run."""
+    def __init__(
+        self,
+        budget: ToolBudget,
+        count: Callable[[ToolOutput], int],
+        refusal: str = FILLED,
+        spare: Callable[[], int] | None = None,
+    ) -> None:
+        """`count`: tokens of an output. `spare`: what outputs may take together that do not fit, when more room is made
+        before the next request; every call is run then. Without it no further call is run after an output that does
+        not fit, and `refusal` is what the model is told of one."""
         self._budget = budget
         self._count = count
+        self._spare = spare
         self.refusal = refusal
 
     @property
@@ -46,20 +56,30 @@ class OutputRoom:
     @property
     def is_open(self) -> bool:
         """Whether another call may be run."""
-        return can_execute_tool(self._budget)
+        return self._spare is not None or can_execute_tool(self._budget)
 
-    async def take(self, output: ToolOutput, keep: Keep) -> ToolOutput:
-        """The output as it is shown: as it is where it fits, otherwise the part of it that takes half of what is left,
-        after `keep` has kept all of it."""
-        # What ran beside an output that did not fit is taken, too.
-        room = replace(self._budget, exceeded=False)
-        size = self._count(output)
-        fits = preview_tool_output(room, size).fits
-        shown = output if fits or size <= SHORT else await self._cut(output, size, keep)
-        taken = reserve_tool_output(room, size if fits else min(self._count(shown), room.remaining))
-        self._budget = replace(taken.budget, exceeded=self._budget.exceeded or not fits)
-        return shown
+    def take(self, outputs: Sequence[ToolOutput]) -> None:
+        """Takes the room of outputs in the order of their calls, as much of it as there is."""
+        for output in outputs:
+            # What ran beside an output that did not fit is taken, too.
+            room, size = replace(self._budget, exceeded=False), self._count(output)
+            fits = preview_tool_output(room, size).fits
+            taken = reserve_tool_output(room, size if fits else room.remaining)
+            self._budget = replace(taken.budget, exceeded=self._budget.exceeded or not fits)
 
-    async def _cut(self, output: ToolOutput, size: int, keep: Keep) -> ToolOutput:
+    async def share(self, outputs: Sequence[ToolOutput], keep: Sequence[Keep]) -> tuple[ToolOutput, ...]:
+        """The outputs as they are shown: as they are where they fit together, otherwise each with its part of half of
+        what was left, or of what is spared for them, after `keep` has kept all of it."""
+        sizes = [self._count(output) for output in outputs]
+        left = replace(self._budget, reserved=0).remaining
+        if sum(sizes) <= left:
+            return tuple(outputs)
+        room = max(left // 2, self._spare() if self._spare is not None else 0)
+        cut = zip(outputs, sizes, shares(sizes, room), keep, strict=True)
+        return tuple([await self._shown(output, size, part, kept) for output, size, part, kept in cut])
+
+    async def _shown(self, output: ToolOutput, size: int, part: int, keep: Keep) -> ToolOutput:
+        if size <= max(part, SHORT):
+            return output
         kept = await keep(output)
-        return cut_to_fit(kept.output, self._budget.remaining // 2, size, self._count, kept.how)
+        return cut_output(kept.output, part, size, self._count, kept.how)

@@ -156,7 +156,8 @@ async def announce_end(conversation: Conversation, budget: ContextBudget, env: E
 
 
 async def run_in_room(calls: Sequence[ToolCall], conversation: Conversation, env: Env) -> tuple[ToolOutput, ...]:
-    """One output per call. After one that finds no room no further call is run, and the next step makes room."""
+    """One output per call. Where the next step makes room, all calls are run and their outputs share it; otherwise no
+    further call is run after an output that finds none."""
     room = _room_for_outputs(conversation, env)
     outputs = await run_calls(calls, env.hands, room, place_of(conversation))
     env.meter.crowded = not room.is_open
@@ -168,8 +169,18 @@ def _room_for_outputs(conversation: Conversation, env: Env) -> OutputRoom:
     budget = budget_of(conversation, env)
     kept_free = min(NOTES + REFUSAL * len(conversation.unanswered), max(budget.remaining, 0) // 2)
     room = tool_preflight(env.meter.counters, budget.window, kept_free)
-    refusal = FULL if env.compacting.on_full == "final" else FILLED
-    return OutputRoom(room, lambda output: env.meter.size_of(User((output,))), refusal)
+
+    def spare() -> int:
+        from agent.context.compact import fair_share  # noqa: PLC0415  # deferred: most outputs fit
+
+        return fair_share(conversation, budget)
+
+    def count(output: ToolOutput) -> int:
+        return env.meter.size_of(User((output,)))
+
+    if env.compacting.on_full == "final":
+        return OutputRoom(room, count, FULL)
+    return OutputRoom(room, count, FILLED, spare if env.compacting.is_automatic else None)
 
 
 def place_of(conversation: Conversation) -> Place:

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 
-from agent.context.compact import size_of
+from agent.context.ladder import size_of
 from agent.context.pricing import Terms
 from agent.env import Env
 from agent.measuring import budget_of

@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from agent.compaction import Chosen, Compacted, Work, compact
-from agent.context.budget import ContextBudget
-from agent.context.compact import TOOLS, Room, size_of
+from agent.context.ladder import CUT, TOOLS, room_of
 from agent.context.prompt import Instructions, build_prompt
 from agent.debug import Debug
 from agent.env import Env
@@ -73,20 +72,6 @@ def work_of(conversation: Conversation, env: Env, counted: int | None = None) ->
     )
 
 
-def room_of(budget: ContextBudget, conversation: Conversation, counted: int | None, spare: float = 0.0) -> Room:
-    """The window for a compaction. Sizes after it can only be estimated, so they are scaled by how much more the
-    provider counted than was estimated. `spare`: the share of the tool definitions that could be held back yet."""
-    system = budget.system + budget.instructions + budget.memories + budget.skills
-    estimated = system + budget.tools + size_of(conversation)
-    scale = max(counted or 0, budget.used) / max(estimated, 1)
-    window = budget.window
-    scale = min(max(scale, 1.0), 3.0)
-    deferrable = int(budget.tools * spare)
-    ratio = min(max((budget.used - system - budget.tools) / max(size_of(conversation), 1), 0.25), 3.0)
-    trigger = window.compact_trigger
-    return Room(window.effective, system, budget.tools, trigger, scale, window.buffer, deferrable, ratio)
-
-
 async def keep_rewrite(
     before: Conversation, compacted: Compacted, env: Env, cause: Cause, chosen: Chosen | None = None
 ) -> None:
@@ -99,7 +84,7 @@ async def keep_rewrite(
     if TOOLS in compacted.result.strategies:
         env.deferral.hold_back_all()
     # Masking keeps what stands before the first output in the cache, the tools among it, unless that is cold.
-    if compacted.result.strategies != ("mask",) or cause == "cold":
+    if not set(compacted.result.strategies) <= {"mask", *CUT} or cause == "cold":
         choose_tools(env)
     if chosen is None or chosen.price is None:
         env.rent.rewritten()
@@ -108,17 +93,12 @@ async def keep_rewrite(
 
 
 def unchanged(before: Conversation, after: Conversation, strategies: Sequence[str]) -> int:
-    """How many messages a rewrite must have left as they were: those before the first output that was masked, where it
-    only masked."""
-    if not set(strategies) <= {"mask", "mask_all"}:
+    """How many messages a rewrite must have left as they were: those before the first output that is shown otherwise,
+    where nothing else has changed."""
+    if not set(strategies) <= {"mask", "mask_all", "references", *CUT}:
         return 0
-    masked = after.masked - before.masked
-    messages = build_prompt(after, Instructions("")).messages
-    places = (
-        place
-        for place, message in enumerate(messages)
-        if isinstance(message, User) and any(output.call_id in masked for output in message.outputs)
-    )
+    messages, earlier = (build_prompt(view, Instructions("")).messages for view in (after, before))
+    places = (place for place, (now, then) in enumerate(zip(messages, earlier, strict=True)) if now != then)
     return next(places, 0)
 
 

@@ -170,7 +170,9 @@ def encode_snapshot(conversation: Conversation, position: int, mark: Mark | None
         "outputs_before": conversation.outputs_before,
         "held": conversation.held,
         "pinned": sorted(conversation.pinned),
-        "retold": [[one.key, one.form, one.text] for one in conversation.retold],
+        "retold": [
+            [one.key, one.form, one.text, *([one.pictures] if one.pictures else [])] for one in conversation.retold
+        ],
         "held_back": sorted(conversation.held_back),
         "anchor": asdict(conversation.anchor) if conversation.anchor else None,
         "anchored": conversation.anchored,
@@ -216,10 +218,10 @@ def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
         return None
 
 
-def _decode_retold(key: object, form: object, text: object) -> Retold:
+def _decode_retold(key: object, form: object, text: object, pictures: object = 0) -> Retold:
     for known in FORMS:
         if form == known and isinstance(key, str) and isinstance(text, str):
-            return Retold(key, known, text)
+            return Retold(key, known, text, _count(pictures))
     raise ValueError(f"{form!r} is no form")
 
 

@@ -18,15 +18,20 @@ Weight: TypeAlias = Literal["head", "item"]
 MOST = 40
 """Items of one fate that are listed."""
 
-ORDER = ("summarised", "dropped", "masked", "deferred", "kept")
+ORDER = ("summarised", "dropped", "masked", "cut", "deferred", "kept")
 STRATEGIES = {
     "mask_all": "mask all",
     "chunks": "summary in pieces",
     "ledger": "facts only",
     "attachments": "attachments shown in part",
     "drop": "older half dropped",
-    "last": "only your last message kept",
+    "last": "only your last message and the newest step kept",
     "pictures": "its pictures left out",
+    "share": "new outputs cut to their share",
+    "cut": "new outputs cut to what was left",
+    "least": "new outputs cut as far as possible",
+    "references": "new outputs as one line each",
+    "step": "the newest step left out, its outputs named",
     "tools": "tools held back",
 }
 """Strategies whose names say too little."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agent.context.bargain import ASKS
-from agent.context.compact import FLOOR, LEAST_CAP, starts_step
+from agent.context.compact import FLOOR, LEAST_CAP
 from agent.context.mask import (
     Numbered,
     as_shown,
@@ -20,6 +20,7 @@ from agent.context.pins import open_request, preview_form, size_of_pins
 from agent.context.pricing import Plan, Terms, priced
 from agent.context.refs import MessageRef, message_digits
 from agent.context.select import meant
+from agent.context.steps import starts_step
 from agent.context.summary import shown_summary
 from agent.events import Act
 from agent.messages import Conversation, Form, Image, Kept, Message, Note, Retold, Text, ToolOutput, User

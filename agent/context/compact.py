@@ -1,47 +1,35 @@
 """What leaves the view when it gets too large, and what the conversation is afterwards. Pure.
 
-From the cheapest to the last resort: outputs as one line each, a summary by a model, the facts that code can tell, what
-came with the open request in part, the older half of the turns dropped, nothing but the user's last message, and that
-without its pictures.
+From the cheapest to the last resort: outputs as one line each, what the model has not seen yet cut to a fair share, a
+summary by a model, the facts that code can tell, what came with the open request in part, unseen outputs cut to what is
+left, the older half of the turns dropped, nothing but the user's last message and the newest step, that message without
+its pictures, the newest outputs by their references; and only then the step itself, which is named.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
 
 from agent.context.beside import as_request, brings_much, lean
+from agent.context.budget import ContextBudget
 from agent.context.estimate import estimate_message, estimate_messages
+from agent.context.ladder import TOOLS, Room, Rung, room_of, size_of
 from agent.context.ledger import Ledger, keep_ledger, missing_facts, render_ledger
 from agent.context.mask import as_shown, mask_outputs
 from agent.context.meanwhile import joins_turn
 from agent.context.pins import Size, size_of_pins, smaller_pins, view_from
 from agent.context.settings import Caps
-from agent.context.summary import Draft, shown_summary, with_facts, within
-from agent.events import Cause
-from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, User
-
-Rung: TypeAlias = Literal["mask", "summary", "chunks", "ledger", "mask_all", "attachments", "drop", "last", "pictures"]
-"""One strategy: old outputs masked, a summary by the model that has the conversation in its cache (or one that the user
-set), the same piece by piece, facts only, all outputs masked, what came with the open request shown in part, older half
-of the turns dropped, the last message, that without its pictures."""
-
-TOOLS = "tools"
-"""What precedes them where the tools leave too little room: as many as possible are held back."""
-
-LADDERS: dict[Cause, tuple[Rung, ...]] = {
-    "full": ("mask", "summary", "ledger", "mask_all", "attachments", "drop", "last", "pictures"),
-    "background": ("mask", "summary", "ledger", "mask_all"),
-    "asked": ("summary", "ledger"),
-    "overflow": ("mask_all", "chunks", "ledger", "attachments", "drop", "last"),
-    "rent": ("mask", "summary"),
-    "cold": ("mask",),
-    "budget": ("mask",),
-}
+from agent.context.steps import is_request, starts_step, turn_starts, unseen_from
+from agent.context.summary import Draft, with_facts, within
+from agent.context.unseen import by_reference, cut_to_fit, named_step, size_of_unseen, unseen_outputs
+from agent.messages import Assistant, Conversation, Message, Summary, Text, User
 
 WORTH = 0.9
 """A summary must leave less than this of what there was."""
 AFTER_MASK = 0.5
-"""Masking is enough when it leaves less than this share of the window in use; otherwise it would soon come again."""
+"""Masking is enough when what the model has seen takes less than this share of what messages may; otherwise it would
+soon come again."""
+SHARE = 0.5
+"""Of the room that messages have in a window, what the outputs of one step may take when not all of them fits."""
 FLOOR = 0.6
 """What is there after any compaction should take no more than this share of the window."""
 LEAST_CAP = 900
@@ -51,40 +39,6 @@ _HEADINGS = 40
 """Tokens that a summary's own headings take at most."""
 MESSAGE, STEP = "your message", "the newest step"
 """What may be the largest part of what stays."""
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """The window as a compaction sees it."""
-
-    effective: int
-    system: int
-    tools: int
-    trigger: float = 0.95
-    scale: float = 1.0
-    """Tokens that the provider counts for one that is estimated, when it counts more."""
-    buffer: int = 0
-    """Tokens beyond `effective` that a request for a summary may take."""
-    deferrable: int = 0
-    """Tokens of the tool definitions that could be held back yet."""
-    ratio: float = 1.0
-    """Tokens of the conversation that the provider counts for one that is estimated, also when it counts fewer."""
-
-    @property
-    def fixed(self) -> int:
-        return self.system + self.tools
-
-    @property
-    def with_tools_held_back(self) -> "Room":
-        return replace(self, tools=self.tools - self.deferrable, deferrable=0)
-
-    def holds(self, conversation: Conversation) -> bool:
-        """Whether a request that asks for a summary of the conversation fits into the window."""
-        return (self.fixed + size_of(conversation)) * self.scale <= self.effective + self.buffer
-
-    def share(self, conversation: Conversation) -> float:
-        """The part of the window that a request would take."""
-        return (self.fixed + size_of(conversation)) * self.scale / max(self.effective, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +59,20 @@ class CompactionPlan:
     """The tail as it is shown, with what is pinned of all before it in the place of a summary."""
 
 
-def size_of(conversation: Conversation, size: Callable[[Message], int] = estimate_message) -> int:
-    """Estimated tokens of a conversation as it is shown."""
-    return sum(map(size, (*shown_summary(conversation.summary), *as_shown(conversation))))
-
-
 def plan_compaction(
     conversation: Conversation, tail_tokens: int, *, least: int = 1, newest: int = 1
 ) -> CompactionPlan | None:
     """The plan that keeps the newest whole steps up to `tail_tokens`, and at least the last finished one; of the turns
     before the last only whole ones, and no more than the `newest`. None when nothing stands before them. With `least` 0
-    a message that nothing has answered yet may stand alone."""
-    cut = _cut(as_shown(conversation), tail_tokens, least, newest)
+    a message that nothing has answered yet may stand alone, unless outputs that the model has not seen stand before
+    it."""
+    cut = _cut_of(conversation, tail_tokens, least, newest)
     return plan_at(conversation, cut) if cut else None
+
+
+def _cut_of(conversation: Conversation, tail_tokens: int, least: int, newest: int) -> int:
+    """The index at which the tail begins: what the model has not seen is always tail."""
+    return min(_cut(as_shown(conversation), tail_tokens, least, newest), unseen_from(conversation.messages))
 
 
 def _cut(messages: Sequence[Message], tail_tokens: int, least: int, newest: int) -> int:
@@ -135,25 +90,6 @@ def _cut(messages: Sequence[Message], tail_tokens: int, least: int, newest: int)
         if index in bounds or (steps == least == 1 and isinstance(messages[index], Assistant)):
             cut = index
     return 0 if cut == len(messages) else cut
-
-
-def turn_starts(messages: Sequence[Message]) -> list[int]:
-    """Where turns begin: at messages of the user that are no outputs and follow none, and that join no turn."""
-    return [
-        index
-        for index, message in enumerate(messages)
-        if _is_request(message) and not joins_turn(message) and not (index and _is_request(messages[index - 1]))
-    ]
-
-
-def _is_request(message: Message) -> bool:
-    """Whether the user said it; messages with nothing but outputs or notes of the program are no requests."""
-    return isinstance(message, User) and any(isinstance(part, Text | Image) for part in message.parts)
-
-
-def starts_step(message: Message) -> bool:
-    """Whether a view may begin with the message: what answers calls never stands alone."""
-    return isinstance(message, Assistant) or _is_request(message)
 
 
 def plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
@@ -193,7 +129,7 @@ def _asked(messages: Sequence[Message]) -> Iterator[tuple[int, User]]:
     is_beginning = bool(starts)
     for index in range(starts[-1] if starts else 0, len(messages)):
         message = messages[index]
-        is_beginning = is_beginning and _is_request(message)
+        is_beginning = is_beginning and is_request(message)
         if isinstance(message, User) and (is_beginning or joins_turn(message)):
             yield index, message
 
@@ -225,8 +161,10 @@ class Floor:
 def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
     """Caps with which system text, tools, ledger and tail take at most 60 % of the window: those of tail and ledger are
     halved until they do, down to one step and 900 tokens; then tools are held back, and then what is pinned is shown
-    by its ends, and then by a line each; then what came with the open request is shown in part. It always ends."""
+    by its ends, and then by a line each; then what came with the open request is shown in part. What the model has not
+    seen yet counts with its share of the window. It always ends."""
     least, whole = 1, room.tools
+    conversation = share_out(conversation, room)
     pins: Size = "whole"
     is_lean = False
     while True:
@@ -268,11 +206,10 @@ def _room_for_request(sizes: Mapping[str, int], room: Room) -> int:
 
 
 def _floor_sizes(conversation: Conversation, caps: Caps, least: int, room: Room) -> dict[str, int]:
-    messages = as_shown(conversation)
-    cut = _cut(messages, caps.tail, least, caps.turns)
+    messages, cut = as_shown(conversation), _cut_of(conversation, caps.tail, least, caps.turns)
     tail, request = messages[cut:], _open_request(conversation, cut)
     asked, newest = estimate_message(request) if request.parts else 0, estimate_messages(tail)
-    ends_in_request = bool(tail) and _is_request(tail[-1])
+    ends_in_request = bool(tail) and is_request(tail[-1])
     return {
         "the system text": room.system,
         "the tool definitions": room.tools,
@@ -328,7 +265,8 @@ def lean_request(conversation: Conversation, caps: Caps, most: int, *, pictures:
     """The conversation in which all that the user wants now takes so many tokens, as far as less of what came with it
     makes that possible; `pictures`: they stay. It stands with the summary then, and the facts for whatever was said
     before it. None when nothing gets smaller."""
-    large = [index for index, message in _asked(conversation.messages) if brings_much(message)]
+    seen = unseen_from(conversation.messages)
+    large = [index for index, message in _asked(conversation.messages) if brings_much(message) and index < seen]
     moved = compacted(plan_at(conversation, large[-1] + 1), None, caps) if large else conversation
     request = lean(moved.summary.request, most, pictures=pictures)
     if request is moved.summary.request:
@@ -336,10 +274,41 @@ def lean_request(conversation: Conversation, caps: Caps, most: int, *, pictures:
     return replace(moved, summary=replace(moved.summary, request=request), anchor=None, anchored=0)
 
 
+def share_of_outputs(conversation: Conversation, room: Room) -> int:
+    """Tokens that the outputs of one step may take when not all of them fits: a share of what messages may take beside
+    the open request."""
+    asked = estimate_message(_open_request(conversation, len(conversation.messages)))
+    return int(SHARE * max(room.messages - asked, 0))
+
+
+def fair_share(conversation: Conversation, budget: ContextBudget) -> int:
+    """Tokens that the outputs of one step may take in the window after a compaction."""
+    room = room_of(budget, conversation, None)
+    return int(share_of_outputs(conversation, room) * room.scale)
+
+
+def share_out(conversation: Conversation, room: Room) -> Conversation:
+    """The conversation with its unseen outputs in no more than their share. The same conversation when they take no
+    more."""
+    return cut_to_fit(conversation, share_of_outputs(conversation, room))
+
+
+def cut_outputs(rung: Rung, conversation: Conversation, room: Room) -> Conversation | None:
+    """The conversation with its unseen outputs in their share of the window, or in what everything else of it leaves,
+    as far as that can be. None when nothing gets smaller."""
+    if rung == "share":
+        after = share_out(conversation, room)
+    else:
+        others = size_of(conversation) - size_of_unseen(conversation)
+        after = cut_to_fit(conversation, room.messages - others)
+    return None if after is conversation else after
+
+
 def drop_half(conversation: Conversation, caps: Caps) -> Conversation | None:
-    """The conversation without the older half of its turns, which only the ledger remembers. None when there is one."""
-    turns = turn_starts(conversation.messages)
-    later = [start for start in turns if start > 0]
+    """The conversation without the older half of its turns, which only the ledger remembers. None when there is one, or
+    the model has not seen what was done in the last one."""
+    seen = unseen_from(conversation.messages)
+    later = [start for start in turn_starts(conversation.messages) if 0 < start <= seen]
     if not later:
         return None
     plan = plan_at(conversation, later[(len(later) - 1) // 2])
@@ -347,27 +316,42 @@ def drop_half(conversation: Conversation, caps: Caps) -> Conversation | None:
 
 
 def last_message(conversation: Conversation) -> Conversation | None:
-    """The conversation with nothing but what the user wants now and the facts; calls without an output stay, since
-    their outputs will come. None when there is nothing else."""
-    messages = conversation.messages
-    cut = len(messages) - (1 if conversation.unanswered else 0)
-    if cut == 0:
+    """The conversation with nothing but what the user wants now, the facts and the step that the model has not seen,
+    the calls of which may still have no outputs. None when there is nothing else."""
+    cut = unseen_from(conversation.messages)
+    return _without(conversation, cut) if cut else None
+
+
+def without_step(conversation: Conversation) -> Conversation | None:
+    """The conversation without the step that the model has not seen, whose outputs are named; calls without an output
+    stay, since their outputs will come. None when there is no such step."""
+    outputs = unseen_outputs(conversation)
+    if not outputs:
         return None
+    after = _without(conversation, len(conversation.messages) - (1 if conversation.unanswered else 0))
+    request = named_step(after.summary.request, outputs)
+    return replace(after, summary=replace(after.summary, request=request))
+
+
+def _without(conversation: Conversation, cut: int) -> Conversation:
+    """The conversation from a message on, with what the user wants now and the facts for all that was before."""
     plan = plan_at(conversation, cut)
-    request = plan.request if plan.request.parts else _last_request(conversation)
+    is_shown = any(map(is_request, plan.tail))
+    request = plan.request if plan.request.parts or is_shown else _last_request(conversation)
     kept = plan.rest.summary.kept
     return replace(plan.rest, summary=Summary(ledger=render_ledger(plan.facts, LEAST_CAP), request=request, kept=kept))
 
 
 def _last_request(conversation: Conversation) -> User:
     for message in reversed(conversation.messages):
-        if _is_request(message) and isinstance(message, User):
+        if is_request(message) and isinstance(message, User):
             return message
     return conversation.summary.request
 
 
 def climb(rung: Rung, conversation: Conversation, caps: Caps, floor: Floor) -> Conversation | None:
-    """What a strategy that needs no model makes of the conversation; None when it can do nothing."""
+    """What a strategy makes of the conversation that needs no model and is no `cut_outputs`; None when it can do
+    nothing."""
     match rung:
         case "mask":
             after = mask_outputs(conversation, caps.protect, caps.newest)
@@ -384,11 +368,19 @@ def climb(rung: Rung, conversation: Conversation, caps: Caps, floor: Floor) -> C
             return drop_half(conversation, floor.caps)
         case "last":
             return last_message(conversation)
-        case "summary" | "chunks":
+        case "references":
+            after = by_reference(conversation)
+        case "step":
+            return without_step(conversation)
+        case "summary" | "chunks" | "share" | "cut" | "least":
             return None
     return None if after is conversation else after
 
 
-def goal_of(rung: str, room: Room) -> float:
-    """The share of the window below which no further strategy is needed after this one."""
-    return min(AFTER_MASK, room.trigger) if rung in ("mask", TOOLS) else room.trigger
+def is_enough(rung: str, conversation: Conversation, room: Room) -> bool:
+    """Whether no further strategy is needed after this one. A mask has to leave so much room that it does not soon come
+    again: what the model has not seen yet can be masked then."""
+    if room.share(conversation) > room.trigger:
+        return False
+    seen = size_of(conversation) - size_of_unseen(conversation)
+    return rung not in ("mask", TOOLS) or seen <= AFTER_MASK * room.messages

@@ -3,13 +3,15 @@ outputs say changes; calls, arguments and reasoning stay as they are. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from agent.context.estimate import Sizes, estimate_message
 from agent.context.offload import without_frame
 from agent.context.select import as_run
+from agent.context.steps import unseen_from
 from agent.context.superseded import superseded
-from agent.messages import Assistant, Conversation, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
+from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
 
 COMMAND, ERROR, SAID = 80, 120, 80
 """Characters of a command, of an error line and of any other output that its line keeps."""
@@ -73,16 +75,15 @@ def as_shown(conversation: Conversation) -> tuple[Message, ...]:
     everything else untouched."""
     if not conversation.masked and not conversation.retold:
         return conversation.messages
-    told = {one.key: one.text for one in conversation.retold}
-    lines = {
-        id(found.output): line
+    told = {one.key: one for one in conversation.retold}
+    less = {
+        id(found.output): output
         for found in numbered_outputs(conversation)
-        if (line := _line_for(found, conversation.masked, told)) is not None
+        if (output := shown_output(found, conversation.masked, told)) is not found.output
     }
 
     def shown(part: UserPart) -> UserPart:
-        line = lines.get(id(part))
-        return replace(part, text=line, images=()) if isinstance(part, ToolOutput) and line is not None else part
+        return less.get(id(part), part) if isinstance(part, ToolOutput) else part
 
     def whole(position: int, message: Message) -> Message:
         if not isinstance(message, User):
@@ -90,7 +91,7 @@ def as_shown(conversation: Conversation) -> tuple[Message, ...]:
         said = told.get(message_key(position))
         if said is None and not message.outputs:
             return message
-        parts = message.parts if said is None else _retold(message, said)
+        parts = message.parts if said is None else _retold(message, said.text)
         return User(tuple(shown(part) for part in parts))
 
     return tuple(
@@ -98,9 +99,16 @@ def as_shown(conversation: Conversation) -> tuple[Message, ...]:
     )
 
 
-def _line_for(found: Numbered, masked: frozenset[str], told: Mapping[str, str]) -> str | None:
-    """What stands for an output; None when it is shown as it is."""
-    return condensed(found) if found.output.call_id in masked else told.get(found.ref)
+def shown_output(found: Numbered, masked: AbstractSet[str], told: Mapping[str, Retold]) -> ToolOutput:
+    """The output as the model is shown it: the same where that is all of it. `told`: what is retold, by its keys."""
+    if found.output.call_id in masked:
+        return replace(found.output, text=condensed(found), images=())
+    one = told.get(found.ref)
+    return (
+        found.output
+        if one is None
+        else replace(found.output, text=one.text, images=found.output.images[: one.pictures])
+    )
 
 
 def _retold(message: User, said: str) -> tuple[UserPart, ...]:
@@ -129,16 +137,12 @@ def message_key(position: int) -> str:
 def mask_outputs(conversation: Conversation, protect: int, newest: int = 0) -> Conversation:
     """The conversation with every output of `old_outputs` masked that takes twice as much as its line. The same
     conversation when there is none."""
-    told = {one.key: one.text for one in conversation.retold}
-
-    def shown(found: Numbered) -> ToolOutput:
-        text = told.get(found.ref)
-        return found.output if text is None else replace(found.output, text=text, images=())
-
+    told = {one.key: one for one in conversation.retold}
     chosen = {
         found.output.call_id: found.ref
         for found in old_outputs(conversation, protect, newest)
-        if 2 * output_size(replace(found.output, text=condensed(found), images=())) <= output_size(shown(found))
+        if 2 * output_size(replace(found.output, text=condensed(found), images=()))
+        <= output_size(shown_output(found, frozenset(), told))
     }
     if not chosen:
         return conversation
@@ -151,20 +155,21 @@ def old_outputs(
     conversation: Conversation, protect: int, newest: int = 0, sizes: Sizes | None = None
 ) -> tuple[Numbered, ...]:
     """The outputs that are shown and could be masked, oldest first: all but the newest up to `protect` tokens, those of
-    the last step and of the `newest` messages, and those that a line would hardly be shorter than. What is superseded
-    is among them however new it is."""
-    recent = conversation.messages[-newest:] if newest else ()
+    the last step, those that the model has not seen and those of the `newest` messages, and those that a line would
+    hardly be shorter than. What is superseded is among them however new it is."""
+    recent = conversation.messages[unseen_from(conversation.messages) :]
+    recent += conversation.messages[-newest:] if newest else ()
     kept = {output.call_id for message in recent if isinstance(message, User) for output in message.outputs}
     kept |= {output.call_id for output in _last_outputs(conversation.messages)} | conversation.masked
     known, outputs = sizes or Sizes(), numbered_outputs(conversation)
-    told = {one.key: one.text for one in conversation.retold}
+    told = {one.key: one for one in conversation.retold}
     kept |= {found.output.call_id for found in outputs if found.ref in conversation.pinned}
     cut = conversation.masked | {found.output.call_id for found in outputs if found.ref in told}
     stale = superseded(((found.call, found.output) for found in outputs), cut)
     chosen, passed = [], 0
     for found in reversed(outputs):
-        text, call = told.get(found.ref), found.output.call_id
-        size = known.of(found.output) if text is None else output_size(replace(found.output, text=text, images=()))
+        call, is_whole = found.output.call_id, found.ref not in told
+        size = known.of(found.output) if is_whole else output_size(shown_output(found, frozenset(), told))
         passed += size
         if (passed > protect or call in stale) and size > LEAST_MASKED and call not in kept:
             chosen.append(found)

@@ -65,7 +65,7 @@ def is_brought_back(tool: str) -> bool:
     return _KINDS.get(tool) == "whole"
 
 
-def cut_to_fit(output: ToolOutput, room: int, size: int, count: Callable[[ToolOutput], int], how: str) -> ToolOutput:
+def cut_output(output: ToolOutput, room: int, size: int, count: Callable[[ToolOutput], int], how: str) -> ToolOutput:
     """The output with the middle of its text left out, so that it takes no more than there is room for, and a note of
     how to get to all of it. Of its pictures none are shown. `size` is what it takes as a whole. Where there is no room
     at all, only the note is left."""

@@ -4,14 +4,18 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from agent.context.compact import turn_starts
 from agent.context.estimate import estimate_message, estimate_messages
 from agent.context.mask import as_shown, numbered_outputs, one_line, output_size, what_happened
 from agent.context.select import meant
+from agent.context.steps import turn_starts
+from agent.context.unseen import unseen_outputs
 from agent.events import ReceiptItem
 from agent.messages import Conversation, Message, User
 
 WORDS_ALONE = "what you asked for; what came with it is shown in part"
+OLDER = "an older output; its line names where it is"
+NO_ROOM = "a new output, for which there was no room; its line names where it is"
+CUT_SHORT = "a new output, larger than its share of the room; its ends are shown, and where all of it is"
 HELD_BACK = "they left too little room for the rest; `tool_search` finds them"
 
 
@@ -25,7 +29,7 @@ def receipt(
     by_model = bool({"summary", "chunks"} & set(strategies))
     gone = _gone(as_shown(before)[:cut], by_model)
     tools = (ReceiptItem("tool definitions", "deferred", deferred, HELD_BACK),) if deferred else ()
-    counted = [replace(item, tokens=round(item.tokens * ratio)) for item in (*gone, *_masked(before, after))]
+    counted = [replace(item, tokens=round(item.tokens * ratio)) for item in (*gone, *_less(before, after))]
     kept = [replace(item, tokens=round(item.tokens * ratio)) for item in _kept(after, strategies)]
     return (*counted, *tools, *kept)
 
@@ -44,12 +48,16 @@ def _gone(messages: Sequence[Message], by_model: bool) -> Iterator[ReceiptItem]:
             yield ReceiptItem(item, "dropped", tokens, "older than the newest steps; its facts are in the ledger")
 
 
-def _masked(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
-    new = after.masked - before.masked
+def _less(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
+    """The outputs of which less is shown than before."""
+    masked, new = after.masked - before.masked, {found.ref for found in unseen_outputs(after)}
+    told = {one.key for one in after.retold} - {one.key for one in before.retold}
     for found in numbered_outputs(after):
-        if found.output.call_id in new:
-            item = f"{what_happened(found.call, found.output)} [{found.ref}]"
-            yield ReceiptItem(item, "masked", output_size(found.output), "an older output; its line names where it is")
+        item = f"{what_happened(found.call, found.output)} [{found.ref}]"
+        if found.output.call_id in masked:
+            yield ReceiptItem(item, "masked", output_size(found.output), NO_ROOM if found.ref in new else OLDER)
+        elif found.ref in new and found.ref in told:
+            yield ReceiptItem(item, "cut", output_size(found.output), CUT_SHORT)
 
 
 def _kept(after: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptItem]:

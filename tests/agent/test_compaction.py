@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from agent.archive import Archive
 from agent.compaction import Work, compact
 from agent.context.bargain import Job
-from agent.context.compact import Room, outputs_of, size_of
+from agent.context.compact import outputs_of
 from agent.context.final import FINAL
+from agent.context.ladder import Room, size_of
 from agent.context.offload import Offloading
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.settings import Caps, Compacting

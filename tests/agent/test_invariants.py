@@ -20,6 +20,7 @@ whole `Session` with real tools. Where an invariant needs no sequence, a plain p
 | 12. what is said during a compaction survives it | `AnySession` in `test_any_session.py` |
 | 13. counters only grow in a turn; reserves are subtracted | `Anything.counters_grow_and_reserves_are_kept_free` |
 | 14. every subsystem may fail | `test_degradation.py` |
+| 15. no output leaves unseen, whole, cut or named | `Anything.each_output_is_shown_before_it_leaves` |
 
 What the user does to the view by hand (`Anything.steer`) may make a request larger again, when it is undone. A request
 that only the tool definitions put over the limit goes out without an event, as decided. A request whose step was not
@@ -84,7 +85,7 @@ from agent.gate import Gate
 from agent.ingest import Ingest
 from agent.interrupt import Interrupt
 from agent.measuring import window_of
-from agent.messages import Assistant, Conversation, Image, Message, Note, Text, ToolCall, User, UserPart
+from agent.messages import Assistant, Conversation, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
 from agent.meter import Meter, counted_for, decode_estimator
 from agent.permissions import Policy
 from agent.pictures import brought_in
@@ -156,6 +157,8 @@ class Sent:
     turn: int
     starts: int
     """How often the program was started before."""
+    unseen: tuple[tuple[str, ToolOutput], ...] = ()
+    """What calls had given back that no reply had followed yet, each with its reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +211,8 @@ class Anything(RuleBasedStateMachine):
         """Whether the last start knew what was sent last, as it does when that step was complete."""
         self.is_resumed = False
         """Whether nothing was written down since the session went on."""
+        self.is_by_hand = False
+        """Whether the user has chosen what to show of what the model has not seen yet."""
         self.switches = 0
         """Of the model, because the conversation did not fit."""
         self.adapters: dict[str, Adapter] = {}
@@ -222,9 +227,9 @@ class Anything(RuleBasedStateMachine):
 
     @initialize(
         wire=st.sampled_from(sorted(WIRES)),
-        size=st.sampled_from([20_000, 8_000, 30_000, 200_000, 4_000, 600]),
+        size=st.sampled_from([20_000, 8_000, 30_000, 200_000, 4_000, 600, 16_000, 1_000_000]),
         real=st.sampled_from([1.0, 1.0, 1.0, 0.6, 2.0]),
-        scale=st.sampled_from([1.0, 1.0, 0.7, 1.5]),
+        scale=st.sampled_from([1.0, 1.0, 0.7, 1.3, 1.5]),
         caps=st.sampled_from([Caps(), Caps(tail=200, ledger=900, retain=60, summary=120, protect=200)]),
         on_full=st.sampled_from(["compact", "compact", "final"]),
         policy=st.sampled_from(["rent", "fixed", "off"]),
@@ -361,7 +366,10 @@ class Anything(RuleBasedStateMachine):
         window, sent = window_of(self.env), self.adapter
         refused = refusal(sent.name, sent.body(request, self.model.facts), Rules(checks_pictures=False))
         assert refused is None, refused
-        self.sent.append(Sent(request, sent, size, was_refused, epoch, window, projected, self.turns, self.starts))
+        unseen = () if self.is_by_hand else unseen_in(self.log)
+        self.sent.append(
+            Sent(request, sent, size, was_refused, epoch, window, projected, self.turns, self.starts, unseen)
+        )
 
     def begin(self, plan: Sequence[Planned], written: Sequence[Writing]) -> None:
         self.interrupt.reset()
@@ -392,6 +400,7 @@ class Anything(RuleBasedStateMachine):
         self.hear(parts)
         try:
             self.conversation, _, _ = self.run(run_turn(User(parts), self.conversation, self.env))
+            self.is_by_hand = False
             self.env.meter.end_turn(self.conversation)
             self.run(self.env.recorder.keep_tool_uses(self.env.deferral.take_uses()))
             self.run(self.env.recorder.end_turn(self.model.facts.id, "auto", self.env.meter.encoded()))
@@ -450,6 +459,7 @@ class Anything(RuleBasedStateMachine):
     def do(self, wish: Wish, written: Sequence[Writing]) -> None:
         self.begin((), written)
         before = self.conversation
+        self.is_by_hand = bool(unseen_in(self.log))
 
         async def work() -> Conversation:
             return (await do_act(wish)(before, self.env)).conversation
@@ -585,9 +595,31 @@ class Anything(RuleBasedStateMachine):
             assert outputs[found.number - 1] == found.output
         for name, number in LEFT_OUT.findall(str(self.conversation.summary.request)):
             sources = [message for message in log if f"msg-{message_digits(message)}" == name]
-            picture = [part for part in sources[-1].parts if isinstance(part, Image)][int(number) - 1]
+            pictures = [[part for part in message.parts if isinstance(part, Image)] for message in sources]
+            picture = next(found for found in reversed(pictures) if len(found) >= int(number))[int(number) - 1]
             if picture.data == PIXEL:
                 assert self.run(self.archive.read(f"{name}:tool-{number}")) == b64decode(picture.data)
+
+    @invariant()
+    def each_output_is_shown_before_it_leaves(self) -> None:
+        """In the request after it, whole or cut and with its reference; where not even references fit, it is named."""
+        for sent in self.steps:
+            shown = {output.call_id: output for message in sent.request.messages for output in outputs_in(message)}
+            for ref, output in sent.unseen:
+                found = shown.get(output.call_id)
+                counted["unseen"] += 1
+                if found is None:
+                    counted["named"] += 1
+                    assert any(
+                        "step" in event.strategies for event in self.events if isinstance(event, ContextCompacted)
+                    )
+                    assert is_named(ref, sent.request)
+                elif (found.text, found.images) != (output.text, output.images):
+                    counted["cut"] += 1
+                    assert f'"{ref}"' in found.text or f"[recall:{ref}]" in found.text
+                    # A line may stand for it only where there was room for hardly more.
+                    is_full = {"share", "cut", "least", "references"} & strategies_of(self.events)
+                    assert f"[recall:{ref}]" not in found.text or is_full
 
     @invariant()
     def what_is_pinned_is_shown(self) -> None:
@@ -671,6 +703,30 @@ class Anything(RuleBasedStateMachine):
             assert window.effective == window.size - window.output - window.buffer
 
 
+def outputs_in(message: Message) -> tuple[ToolOutput, ...]:
+    return message.outputs if isinstance(message, User) else ()
+
+
+def unseen_in(log: Sequence[Message]) -> tuple[tuple[str, ToolOutput], ...]:
+    """The outputs behind the last reply, with their references."""
+    replies = [place for place, message in enumerate(log) if isinstance(message, Assistant)]
+    last = replies[-1] if replies else len(log)
+    before = sum(len(outputs_in(message)) for message in log[:last])
+    behind = [output for message in log[last:] for output in outputs_in(message)]
+    return tuple((f"r{number}", output) for number, output in enumerate(behind, before + 1))
+
+
+def is_named(ref: str, request: Request) -> bool:
+    """Whether a request says where an output is that it does not show."""
+    told = str(request.messages)
+    ranges = re.findall(r"- and r(\d+) to r(\d+)", told)
+    return f"[recall:{ref}]" in told or any(int(first) <= int(ref[1:]) <= int(last) for first, last in ranges)
+
+
+def strategies_of(events: Sequence[Event]) -> set[str]:
+    return {name for event in events if isinstance(event, ContextCompacted) for name in event.strategies}
+
+
 def without_last_message(request: Request) -> Request:
     """The request without the message that may still grow: what the user says next is sent as part of it."""
     return replace(request, messages=request.messages[:-1], breakpoints=Breakpoints())
@@ -719,6 +775,7 @@ def test_most_requests_were_compared_with_the_one_before() -> None:
     """The invariants above would hold of sessions that never send anything."""
     assert counted["compared"] > counted["requests"] / 4 > 50
     assert min(counted["held back"], counted["switched"], counted["brought back"]) > 0
+    assert min(counted["unseen"] / 10, counted["cut"], counted["named"]) > 0
     acts = sum(count for name, count in counted.items() if name.startswith("act: "))
     assert min(acts, counted["taken back"]) > 0
 

@@ -174,16 +174,28 @@ async def test_a_huge_output_leaves_room_and_is_not_lost(home: Home) -> None:
     session = await home.open(model, tools=(produce, change), compacting=SMALL)
     events = await events_of(session)
     assert events[-1] == TurnFinished("answered", "fine")
-    huge, small, refused = outputs_of(session.history.messages[-2])
+    huge, small, changed = outputs_of(session.history.messages[-2])
     assert await home.kept("r2") == b"word " * 4_000_000
     where = 'read_result with ref_id="r2" shows all of it'
     assert f"characters left out: the context window is nearly full; {where} …]" in huge.text
     assert (huge.text[:5], huge.text[-5:], len(huge.text) < 10_000) == ("word ", "word ", True)
     assert (small.text, small.status) == ("word " * 3, "done")
-    assert (refused.text, refused.status) == (FILLED, "failed")
-    assert (produce.asked, change.asked) == ([3000, 4_000_000, 3], [])
-    assert [event.cause for event in events if isinstance(event, ContextCompacted)] == ["full"]
+    assert (changed.text, changed.status) == ("word " * 5, "done")
+    assert (produce.asked, change.asked) == ([3000, 4_000_000, 3], [5])
+    assert not any(isinstance(event, ContextCompacted) for event in events)
     assert all(event.used <= event.effective for event in events if isinstance(event, ContextMeasured))
+    await session.close()
+
+
+async def test_where_nothing_makes_room_no_call_is_run_behind_an_output_that_has_none(home: Home) -> None:
+    change = Change()
+    calls = [*ask("produce", 9000)["calls"], *ask("change", 5)["calls"]]
+    model = Scripted.of({"calls": calls}, {"text": "fine"}, context_window=14_000)
+    session = await home.open(model, tools=(Produce(), change), compacting=replace(SMALL, policy="off"))
+    events = await events_of(session)
+    assert events[-1] == TurnFinished("answered", "fine")
+    _, refused = outputs_of(session.history.messages[2])
+    assert (refused.text, refused.status, change.asked) == (FILLED, "failed", [])
     await session.close()
 
 

@@ -7,7 +7,8 @@ from textual.pilot import Pilot
 
 from agent.branching import Branch, Said, Tree, rows_of
 from agent.by_hand import Drafted, Preview, Quote
-from agent.context.compact import Room, plan_compaction, solve_floor
+from agent.context.compact import plan_compaction, solve_floor
+from agent.context.ladder import Room
 from agent.context.settings import Caps
 from agent.context.summary import Draft
 from agent.events import ContextCompacted, ReceiptItem, RewriteUndone

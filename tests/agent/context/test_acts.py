@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.acts import Cannot, Wish, cut_after, key_of, plan_act, plan_tools, summed_up
-from agent.context.compact import compacted, plan_at, size_of
+from agent.context.compact import compacted, plan_at
 from agent.context.estimate import estimate_message
 from agent.context.items import items_of, pins_of, shared_out
+from agent.context.ladder import size_of
 from agent.context.mask import as_shown
 from agent.context.pricing import Plan, Terms, first_change, places_in_prompt, written_behind
 from agent.context.prompt import Instructions, build_prompt

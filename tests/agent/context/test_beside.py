@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.beside import SHORTEST, as_request, brings_much, lean
-from agent.context.compact import Floor, Room, climb, lean_request, size_of, solve_floor
+from agent.context.compact import Floor, climb, lean_request, solve_floor
 from agent.context.estimate import estimate_message
+from agent.context.ladder import Room, size_of
 from agent.context.mask import is_at_length
 from agent.context.meanwhile import said_meanwhile
 from agent.context.refs import message_digits

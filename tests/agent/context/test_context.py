@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.estimate import estimate_message, estimate_messages, estimate_text
-from agent.context.offload import cut_to_fit
+from agent.context.offload import cut_output
 from agent.context.prompt import Instructions, Prompt, build_prompt, merge_users
 from agent.context.select import ToolSpec, select_tools
 from agent.messages import Assistant, Conversation, Image, Message, Text, ToolOutput, User
@@ -94,7 +94,7 @@ def test_a_preview_fits_and_is_the_beginning_and_the_end(text: str, room: int, i
     how = "it is in r12" if is_kept else ""
     before = ToolOutput("c1", text, "failed", (Image("image/png", "AAAA"),))
     room = min(room, count(before) - 1)
-    shown = cut_to_fit(before, room, count(before), count, how)
+    shown = cut_output(before, room, count(before), count, how)
     parts = re.fullmatch(r"(.*?)\n?(\[… [\d,]+ characters left out.* …\])\n?(.*?)", shown.text, re.DOTALL)
     assert parts is not None
     head, note, tail = parts.groups()

@@ -5,7 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.compact import LADDERS, Floor, Room, climb, size_of, solve_floor
+from agent.context.compact import Floor, climb, solve_floor
+from agent.context.ladder import LADDERS, Room, size_of
 from agent.context.mask import as_shown, mask_outputs, message_key, numbered_outputs
 from agent.context.pins import Size, kept_after, open_request, shorter, size_of_pins, smaller_pins, view_from
 from agent.context.prompt import Instructions, build_prompt

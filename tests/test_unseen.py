@@ -1,0 +1,125 @@
+"""Whole processes against servers whose windows are full of what the newest calls gave back: each request shows all of
+it, whole or cut."""
+
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.fake_provider import Call, FakeProvider, Recorded, Turn, tokens_in
+from tests.running import Run, ebb
+
+ASKED = "The context window is nearly full. Write down what is needed"
+LINE = "2024-01-01,some words of text,12.5\n"
+LOCAL = {"model_info": {"general.architecture": "q", "q.context_length": 131_072}, "capabilities": ["tools"]}
+ROOTS = {"anthropic": "", "openai": "/v1", "openai-chat": "/v1", "ollama": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A task in which each step makes so many calls that give back so many bytes each."""
+
+    provider: str
+    window: int | None
+    calls: int
+    size: int
+    steps: int = 10
+    real: int | None = None
+    """What the server takes, when that is less than the window that is set."""
+    counts: float = 1.0
+    has_picture: bool = False
+
+
+def played(job: Job, folder: Path) -> tuple[Run, FakeProvider, int]:
+    """The run, the server, and how many summaries it was asked for."""
+    home, project = folder / "home", folder / "project"
+    (home / "config").mkdir(parents=True)
+    (project / ".git").mkdir(parents=True)
+    summaries = 0
+    steps = iter(range(job.steps))
+
+    def answer(recorded: Recorded) -> Turn:
+        nonlocal summaries
+        if ASKED in str(recorded.body):
+            summaries += 1
+            return Turn(text="<retain>f0</retain><summary>The files were read one after the other.</summary>")
+        number = next(steps, None)
+        if number is None:
+            return Turn(text="the answer")
+        names = [f"f{number}-{call}.csv" for call in range(job.calls)]
+        for name in names:
+            (project / name).write_text((LINE * (job.size // len(LINE) + 1))[: job.size])
+        return Turn(calls=tuple(Call("read", {"path": name}) for name in names))
+
+    script = [refusing(job.real, answer) if job.real else answer]
+    with FakeProvider(script, LOCAL if job.provider == "ollama" else None, counts=job.counts) as server:
+        window = f"context_window = {job.window}\n" if job.window else ""
+        (home / "config" / "config.toml").write_text(
+            f'[agent]\nmodel = "{job.provider}/m"\npermission_mode = "auto"\n{window}'
+            f'[providers.{job.provider}]\nbase_url = "{server.url}{ROOTS[job.provider]}"\n'
+            f"[providers.{job.provider}.models.m]\nimages = true\n"
+        )
+        prompt = "read them all"
+        if job.has_picture:
+            (project / "p.png").write_bytes(picture(1000))
+            prompt += " @p.png"
+        keys = {"ANTHROPIC_API_KEY": "key", "OPENAI_API_KEY": "key"}
+        run = ebb("-p", prompt, "--output-format", "json", "-C", str(project), home=home, env=keys)
+    return run, server, summaries
+
+
+def refusing(most: int, answer: Callable[[Recorded], Turn]) -> Callable[[Recorded], Turn]:
+    """A server that finds requests above so many tokens too large, and says so as OpenAI does."""
+
+    def checked(recorded: Recorded) -> Turn:
+        size = tokens_in(recorded.body)
+        if size <= most:
+            return answer(recorded)
+        told = (
+            f"This model's maximum context length is {most} tokens. However, your messages resulted in {size} tokens."
+        )
+        error = {"message": told, "type": "invalid_request_error", "code": "context_length_exceeded"}
+        return Turn(status=400, body={"error": error})
+
+    return checked
+
+
+def picture(side: int) -> bytes:
+    """A grey PNG."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = (b"\0" + b"\x7f" * side) * side
+    head = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+JOBS = [
+    Job("ollama", None, 1, 40_000),
+    Job("ollama", 16_384, 3, 20_000),
+    Job("openai-chat", 8_192, 1, 3_500),
+    Job("openai-chat", 8_192, 3, 1_500),
+    Job("openai-chat", 16_384, 4, 3_500),
+    Job("openai-chat", 32_768, 12, 3_900),
+    Job("openai-chat", 16_384, 4, 6_000, counts=0.7),
+    Job("openai-chat", 16_384, 4, 6_000, counts=1.3),
+    Job("openai-chat", 131_072, 2, 3_500, real=12_000, has_picture=True),
+    Job("anthropic", 32_768, 12, 3_900),
+    Job("anthropic", 8_192, 3, 1_500, counts=1.3),
+    Job("openai", 32_768, 12, 3_900),
+    Job("openai", 200_000, 8, 45_000, real=40_000, has_picture=True),
+]
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: f"{job.provider}-{job.window}-{job.calls}x{job.size}")
+def test_each_request_shows_what_the_newest_calls_gave_back(job: Job, tmp_path: Path) -> None:
+    run, server, _ = played(job, tmp_path)
+    assert (run.code, run.result["result"], run.result["error"]) == (0, "the answer", None)
+    assert server.blind == []
+    newest = [shown[-job.calls :] for shown in server.shown if shown]
+    assert len(newest) >= job.steps
+    assert {output.form for outputs in newest for output in outputs} <= {"whole", "cut"}
