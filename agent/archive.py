@@ -9,12 +9,14 @@ import base64
 import re
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from agent.content import Kept
+from agent.context.offload import frame_of
 from agent.context.refs import (
     CURRENT_PROJECT,
     CURRENT_SESSION,
@@ -32,16 +34,17 @@ from agent.context.refs import (
 )
 from agent.context.said import call_text, message_text
 from agent.errors import ReferenceFailed, StoreFailed
-from agent.messages import Assistant, Image, Message, Stored, User
+from agent.messages import Assistant, Image, Message, Stored, ToolOutput, User
 from agent.rows import decode_message, read_summary
 from agent.storethread import StoreThread
 from store.archive import AGE, REMOVED, SIZE, ArchiveStore
 from store.errors import StoreError
 from store.outputs import OutputRow
 from store.sessions import SessionRow, SessionStore
-from tools.kept import Content, Found, InMemory
+from tools.kept import Content, Found, Framed, InMemory
 from tools.logfile import LogFile
 from tools.pictures import PICTURE_TYPES
+from tools.truncate import is_mostly_noise
 
 T = TypeVar("T")
 
@@ -61,6 +64,8 @@ SHOWN_DIGITS = 8
 """Of a session's id, in a URI."""
 MOST_CANDIDATES = 5
 
+_LOOKED_AT = 1 << 14
+"""Bytes that tell whether content is text."""
 _HIT = re.compile(rb"\d+:")
 """How a search begins a line that matched."""
 _NUMBER = re.compile(rb"([1-9]\d{0,17})\t")
@@ -141,7 +146,8 @@ class Archive:
             await self._thread.run(self._rows.touch, located.session, located.output.number)
         beside = [self._short(replace(located, reference=_part_of(located, part))) for part in located.beside]
         first = await self._thread.run(_first_number, content) if located.tool == "read" else None
-        found = Found(self._short(located), content, located.media_type, beside=tuple(beside), first=first)
+        frame = "" if await self._thread.run(_is_text, content) else await self._frame(located)
+        found = Found(self._short(located), content, located.media_type, None, None, tuple(beside), first, frame)
         match located.reference.location:
             case Lines(first=first, last=last):
                 return replace(found, lines=(first, last))
@@ -294,13 +300,9 @@ class Archive:
             day = time.strftime("%Y-%m-%d", time.localtime(row.removed))
             raise ReferenceFailed(f"`{located.reference.target}` was removed on {day}{why}: run the call again")
         if row.digest is not None:
-            return await self.content(Stored(row.digest, row.size, row.lines), str(located.reference.target))
-        message = await self._message_at(located.session, row.position)
-        outputs = message.outputs if isinstance(message, User) else ()
-        index = row.number - await self._thread.run(self._rows.count_before, located.session, row.position) - 1
-        if index >= len(outputs):
-            raise StoreFailed(f"the message with `{located.reference.target}` cannot be read", "corrupt")
-        output = outputs[index]
+            content = await self.content(Stored(row.digest, row.size, row.lines), str(located.reference.target))
+            return await self._framed(content, await self._frame(located))
+        output = await self._output_in(located.session, row)
         if row.part > len(output.images):
             raise StoreFailed(f"the message with `{located.reference}` cannot be read", "corrupt")
         if row.part:
@@ -310,8 +312,39 @@ class Archive:
                 raise StoreFailed(f"the picture `{located.reference}` cannot be read: {error}", "corrupt") from error
         if output.whole is not None:
             log = LogFile.opened(Path(output.whole))
-            return Kept(str(located.reference.target), lambda: log) if log else InMemory(_encoded(output.text))
+            if log is not None:
+                return await self._framed(Kept(str(located.reference.target), lambda: log), frame_of(output))
         return InMemory(_encoded(output.text))
+
+    async def _output_in(self, session: str, row: OutputRow) -> ToolOutput:
+        """The output as its message shows it."""
+        message = await self._message_at(session, row.position)
+        outputs = message.outputs if isinstance(message, User) else ()
+        index = row.number - await self._thread.run(self._rows.count_before, session, row.position) - 1
+        if index >= len(outputs):
+            raise StoreFailed(f"the message with `r{row.number}` cannot be read", "corrupt")
+        return outputs[index]
+
+    async def _frame(self, located: Located) -> str:
+        """What belongs to an output beside the bytes that are kept of it; nothing where its message is damaged."""
+        row = located.output
+        if row is None or row.part or row.digest is None:
+            return ""
+        with suppress(StoreFailed):
+            return frame_of(await self._output_in(located.session, row))
+        return ""
+
+    async def _framed(self, content: Content, frame: str) -> Content:
+        """Text with its frame. Other bytes stay as they are: they may be meant for a program."""
+
+        def work() -> Content:
+            if not _is_text(content):
+                return content
+            end = _encoded(frame)
+            has_it = content.read(max(content.size - len(end), 0), len(end)) == end
+            return content if has_it else Framed(content, frame)
+
+        return await self._thread.run(work) if frame else content
 
     async def _message_content(self, session: str, position: int, known: Reference) -> InMemory:
         message = await self._message_at(session, position)
@@ -391,6 +424,11 @@ def _ambiguous(wanted: Reference, candidates: Sequence[str]) -> str:
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def _is_text(content: Content) -> bool:
+    head = content.read(0, _LOOKED_AT)
+    return b"\0" not in head and not is_mostly_noise(head.decode("utf-8", "replace"))
 
 
 def _first_number(content: Content) -> int | None:

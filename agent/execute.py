@@ -166,7 +166,9 @@ async def _finish(
         await hands.note_files(result.made)
     output = await hands.keeper.shown(edited or call, place, status, result or Result(text), ran)
     if edited is not None:
-        output = replace(output, text=f"{told_of_edit(call, edited)}\n{output.text}", edited=dict(edited.arguments))
+        told = told_of_edit(call, edited)
+        frame = "\n".join(part for part in (output.frame, told) if part) if output.stored or output.whole else ""
+        output = replace(output, text=f"{told}\n{output.text}", edited=dict(edited.arguments), frame=frame)
     lines = output.stored.lines if output.stored is not None else None
     hands.emit(ToolFinished(call.id, call.name, status, output.text, changed, lines))
     return output

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from agent.context.mask import one_line, patched_paths, what_happened
 from agent.context.mentions import is_pasted
-from agent.context.offload import is_brought_back
+from agent.context.offload import frame_of, is_brought_back
 from agent.context.said import message_text
 from agent.context.select import as_run
 from agent.errors import StoreFailed
@@ -127,7 +127,10 @@ class Indexer:
             with suppress(StoreError):  # then what the message shows of it can be found
                 reader = blobs.open(stored.digest)
                 try:
-                    return _as_text(reader.read(0, MOST_INDEXED)), reader.size
+                    frame = frame_of(output)
+                    held = _as_text(reader.read(0, MOST_INDEXED - len(frame)))
+                    parts = (held, "" if held.endswith(frame) else frame)
+                    return "\n".join(part for part in parts if part), reader.size
                 finally:
                     reader.close()
         data = output.text.encode("utf-8", "replace")

@@ -62,24 +62,24 @@ class Ingest:
         """The output as the model is shown it, with what was kept. Hooks see it as it came, once, before any of it is
         kept or cut; what they say stands behind it."""
         said = await self.hooks.say_of(call, ran, status, raw) if self.hooks and ran else ""
-        output = await self._taken_in(call, place, status, raw)
-        if said:
-            output = replace(output, text=_joined(output.text, said))
+        output = await self._taken_in(call, place, status, raw, said)
         self._say(call, place, output)
         return output
 
-    async def _taken_in(self, call: ToolCall, place: Place, status: OutputStatus, raw: Result) -> ToolOutput:
+    async def _taken_in(self, call: ToolCall, place: Place, status: OutputStatus, raw: Result, said: str) -> ToolOutput:
+        """`said` stands behind it, whatever is shown of the rest."""
         raw = sorted_out(raw)
         images = tuple([await self._image(picture) for picture in raw.pictures])
         files, lines = await self._files(call, place, raw)
         if len(lines) > self.settings.preview and raw.log is None and raw.uncut is None:
             raw, lines = replace(raw, text=_joined(raw.text, lines)), ""
+        lines = "\n".join(part for part in (lines, said) if part)
         output = ToolOutput(call.id, raw.text, status, images, files=files, extent=raw.extent, ending=raw.ending)
         try:
             output = await self._form(call, place, raw, lines, output)
         except StoreFailed as error:
             self.emit(Noticed(f"the output of `{call.name}` could not be kept, so it is shown in part: {error}"))
-            output = self._without_archive(call, place, raw, output)
+            output = self._without_archive(call, place, raw, lines, output)
         return replace(output, text=_joined(output.text, lines)) if lines else output
 
     async def keep(self, call: ToolCall, place: Place, output: ToolOutput) -> Kept:
@@ -122,12 +122,14 @@ class Ingest:
         return tuple(stored), lines_for(raw.files, refs)
 
     async def _form(self, call: ToolCall, place: Place, raw: Result, lines: str, output: ToolOutput) -> ToolOutput:
-        """`lines` stand behind the text, and are kept with it where the text is no copy of bytes."""
+        """`lines` stand behind the text. They are kept with it where the text is no copy of bytes, and are its frame
+        otherwise."""
         ref = f"r{place.number}"
         if raw.log is not None:
-            return await self._log_form(call, place, raw.log, output)
+            return await self._log_form(call, place, raw.log, lines, output)
         if raw.uncut is not None:
-            stored = await self._keep(iter([_encoded(raw.uncut)]), Skim())
+            uncut = _joined(raw.uncut, lines) if lines else raw.uncut
+            stored = await self._keep(iter([_encoded(uncut)]), Skim())
             return replace(output, text=f"{raw.text}\n{how_to_see(ref)}", stored=stored)
         data = _encoded(raw.text)
         if is_shown_whole(call.name, len(data), self.settings):
@@ -138,7 +140,7 @@ class Ingest:
         text = await self._part(call, place, skim, stored)
         return output if len(text) >= len(raw.text) else replace(output, text=text, stored=stored)
 
-    async def _log_form(self, call: ToolCall, place: Place, log: Log, output: ToolOutput) -> ToolOutput:
+    async def _log_form(self, call: ToolCall, place: Place, log: Log, lines: str, output: ToolOutput) -> ToolOutput:
         """What a program printed goes from its file to the archive without ever being held whole."""
         is_whole, stored = is_shown_whole(call.name, log.end - log.start, self.settings), None
         text = as_text(b"".join(_printed(log))) if is_whole else None
@@ -149,7 +151,8 @@ class Ingest:
             text = readable(b"".join(_printed(log))) if is_readable else await self._part(call, place, skim, stored)
         if log.is_finished:
             log.path.unlink(missing_ok=True)
-        return replace(output, text=_joined(text, output.text), stored=stored)
+        frame = "\n".join(part for part in (output.text, lines) if part) if stored else ""
+        return replace(output, text=_joined(text, output.text), stored=stored, frame=frame)
 
     async def _part(self, call: ToolCall, place: Place, skim: Skim, stored: Stored) -> str:
         """What the model is shown of an output that is not shown whole."""
@@ -183,7 +186,7 @@ class Ingest:
 
         return await self.archive.put(seen())
 
-    def _without_archive(self, call: ToolCall, place: Place, raw: Result, output: ToolOutput) -> ToolOutput:
+    def _without_archive(self, call: ToolCall, place: Place, raw: Result, lines: str, output: ToolOutput) -> ToolOutput:
         """As much of an output as may be shown whole, and the file in which a program's output stays."""
         skim = Skim()
         with suppress(FileNotFoundError):  # somebody has removed the file
@@ -198,7 +201,10 @@ class Ingest:
             else cut_form(skim, f"r{place.number}", self.settings)
         )
         return replace(
-            output, text=_joined(text, f"all of it is in {raw.log.path}\n{raw.text}"), whole=str(raw.log.path)
+            output,
+            text=_joined(text, f"all of it is in {raw.log.path}\n{raw.text}"),
+            whole=str(raw.log.path),
+            frame="\n".join(part for part in (raw.text, lines) if part),
         )
 
     def _say(self, call: ToolCall, place: Place, output: ToolOutput) -> None:

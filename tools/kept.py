@@ -47,6 +47,53 @@ class Found:
     """References of the pictures that came with it and are not part of it."""
     first: int | None = None
     """The number that its first line carries, when its lines carry their own: those of the file that it shows."""
+    frame: str = ""
+    """What belongs to it and stands not in it, since it is no text: how a program ended."""
+
+
+class Framed:
+    """Content with a text at its end, on lines of its own."""
+
+    def __init__(self, content: Content, frame: str) -> None:
+        self._content = content
+        self._edge = content.size
+        is_open = content.size > 0 and content.read(content.size - 1, 1) != b"\n"
+        self._frame = ("\n" * is_open + frame).encode("utf-8", "surrogatepass")
+        self._starts = [at + 1 for at, byte in enumerate(self._frame) if byte == 10 and at + 1 < len(self._frame)]
+        if not is_open:
+            self._starts.insert(0, 0)
+        self.size = content.size + len(self._frame)
+        self.lines = content.lines + len(self._starts)
+
+    def read(self, offset: int, limit: int) -> bytes:
+        data = self._content.read(offset, limit) if offset < self._edge else b""
+        behind = max(offset - self._edge, 0)
+        return data + self._frame[behind : behind + max(limit - len(data), 0)]
+
+    def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        end = self.size if end is None else min(end, self.size)
+        if start < min(end, self._edge):
+            yield from self._content.chunks(start, min(end, self._edge))
+        if end > max(start, self._edge):
+            yield self._frame[max(start - self._edge, 0) : end - self._edge]
+
+    def line_start(self, line: int) -> int:
+        if line <= self._content.lines:
+            return self._content.line_start(line)
+        behind = line - self._content.lines - 1
+        return self._edge + self._starts[behind] if behind < len(self._starts) else self.size
+
+    def line_end(self, offset: int) -> int:
+        if offset < self._edge:
+            end = self._content.line_end(offset)
+            if end < self._edge:
+                return end
+            offset = self._edge
+        found = self._frame.find(b"\n", offset - self._edge)
+        return self.size if found < 0 else self._edge + found
+
+    def close(self) -> None:
+        self._content.close()
 
 
 class InMemory:

@@ -84,7 +84,9 @@ async def _shown(found: Found, arguments: Arguments, wanted: tuple[int, int] | N
 
 
 def with_pictures_named(result: Result, found: Found) -> Result:
-    """The result with where the pictures are that came with what was found."""
+    """The result with what belongs to it and is no text of it, and where the pictures are that came with it."""
+    if found.frame:
+        result = replace(result, text=f"{result.text}\n{found.frame}")
     if not found.beside:
         return result
     shown = ", ".join(found.beside[:MOST_NAMED])

@@ -260,6 +260,15 @@ def without_frame(text: str) -> str:
     return _STORED.sub("", text)
 
 
+def frame_of(output: ToolOutput) -> str:
+    """What belongs to an output and is not among the bytes that are kept of it. In sessions of earlier versions it
+    stands behind what says where those are."""
+    if output.frame or not is_preview(output.text):
+        return output.frame
+    behind = output.text.rpartition(f"]\n{_SEEN}")[2]
+    return behind.partition("\n")[2]
+
+
 def unframed(text: str) -> str:
     """The same of an output that is kept apart, without the lines that were found in it and how to see the rest: the
     parts of it that are shown, and what stands behind it."""

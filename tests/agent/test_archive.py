@@ -14,6 +14,7 @@ from agent.context.refs import message_digits
 from agent.errors import ReferenceFailed
 from agent.events import Noticed, ReplyFinished, ToolFinished, TurnFinished
 from agent.messages import Assistant, Conversation, Image, Note, Summary, Text, ToolCall, ToolOutput, User
+from agent.options import AfterTool
 from agent.providers.scripted import Scripted
 from agent.rows import decode_message
 from store.archive import ArchiveStore
@@ -51,12 +52,12 @@ async def test_a_long_output_is_shown_in_part_and_read_back_by_its_reference(hom
     )
     assert len(long.text) < 2500
     assert (long.status, long.stored is not None) == ("failed", True)
-    assert lines.text == "50000\t50000\n50001\t50001\n(lines 50000-50001 of 100,000)"
-    assert page.text == "99999\t99999\n100000\t100000\n(lines 99999-100000 of 100,000)"
+    assert lines.text == "50000\t50000\n50001\t50001\n(lines 50000-50001 of 100,001)"
+    assert page.text == "99999\t99999\n100000\t100000\n100001\texit code 3\n(lines 99999-100001 of 100,001)"
     assert found.text == "77777:77777"
     assert os.listdir(home.outputs) == []
     raw = b"".join(b"%d\n" % number for number in range(1, 100_001))
-    assert await home.archive().read("r2") == raw
+    assert await home.archive().read("r2") == raw + b"exit code 3"
     assert await home.archive().read("r1") == b"short\nexit code 0"
     assert await home.archive().read("r3") == lines.text.encode()
     located = await home.archive().resolve("r2")
@@ -75,7 +76,7 @@ async def test_a_session_that_goes_on_counts_on_and_knows_its_references(home: H
     provider = Scripted.of(calls(bash("seq 6000"), ("read_result", {"ref_id": "r1", "lines": "5000"})), {"text": "ok"})
     session = await home.session(provider, is_new=False)
     await events_of(session, "again")
-    assert outputs_of(session)[2].text == "5000\t5000\n(lines 5000-5000 of 5,000)"
+    assert outputs_of(session)[2].text == "5000\t5000\n(lines 5000-5000 of 5,001)"
     assert 'ref_id="r2"' in outputs_of(session)[1].text
     assert await home.archive().read("r2", 0, 4) == b"1\n2\n"
     await session.close()
@@ -95,7 +96,43 @@ async def test_bytes_that_the_view_cannot_show_are_kept(home: Home, command: str
     await events_of(session)
     (output,) = outputs_of(session)
     assert output.text.startswith(shown)
-    assert await home.archive().read("r1") == printed
+    ending = b"" if b"\0" in printed else b"exit code 0"
+    assert await home.archive().read("r1") == printed + ending
+    found = await home.found("r1")
+    assert found.frame == ("" if ending else "exit code 0")
+    found.content.close()
+    await session.close()
+
+
+async def test_all_that_was_told_of_an_output_is_part_of_it(home: Home) -> None:
+    hooks = [AfterTool("bash", "echo look again")]
+    edited = [AfterTool("read", "echo see also")]
+    (home.root / "a.js").write_text("x" * 5000 + "\n" + "y\n")
+    wanted = (
+        ("bash", {"command": "seq 2000; sleep 60", "timeout": 1}),
+        ("read", {"path": "a.js", "limit": 1}),
+        bash("seq 2000; kill -SEGV $$"),
+        bash("head -c 3000 /dev/zero; exit 4"),
+    )
+    again = calls(("recall", {"ref_id": "r1", "lines": "2001-"}), ("read_result", {"ref_id": "r4"}))
+    session = await home.session(Scripted.of(calls(*wanted), again, {"text": "done"}), hooks=[*hooks, *edited])
+    await events_of(session)
+    note = "[A hook of the user for `bash` notes:]\nlook again"
+    late = "ended: not finished after 1 s; give a longer `timeout`, or set `background`"
+    outputs = outputs_of(session)
+    for ref, ending in (("r1", f"\n2000\n{late}\n{note}"), ("r3", f"\n2000\nkilled by SIGSEGV\n{note}")):
+        assert (await home.archive().read(ref)).decode().endswith(ending)
+    assert (
+        (await home.archive().read("r2"))
+        .decode()
+        .endswith("xx\n(lines 1-1 of 2; go on with offset=2)\n[A hook of the user for `read` notes:]\nsee also")
+    )
+    assert await home.archive().read("r4") == bytes(3000)
+    assert outputs[4].text == (
+        f"2001\t{late}\n2002\t{note.replace(chr(10), chr(10) + '2003' + chr(9))}\n(lines 2001-2003 of 2,003)"
+    )
+    assert outputs[5].text.endswith(f"\nexit code 4\n{note}")
+    assert [output.frame for output in outputs[:2]] == [f"{late}\n{note}", ""]
     await session.close()
 
 
@@ -127,7 +164,7 @@ async def test_a_truncated_output_shows_more_and_is_kept_too(home: Home) -> None
     (output,) = outputs_of(session)
     assert output.text.endswith('\n[23,893 bytes, 5,000 lines, cut; ref_id="r1" has all of it]\nexit code 0')
     assert 3800 < len(output.text) < 4300
-    assert len(await home.archive().read("r1")) == 23_893
+    assert len(await home.archive().read("r1")) == 23_893 + len("exit code 0")
     await session.close()
 
 
@@ -183,7 +220,7 @@ async def test_an_archive_that_fails_leaves_the_output_in_view(home: Home, monke
     told = '[23,893 bytes, 5,000 lines, cut; ref_id="r1" has all of it]'
     assert printed.text.endswith(f"\n{told}\nall of it is in {log}\nexit code 0")
     assert (printed.text.startswith("1\n2\n"), printed.whole, printed.stored) == (True, str(log), None)
-    assert log.read_bytes() == await home.archive().read("r1")
+    assert log.read_bytes() + b"exit code 0" == await home.archive().read("r1")
     assert read.text.startswith("1\t" + "x" * 2000)
     assert events[-1] == TurnFinished("answered", "done")
     await session.close()

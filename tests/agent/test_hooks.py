@@ -72,7 +72,7 @@ async def test_a_hook_sees_all_of_an_output_as_it_came_before_it_is_cut(home: Ho
     }
     (output,) = outputs_of(session)
     assert output.text.startswith("[Tool result stored — 588,901 bytes")
-    assert await home.archive().read("r1") == raw
+    assert await home.archive().read("r1") == raw + b"exit code 0"
     assert (path.parent, os.listdir(home.outputs), told) == (home.outputs, [], [])
     await session.close()
 
@@ -128,7 +128,7 @@ async def test_a_hook_that_fails_costs_a_line_and_not_the_output(home: Home) -> 
     ]
     (output,) = outputs_of(session)
     assert output.text.endswith('ref_id="r1" to read specific portions.\nexit code 0')
-    assert len(await home.archive().read("r1")) == 23_893
+    assert len(await home.archive().read("r1")) == 23_893 + len("exit code 0")
     await session.close()
 
 

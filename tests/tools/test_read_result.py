@@ -14,7 +14,7 @@ from tests.tools.reading import as_bytes
 from tools import sift
 from tools.base import Picture, Result, Tool, ToolError, Workspace
 from tools.cap import MOST
-from tools.kept import Content, Found, InMemory
+from tools.kept import Content, Found, Framed, InMemory
 from tools.logfile import LogFile
 from tools.read_result import ESCAPED, HEXADECIMAL, ReadResult, exact
 from tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
@@ -151,6 +151,22 @@ def test_any_bytes_come_back_as_they_were(data: bytes, limit: int) -> None:
         assert len(parts[-1]) == taken > 0
         at += taken
     assert b"".join(parts) == data
+
+
+@given(
+    st.lists(st.sampled_from([b"", b"one", b"two"]), max_size=5).map(b"\n".join),
+    st.sampled_from(["end", "a\nb", "a\n"]),
+)
+def test_a_frame_reads_as_the_end_of_what_it_belongs_to(data: bytes, frame: str) -> None:
+    edge = b"\n" if data and not data.endswith(b"\n") else b""
+    framed, whole = Framed(InMemory(data), frame), InMemory(data + edge + frame.encode())
+    assert (framed.size, framed.lines) == (whole.size, whole.lines)
+    numbers = range(1, whole.lines + 3)
+    assert [framed.line_start(number) for number in numbers] == [whole.line_start(number) for number in numbers]
+    places = range(whole.size + 1)
+    assert [framed.line_end(place) for place in places] == [whole.line_end(place) for place in places]
+    for start, end in itertools.combinations(places, 2):
+        assert b"".join(framed.chunks(start, end)) == whole.read(start, end - start) == framed.read(start, end - start)
 
 
 async def test_a_picture_comes_back_as_a_picture(workspace: Workspace) -> None:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.offload import Offloading, Skim, cut_form, is_shown_whole, stored_form
+from agent.context.offload import Offloading, Skim, cut_form, frame_of, is_shown_whole, stored_form
+from agent.messages import ToolOutput
 
 LOG = b"".join(b"line %d\n" % number for number in range(1, 1201))
 
@@ -92,3 +93,11 @@ def test_a_cut_output_says_where_the_rest_is() -> None:
         '[10,893 bytes, 1,200 lines, cut; ref_id="r3" has all of it]'
     )
     assert cut_form(skimmed(LOG), None, settings).endswith("cut; the rest could not be kept]")
+
+
+def test_how_a_program_ended_is_read_from_sessions_of_earlier_versions() -> None:
+    shown = stored_form("bash", "r1", 9000, 90, "head")
+    assert frame_of(ToolOutput("c", f"{shown}\nexit code 9")) == "exit code 9"
+    assert frame_of(ToolOutput("c", shown)) == ""
+    assert frame_of(ToolOutput("c", "all of it\nexit code 9")) == ""
+    assert frame_of(ToolOutput("c", f"{shown}\nexit code 9", frame="exit code 9\nnote")) == "exit code 9\nnote"
