@@ -41,7 +41,6 @@ BY_CAUSE: Mapping[str, str] = {
     "spending_limit": "raise the limit at the provider, or take another model with `/model`",
     "retired": "`/model` takes a model that is still offered",
     "content": "say it differently, or take another model with `/model`",
-    "too_many_tokens": "wait for a minute and send the message again; `/compact` makes the request smaller",
 }
 """What is known more closely than a code says comes before it."""
 

@@ -6,16 +6,22 @@ from collections.abc import AsyncIterator, Collection, Mapping
 import httpx
 import httpx2
 
+from agent.providers.http import Origin
+
 DECODED = ("content-encoding", "content-length", "transfer-encoding")
 """Of an answer: they say nothing true of what is passed on."""
 
 
 class Bridge(httpx.AsyncBaseTransport):
-    """A transport that sends requests by another client, which it closes. It raises that client's errors."""
+    """A transport that sends requests by another client, which it closes. It raises that client's errors, and ours for
+    a web page in place of an answer."""
 
-    def __init__(self, client: httpx2.AsyncClient, passed: Collection[str], added: Mapping[str, str]) -> None:
+    def __init__(
+        self, client: httpx2.AsyncClient, origin: Origin, passed: Collection[str], added: Mapping[str, str]
+    ) -> None:
         """Of each request's headers only those in `passed` are sent, with those in `added`."""
         self._client = client
+        self._origin = origin
         self._passed = passed
         self._added = added
 
@@ -26,6 +32,10 @@ class Bridge(httpx.AsyncBaseTransport):
             request.method, str(request.url), headers={**headers, **self._added}, content=content
         )
         answer = await self._client.send(sent, stream=True)
+        if answer.status_code == 200 and "html" in answer.headers.get("content-type", ""):
+            page = await answer.aread()
+            await answer.aclose()
+            raise self._origin.failure(200, answer.headers, page)
         kept = [(name, value) for name, value in answer.headers.multi_items() if name not in DECODED]
         return httpx.Response(answer.status_code, headers=kept, stream=_Body(answer))
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, TimedOut, Unreachable
+from agent.providers.answer import tidy
 from agent.providers.base import Endpoint
-from agent.providers.failures import classify, tidy
+from agent.providers.failures import classify
 
 if TYPE_CHECKING:
     import httpx2
@@ -135,10 +136,12 @@ def parse_event(text: str, origin: Origin) -> Json:
 async def read_events(
     headers: Mapping[str, str], chunks: AsyncIterable[bytes], reader: Reader, origin: Origin
 ) -> AsyncGenerator[Json, None]:
-    """The events of an answer with status 200. A JSON document in place of a stream is the server's error message."""
-    begun = isinstance(reader, NdjsonReader)
+    """The events of an answer with status 200. A JSON document in place of a stream is the server's error message; a
+    web page is somebody else's."""
+    no_events = (b"<",) if isinstance(reader, NdjsonReader) else (b"{", b"[", b"<")
+    begun = False
     async for chunk in chunks:
-        if not begun and chunk.lstrip()[:1] in (b"{", b"["):
+        if not begun and chunk.lstrip()[:1] in no_events:
             raise origin.failure(200, headers, chunk + b"".join([rest async for rest in chunks]))
         begun = begun or bool(chunk.strip())
         for text in reader.feed(chunk):

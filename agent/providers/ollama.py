@@ -277,7 +277,7 @@ def make_client(origin: Origin) -> "ollama.AsyncClient":
 
     # Only what is bridged goes out: the SDK would send a key from the environment to whatever server this is.
     own = {"user-agent", "content-type", "accept"}
-    transport = Bridge(open_client(origin), own, bearer(origin.endpoint))
+    transport = Bridge(open_client(origin), origin, own, bearer(origin.endpoint))
     return ollama.AsyncClient(host=origin.endpoint.base_url, follow_redirects=False, transport=transport)
 
 

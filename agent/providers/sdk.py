@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from agent.errors import AuthFailed
-from agent.providers.failures import tidy
+from agent.providers.answer import tidy
 from agent.providers.http import Json, Origin, SseReader, cut, open_client, read_events, translate, translated
 
 if TYPE_CHECKING:

@@ -30,6 +30,10 @@ OVERFLOWS = rows("overflows.jsonl")
 """What servers say to a request that is too large, and the numbers in it."""
 
 
+ERRORS = rows("errors.jsonl")
+"""What servers, gateways and networks answer when something is wrong, and what it is."""
+
+
 def told(message: str, **more: object) -> dict[str, object]:
     return {"error": {"message": message, **more}}
 
@@ -47,11 +51,30 @@ def test_a_request_that_fails_for_another_reason(case: dict[str, Any]) -> None:
     assert classify(case["status"], {}, case["body"], "p/m").code == case["kind"]
 
 
+@pytest.mark.parametrize("case", ERRORS, ids=lambda case: str(case["server"]))
+def test_what_is_behind_an_error(case: dict[str, Any]) -> None:
+    error = classify(case["status"], case["headers"], case["body"], "p/m")
+    assert (error.code, error.cause) == (case["code"], case["cause"])
+    page = case["body"] if isinstance(case["body"], str) else json.dumps(case["body"])
+    assert classify(case["status"], case["headers"], page.encode(), "p/m").code == case["code"]
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in ERRORS if case["code"] != "auth"], ids=lambda case: str(case["server"])
+)
+def test_only_a_key_is_said_to_be_refused(case: dict[str, Any]) -> None:
+    assert "does not accept the key" not in str(classify(case["status"], case["headers"], case["body"], "p/m"))
+
+
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
         (413, b"", ContextOverflow),
-        (429, told("Rate limit reached on tokens per min (TPM): Limit 30000, Requested 50000."), RateLimited),
+        (
+            429,
+            told("Rate limit reached on tokens per min (TPM): Limit 30000, Used 20000, Requested 20000."),
+            RateLimited,
+        ),
         (429, told("Too many tokens, please wait before trying again."), RateLimited),
         (429, told("Rate limit reached. Add a payment method: https://x.example/billing"), RateLimited),
         (429, told("You exceeded your current quota, please check your plan and billing details."), QuotaExceeded),
@@ -120,6 +143,9 @@ def test_an_error_in_a_stream_has_no_status() -> None:
         ({"retry-after": "-1"}, "", None),
         ({}, "Please try again in 6m7.5s.", 367.5),
         ({}, "Please try again in 250ms.", 0.25),
+        ({}, "Please retry after 20 seconds.", 20),
+        ({}, "Please wait 2 minutes", 120),
+        ({}, "available again in 1h30m", 5400),
         ({}, "later", None),
     ],
 )

@@ -228,6 +228,14 @@ async def test_a_frame_that_is_no_event(adapter: Adapter, wire: Library, frame: 
         await failure_at(adapter, wire, f"http://127.0.0.1:{port}")
 
 
+async def test_a_web_page_in_place_of_an_answer(adapter: Adapter, wire: Library) -> None:
+    page = b"<!DOCTYPE html><html><head><title>Welcome to Hotel WiFi</title></head><body>Log in</body></html>"
+    with saying(answer(["content-type: text/html"], page)) as port:
+        error = await failure_at(adapter, wire, f"http://127.0.0.1:{port}")
+    assert (type(error), error.cause) == (RouteFailed, "portal")
+    assert "Welcome to Hotel WiFi" in str(error)
+
+
 async def test_a_redirect_is_not_followed(adapter: Adapter, wire: Library) -> None:
     with FakeProvider([Turn(status=307, headers={"location": "https://elsewhere.example/x"}, body="")]) as server:
         error = await failure_at(adapter, wire, server.url)

@@ -1,0 +1,102 @@
+"""What servers say of a request that is larger than they take, and the numbers in it. Pure."""
+
+import re
+
+# The expressions are texts: `re` compiles each when it is first used and keeps it, and most runs meet no error at all.
+_N = r"[\d][\d,]*"
+_SIZE, _LIMIT = rf"(?P<size>{_N})", rf"(?P<limit>{_N})"
+
+OVERFLOWS = tuple(
+    f"(?is){pattern}"
+    for pattern in (
+        # With the numbers, so that they are found first.
+        rf"prompt is too long: {_SIZE} tokens > {_LIMIT} maximum",
+        rf"prompt is too long: {_SIZE}, model maximum context length: {_LIMIT}",
+        rf"exceed context limit: {_SIZE}[ +\d]* > {_LIMIT}",
+        rf"maximum context length (?:is|of) {_LIMIT} tokens.{{1,60}}?{_SIZE} (?:input )?tokens",
+        rf"input token count \({_SIZE}\) exceeds the maximum number of tokens allowed \({_LIMIT}\)",
+        rf"maximum prompt length is {_LIMIT} but the request contains {_SIZE} tokens",
+        rf"request \({_SIZE} tokens\) exceeds the available context size \({_LIMIT} tokens\)",
+        rf"prompt token count of {_SIZE} exceeds the limit of {_LIMIT}",
+        rf"exceeded model token limit: {_LIMIT} \(requested: {_SIZE}\)",
+        rf"prompt contains {_SIZE} tokens.{{0,80}}?too large for model with {_LIMIT} maximum context length",
+        rf"prompt \(length {_SIZE}\) is longer than the maximum model length of {_LIMIT}",
+        rf"input \({_SIZE} tokens\) is longer than the model's context length \({_LIMIT} tokens\)",
+        rf"tokens in the prompt cannot exceed {_LIMIT} - received {_SIZE}",
+        rf"`inputs` tokens \+ `max_new_tokens` must be <= {_LIMIT}\. given: {_SIZE} `inputs` tokens",
+        rf"first {_SIZE} tokens when context.{{1,80}}?context length of only {_LIMIT} tokens",
+        rf"current length is {_SIZE} while limit is {_LIMIT}",
+        rf"range of input length should be \[1, {_LIMIT}\]",
+        rf"input token count exceeds the maximum number of tokens allowed \(?{_LIMIT}",
+        rf"`?inputs`? must have less than {_LIMIT} tokens\. given: {_SIZE}",
+        rf"n_keep:? \(?{_SIZE}\)? ?>= ?n_ctx:? \(?{_LIMIT}",
+        rf"reached context length of {_LIMIT} tokens",
+        rf"prompt_tokens \({_SIZE}\) must be less than max_seq_len \({_LIMIT}",
+        rf"(?:input|prompt)[^.]{{0,40}}?{_SIZE}[^.\d]{{0,40}}? "
+        r"(?:exceeds?|exceeded|>|greater than|larger than|longer than)"
+        rf"[^.\d]{{0,60}}?(?:context|window|input|prompt|model|sequence|token)[^.\d]{{0,40}}?{_LIMIT}",
+        # In words alone.
+        r"(?:prompt|input) is too long",
+        r"(?:exceeds?|exceeded|larger than|longer than|greater than) (?:the |its |this |max )*(?:model'?s? )?"
+        r"(?:maximum |available )?(?:context|prompt) (?:window|length|size)",
+        r"(?:context window|context length) (?:exceeds|exceeded)",
+        r"(?:exceed|too large for).{0,40}maximum (?:context|prompt|model) length",
+        r"maximum context length is .{1,12} tokens\. however,? you requested",
+        r"prompt token count of .{1,12} exceeds the limit",
+        r"exceeded model token limit",
+        r"too large for model with .{1,12} maximum context length",
+        r"(?:prompt|input|message|request)s? (?:length |size |tokens? )?(?:is |are )?(?:exceeds?|exceeded|over|above) "
+        r"(?:the )?(?:model'?s? )?(?:max(?:imum)?|allowed) "
+        r"(?:input |prompt |allowed |context |sequence )*(?:length|size|tokens?)",
+        r"(?:context|prompt) (?:size|window|length|limit) (?:has been |is |was )?"
+        r"(?:exceeded|too (?:small|long|large)|overflow)",
+        r"(?:too many|too much) (?:input |prompt )?tokens(?! per|, please wait)",
+        r"(?:prompt|input|conversation|message|messages) (?:is|are|was) too (?:long|large|big)",
+        r"input is too large to process",
+        r"exceeds?(?: the)? max(?:imum)? (?:number of )?"
+        r"(?:input |prompt |context |sequence |message )*(?:tokens|length)(?! of output)",
+        r"greater than the context length|exceeds the context length|too many tokens in (?:the )?prompt",
+        r"max_seq_len|max_model_len|maximum sequence length",
+        r"reduce (?:the length of )?(?:the|your) (?:messages|prompt|input)",
+        r"longer than the model (?:can|supports)|max_total_tokens",
+        r"(?:request entity|payload|request body) (?:is )?too large",
+        r"token (?:limit|count|length) (?:is |was |has been )?(?:exceeded|too long)",
+        r"(?:messages?|prompt|input)s? (?:exceeds?|exceeded) the (?:length |size |token )?limit",
+        r"context_length_exceeded|model_context_window_exceeded|ContextWindowExceeded",
+        r"^4(?:00|13) status code \(no body\)$",
+    )
+)
+
+_LARGER_THAN_A_RATE = rf"(?is)tokens per.{{0,60}}?limit:? {_LIMIT}\b.{{0,40}}?requested:? {_SIZE}\b"
+"""More than may be sent in a minute: to wait does not help, to send less does."""
+_TOO_LONG_A_TEXT = (
+    r"(?is)\b(?:input|messages|contents?|system|instructions)\b[^ ]*?: string too long.{0,60}?maximum length"
+)
+_RATE = r"(?i)rate.?limit|tokens per (?:min|day|hour)|requests per (?:min|day|hour)|too many requests"
+
+
+def says_overflow(text: str) -> bool:
+    """Whether a server means the size of the request, and no rate."""
+    if exceeds_rate(text):
+        return True
+    return not re.search(_RATE, text) and any(re.search(pattern, text) for pattern in (*OVERFLOWS, _TOO_LONG_A_TEXT))
+
+
+def exceeds_rate(text: str) -> bool:
+    """Whether one request is more than the rate allows for a whole minute or day."""
+    found = re.search(_LARGER_THAN_A_RATE, text)
+    return found is not None and _number(found["size"]) > _number(found["limit"])
+
+
+def numbers_in(text: str) -> tuple[int | None, int | None]:
+    """The size of the request and the limit, as far as they are told."""
+    for pattern in (*OVERFLOWS, _LARGER_THAN_A_RATE):
+        if found := re.search(pattern, text):
+            groups = found.groupdict()
+            size, limit = groups.get("size"), groups.get("limit")
+            return _number(size) if size else None, _number(limit) if limit else None
+    return None, None
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))
