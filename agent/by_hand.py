@@ -4,7 +4,7 @@ change. Between them nothing has changed, and what a summary took is counted whe
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from agent.compaction import Bill, Compacted, Work, job_of, result_of, summarise, told_of
+from agent.compaction import Bill, Compacted, CompactResult, Work, job_of, result_of, summarise, told_of
 from agent.context.bargain import ASKS
 from agent.context.compact import (
     CompactionPlan,
@@ -59,6 +59,16 @@ class Preview:
     floor: Floor
     room: Room
 
+    def with_summary(self, draft: Draft | None) -> Conversation:
+        """The conversation with that summary, or with the facts alone."""
+        caps = spacious(self.floor.caps, draft) if draft is not None else self.floor.caps
+        return compacted(self.plan, draft, caps)
+
+    def result(self, draft: Draft | None) -> CompactResult:
+        """What a compaction with that summary comes to."""
+        ran = _ran("summary" if draft else "ledger", self.floor)
+        return result_of(self.conversation, self.with_summary(draft), ran, self.room, self.floor.deferred)
+
     def missing(self, draft: Draft) -> tuple[str, ...]:
         """What a summary leaves out of what must be in it, as lines to be added."""
         return uncovered(self.plan, draft, spacious(self.floor.caps, draft))
@@ -95,7 +105,7 @@ def preview_compaction(focus: str | None = None) -> Callable[[Conversation, Env]
         after = compacted(plan, Draft("", ""), caps)
         result = result_of(conversation, after, _ran("summary", floor), how.room, floor.deferred)
         result = replace(
-            result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * how.room.scale)
+            result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * how.room.ratio)
         )
         items = receipt(conversation, after, result.strategies, floor.deferred, how.room.ratio)
         told = told_of(result, "asked", items)
@@ -107,7 +117,7 @@ def preview_compaction(focus: str | None = None) -> Callable[[Conversation, Env]
 def _too_small(conversation: Conversation, plan: CompactionPlan, floor: Floor, room: Room) -> str:
     least = result_of(conversation, compacted(plan, Draft("", ""), floor.caps), (), room)
     return (
-        f"nothing to gain: the conversation takes {least.before_tokens:,} tokens, and with an empty summary it would "
+        f"nothing to gain: a request takes {least.before_tokens:,} tokens, and with an empty summary it would "
         f"take {least.after_tokens:,}. `/compact` pays once there is more"
     )
 
@@ -144,12 +154,11 @@ def apply_summary(
         missing = preview.missing(draft) if draft is not None else ()
         if missing:
             raise AgentError(f"the summary leaves out what must be in it: {'; '.join(missing)}")
-        caps = spacious(preview.floor.caps, draft) if draft is not None else preview.floor.caps
-        after = compacted(preview.plan, draft, caps)
+        after = preview.with_summary(draft)
         if not is_worth_it(conversation, after):
             raise AgentError("the summary is hardly smaller than what it replaces: make it shorter")
         room, floor = preview.room, preview.floor
-        result = result_of(conversation, after, _ran("summary" if draft else "ledger", floor), room, floor.deferred)
+        result = preview.result(draft)
         items = receipt(conversation, after, result.strategies, floor.deferred, room.ratio)
         writer = drafted.model if draft is not None else ""
         is_edited = draft is not None and drafted.draft is not None and draft != drafted.draft

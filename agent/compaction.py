@@ -144,11 +144,11 @@ async def compact(
     rungs = LADDERS[cause] if chosen is None else (chosen.rung,)
     bill = Bill(work.emit)
     work = replace(work, emit=bill.hear)
-    work.emit(CompactionStarted(result_of(conversation, conversation, ran, room, floor.deferred).before_tokens))
+    work.emit(CompactionStarted(result_of(conversation, conversation, ran, work.room).before_tokens))
     for rung in () if is_done else rungs:
         candidate = await _try(rung, after, work, floor, focus, chosen.cut if chosen else None)
         if work.interrupt.requested():
-            unchanged = result_of(conversation, conversation, (), room)
+            unchanged = result_of(conversation, conversation, (), work.room)
             return Compacted(conversation, replace(unchanged, is_interrupted=True), floor.problem)
         if candidate is None:
             continue
@@ -159,15 +159,16 @@ async def compact(
         writer = bill.model if rung in ("summary", "chunks") else writer
         if cause == "asked" or has_room:
             break
+    deferred = floor.deferred if TOOLS in ran else 0
     if ran:
         items = receipt(conversation, after, ran, floor.deferred, room.ratio)
-        told = told_of(result_of(conversation, after, ran, room, floor.deferred), cause, items)
+        told = told_of(result_of(conversation, after, ran, work.room, deferred), cause, items)
         price = (chosen.price if chosen else None) or work.price_of(ran)
         work.emit(replace(told, price=price, model=writer, cost=bill.cost))
     if floor.problem and (cause == "asked" or not work.lessons.is_floor_told):
         work.emit(Noticed(f"{floor.problem}; a model with a larger window leaves more room"))
         work.lessons.is_floor_told = True
-    return Compacted(after, result_of(conversation, after, ran, room, floor.deferred), floor.problem)
+    return Compacted(after, result_of(conversation, after, ran, work.room, deferred), floor.problem)
 
 
 def _helps(rung: Rung, before: Conversation, after: Conversation, has_room: bool) -> bool:
@@ -335,5 +336,7 @@ def told_of(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...])
 def result_of(
     before: Conversation, after: Conversation, ran: Sequence[str], room: Room, deferred: int = 0
 ) -> CompactResult:
-    sizes = round(size_of(before) * room.ratio) + deferred, round(size_of(after) * room.ratio)
+    """What a compaction has come to: sizes of whole requests, system text and tools included, as they are shown
+    everywhere. `room`: before anything was done; `deferred`: tokens of the tools that are held back since."""
+    sizes = room.fixed + round(size_of(before) * room.ratio), room.fixed - deferred + round(size_of(after) * room.ratio)
     return CompactResult(*sizes, len(before.messages), len(after.messages), tuple(ran))

@@ -69,6 +69,7 @@ class Meter:
         self._summary: tuple[Summary, dict[Section, Counts]] = (Summary(), {})
         self._messages: tuple[tuple[Message, ...], Counts] = ((), Counts())
         self._first: _First | None = None
+        self._remembered: tuple[tuple[ToolSpec, ...], int] = (), 0
         self._told: set[Reading] = set()
         self._schema_told = 0
         self._record: Record | None = None
@@ -79,7 +80,7 @@ class Meter:
     def become(self, other: "Meter") -> None:
         """Measures as the other does, from nothing: for another model, which counts in other tokens."""
         self.estimator, self.ruler, self._load = other.estimator, other.ruler, other._load
-        self._next, self._first = None, None
+        self._next, self._first, self._remembered = None, None, ((), 0)
         self._texts, self._tools, self._messages = {}, ((), Counts()), ((), Counts())
         self._summary = (Summary(), {})
         self._told = set()
@@ -122,7 +123,7 @@ class Meter:
         counted = conversation.anchor.total if conversation.anchor is not None else None
         budget = apportion(counts, seen, unseen, counted, window, self.estimator, self._schema(tools))
         budget = replace(budget, crowded=self.crowded)
-        self.counters = self.counters.measured(budget)
+        self.counters = self.counters.measured(budget, is_counted=counted is not None)
         return budget
 
     def size_of(self, message: Message) -> int:
@@ -138,6 +139,17 @@ class Meter:
         """Estimated tokens of the tool definitions that were measured last."""
         known = self._schema(self._tools[0])
         return self.estimator.tokens(self._tools[1]) if known is None else known
+
+    def remember_tools(self, tools: tuple[ToolSpec, ...], tokens: int) -> None:
+        """What these definitions took in an earlier request, to be taken as known until they are counted again."""
+        self._remembered = tools, tokens
+
+    def like(self) -> "Meter":
+        """One that measures as this does, and may be used beside it."""
+        other = Meter(self.estimator, self.ruler)
+        known = self._schema(self._tools[0])
+        other.remember_tools(*(self._remembered if known is None else (self._tools[0], known)))
+        return other
 
     def begin_turn(self, said: Message) -> int:
         """Seeds the counters of a turn, and tells with how much."""
@@ -241,7 +253,7 @@ class Meter:
         counted when it did already. What it has read at most is what it can read."""
         assert self._record is not None, "a finding comes with a record"
         self._real_window, self._record = self._record.window, Record()
-        self.estimator, self._first = Estimator(), None
+        self.estimator, self._first, self._remembered = Estimator(), None, ((), 0)
         return replace(conversation, anchor=None, anchored=0)
 
     def _learn(self, conversation: Conversation, usage: Usage, model: str) -> None:
@@ -310,7 +322,7 @@ class Meter:
 
     def _schema(self, tools: tuple[ToolSpec, ...]) -> int | None:
         if self._first is None or self._first.tools != tools:
-            return None
+            return self._remembered[1] if tools and self._remembered[0] == tools else None
         guess = self.estimator.tokens(self._tools[1])
         return min(max(self._first.prompt - self.estimator.tokens(self._first.rest), guess // 3), guess * 4)
 

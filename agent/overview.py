@@ -1,6 +1,6 @@
 """What a session's context holds and what it has cost, for people to look at. It reads and draws nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.context.budget import Window
@@ -143,7 +143,7 @@ def equipped_with(parts: Parts) -> Equipped:
     return Equipped(
         provider.facts,
         parts.lessons.window or provider.window,
-        Meter(own.estimator, own.ruler),
+        own.like(),
         parts.instructions,
         specs_of(parts.tools),
         parts.served.specs,
@@ -172,6 +172,7 @@ def overview_of(
         meter,
         sent.tool_tokens if sent else None,
     )
+    size_of_tool = sizes_of_tools(components, offered, meter)
     return Overview(
         session,
         title,
@@ -182,10 +183,10 @@ def overview_of(
         equipped.window.effective,
         epochs_of(asked, rewritten),
         HeldBack(*(sent.held_back if sent else (len(deferral.held_back), deferral.held_tokens))),
-        shares_of(equipped.served, offered, meter),
+        shares_of(equipped.served, offered, size_of_tool),
         items_in(conversation, components, meter),
         pins_of(conversation, meter.size_of),
-        tools_of(conversation, equipped.served, offered, meter),
+        tools_of(conversation, equipped.served, offered, size_of_tool),
         facts.prices.cache_read / 1e6 if facts.prices else None,
     )
 
@@ -215,14 +216,26 @@ def budget_by_component(
     )
 
 
-def shares_of(served: Sequence[ToolSpec], offered: Sequence[ToolSpec], meter: Meter) -> tuple[ServerShare, ...]:
+def sizes_of_tools(
+    components: Sequence[Number], offered: Sequence[ToolSpec], meter: Meter
+) -> Callable[[ToolSpec], int]:
+    """What a definition takes, as its share of what all are known to take."""
+    whole = next((number.tokens for number in components if number.name == "tools"), 0)
+    estimated = sum(meter.size_of_tool(spec) for spec in offered if spec.deferred is None)
+    scale = whole / estimated if whole and estimated else 1.0
+    return lambda spec: round(meter.size_of_tool(spec) * scale)
+
+
+def shares_of(
+    served: Sequence[ToolSpec], offered: Sequence[ToolSpec], size: Callable[[ToolSpec], int]
+) -> tuple[ServerShare, ...]:
     """What the tools of each server take. `served`: those that servers brought; `offered`: what requests hold."""
     shown = {spec.name for spec in offered if spec.deferred is None}
     servers: dict[str, list[ToolSpec]] = {}
     for spec in served:
         servers.setdefault(server_of(spec.name), []).append(spec)
     return tuple(
-        ServerShare(name, len(here), len(specs), sum(map(meter.size_of_tool, here)))
+        ServerShare(name, len(here), len(specs), sum(map(size, here)))
         for name, specs in servers.items()
         for here in [[spec for spec in specs if spec.name in shown]]
     )
@@ -235,23 +248,36 @@ def items_in(conversation: Conversation, components: Sequence[Number], meter: Me
 
 
 def tools_of(
-    conversation: Conversation, served: Sequence[ToolSpec], offered: Sequence[ToolSpec], meter: Meter
+    conversation: Conversation,
+    served: Sequence[ToolSpec],
+    offered: Sequence[ToolSpec],
+    size: Callable[[ToolSpec], int],
 ) -> tuple[ToolShare, ...]:
     """What each of the tools takes that may be kept out of requests."""
     shown = {spec.name for spec in offered if spec.deferred is None}
     return tuple(
-        ToolShare(spec.name, meter.size_of_tool(spec), spec.name in shown, spec.name in conversation.held_back)
+        ToolShare(spec.name, size(spec), spec.name in shown, spec.name in conversation.held_back)
         for spec in served
         if spec.kind != "builtin"
     )
 
 
 def window_numbers(window: Window) -> tuple[Number, tuple[Number, ...]]:
-    """The window and what is kept free of it, each with its source."""
+    """The window and what is kept free of it, each with its source. Where a request may take less than the window, what
+    lies beyond that is kept free, too."""
     size = Number("window", window.size, window.source("context_window"))
     output = Number("output", window.output, window.source("max_output_tokens"))
     buffer = Number("buffer", window.buffer, window.source("context_window_buffer_tokens"))
-    return size, (output, buffer)
+    limits = [
+        (most, name, window.source(source))
+        for most, name, source in (
+            (window.max_input, "input limit", "max_input_tokens"),
+            (window.price_tier, "price limit", "price_tier"),
+        )
+        if most is not None and most < window.size
+    ]
+    beyond = tuple(Number(name, window.size - most, source) for most, name, source in sorted(limits)[:1])
+    return size, (*beyond, output, buffer)
 
 
 def epochs_of(requests: Sequence[Asked], rewrites: Sequence[Rewrite]) -> tuple[Epoch, ...]:

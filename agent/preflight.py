@@ -34,6 +34,8 @@ def begin_session(conversation: Conversation, env: Env) -> Conversation:
     choose_tools(env)
     if not env.watch.has_said(env.instructions.text, env.offered):
         conversation = replace(conversation, anchor=None, anchored=0)
+    elif env.watch.mark is not None and env.watch.mark.tool_tokens is not None:
+        env.meter.remember_tools(env.offered, env.watch.mark.tool_tokens)
     env.meter.end_turn(conversation)
     env.debug.say("context-guard/init-counters", **env.meter.counters.told())
     return conversation

@@ -2,6 +2,7 @@
 back. It knows the session and no screen."""
 
 from agent.by_hand import Drafted, Preview, apply_summary, draft_summary, preview_compaction
+from agent.compaction import CompactResult
 from agent.context.edited import as_text, read_edited
 from agent.context.estimate import estimate_text
 from agent.context.summary import with_facts
@@ -37,6 +38,10 @@ class ByHand:
         cost = None if before is None or drafted.cost is None else before + drafted.cost
         self.drafted = Drafted(drafted.conversation, drafted.draft, drafted.model, cost, drafted.is_interrupted)
         return self.drafted
+
+    def result(self, text: str) -> CompactResult:
+        """What compacting with the text as it is comes to."""
+        return self.preview.result(read_edited(text))
 
     def missing(self, text: str) -> tuple[str, ...]:
         """What an edited summary leaves out of what must be in it. Without any text the facts stand for it all."""

@@ -25,6 +25,9 @@ WHY = {
 }
 """Reasons of rewrites in words for people."""
 
+ASKS = {"summary", "chunks"}
+"""Strategies for which a model is asked."""
+
 _PARTS_OF_A_CELL = " ▏▎▍▌▋▊▉"
 
 
@@ -118,7 +121,8 @@ def rewrite_text(rewrite: Rewrite) -> str:
     how = ", ".join(names_of(rewrite.strategies))
     why = f" ({WHY.get(rewrite.reason, rewrite.reason)})" if rewrite.reason else ""
     saved = f"{tokens(rewrite.before)} → {tokens(rewrite.after)} tokens"
-    return visible_line(f"{how}{why}: {saved}, {dollars(rewrite.cost)}")
+    price = dollars(rewrite.cost) if rewrite.cost != 0 or ASKS & set(rewrite.strategies) else "no model asked"
+    return visible_line(f"{how}{why}: {saved}, {price}")
 
 
 def request_lines(requests: Sequence[Asked]) -> list[Line]:

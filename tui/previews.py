@@ -4,6 +4,7 @@ It knows values, not the screen."""
 from collections.abc import Iterator, Sequence
 
 from agent.by_hand import Drafted, Preview, Quote
+from agent.compaction import CompactResult
 from agent.events import RewriteUndone
 from tui.inks import Ink, Line
 from tui.numbers import counted, dollars, tokens
@@ -46,15 +47,16 @@ def quote_text(quote: Quote) -> str:
     return visible_line(f"{quote.model} reads {read}{where} and writes up to {written}: {price}")
 
 
-def draft_text(drafted: Drafted, size: int, before: int) -> str:
-    """Who wrote the summary, for how much, and how large it is now."""
+def draft_text(drafted: Drafted, size: int, result: CompactResult) -> str:
+    """Who wrote the summary, for how much, how large it is now, and what it would make of the conversation."""
     if drafted.draft is not None:
         by = f"written by {drafted.model} for {dollars(drafted.cost)}"
     elif drafted.model:
         by = f"no summary could be used ({dollars(drafted.cost)}): write one, or leave it to the facts"
     else:
         by = "write a summary, or leave it to the facts"
-    return visible_line(f"{by} · about {size:,} tokens in place of {before:,}")
+    sizes = f"{result.before_tokens:,} → {result.after_tokens:,} tokens"
+    return visible_line(f"{by} · about {size:,} tokens; in all {sizes}")
 
 
 def gate_lines(missing: Sequence[str], is_empty: bool) -> tuple[Line, ...]:

@@ -202,7 +202,9 @@ def _reply_finished(view: View, event: ReplyFinished) -> View:
         return view
     usage = event.usage
     view = replace(view, prompted=view.prompted + usage.prompt, read=view.read + usage.cache_read)
-    return replace(_settle_texts(view), used=usage.total or view.used, streamed=0, call_size=0)
+    # A server that counts only what was new, or nothing at all, says less of the request than what was measured.
+    used = usage.total if usage.total > view.used // 2 else view.used
+    return replace(_settle_texts(view), used=used, streamed=0, call_size=0)
 
 
 def _change_call(
@@ -269,8 +271,7 @@ def _compacted(view: View, event: ContextCompacted) -> View:
     running = _running(view)
     receipt = receipt_of(event, running.failures if running else ())
     view = _without_running(view)
-    used = max(view.used - (event.before_tokens - event.after_tokens), 0)  # what the event counts leaves out the tools
-    return replace(_settle_texts(view).plus(receipt), used=used, activity="thinking")
+    return replace(_settle_texts(view).plus(receipt), used=event.after_tokens, activity="thinking")
 
 
 def _brought_back(view: View, event: BroughtBack) -> View:

@@ -41,11 +41,15 @@ class Counters:
         """The counters after a reply or an output of so many tokens."""
         return replace(self, new=self.new + max(tokens, 0))
 
-    def measured(self, budget: ContextBudget) -> "Counters":
-        """The counters when the next request was measured: what it holds beyond them is new."""
+    def measured(self, budget: ContextBudget, *, is_counted: bool = False) -> "Counters":
+        """The counters when the next request was measured: what it holds beyond them is new. `is_counted`: the provider
+        has counted most of it, tool definitions included, so that what was only estimated is given up."""
+        if is_counted and not self.schema_counted:
+            new = max(budget.used - self.current - self.pending, 0)
+            return replace(self, new=new, schema=budget.tools, schema_counted=True)
         base = budget.used if self.schema_counted else budget.used - budget.tools
         grown = max(self.new, base - self.current - self.pending)
-        return replace(self, new=grown, schema=max(self.schema, budget.tools))
+        return replace(self, new=grown, schema=budget.tools if is_counted else max(self.schema, budget.tools))
 
     def committed(self, counted: int | None = None) -> "Counters":
         """The counters when the turn is over: all is current. `counted` is what the provider says that the whole

@@ -47,7 +47,7 @@ def test_a_rewrite_tells_why_how_and_for_how_much() -> None:
     )
     assert rewrite_text(Rewrite("", ("summary",), 950, 200, None, 0.0, 3)) == "summary: 950 → 200 tokens, —"
     assert rewrite_text(Rewrite("overflow", ("mask_all", "ledger"), 950, 200, 0.0, 0.0, 3)) == (
-        "mask all, facts only (too large for the provider): 950 → 200 tokens, $0.00"
+        "mask all, facts only (too large for the provider): 950 → 200 tokens, no model asked"
     )
     assert rewrite_text(Rewrite("system (AGENT.md)", (), 0, 0, 0.0, 0.0, 3)) == "changed: system (AGENT.md)"
 

@@ -19,7 +19,7 @@ async def compact(desk: PlainDesk, focus: str) -> None:
         drafted = await by_hand.draft()
         text = by_hand.completed(by_hand.text)
         while not drafted.is_interrupted:
-            told = draft_text(by_hand.drafted, size_of(text), by_hand.preview.expected.before_tokens)
+            told = draft_text(by_hand.drafted, size_of(text), by_hand.result(text))
             gate = plain_lines(gate_lines(by_hand.missing(text), size_of(text) == 0))
             desk.say((*lines_of_text(text), told, *gate))
             answer = await desk.ask("y compacts, other words are added to the summary, an empty line leaves it: ")

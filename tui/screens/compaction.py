@@ -150,7 +150,7 @@ class CompactionScreen(ModalScreen[None]):
     def _show_gate(self) -> None:
         self._is_warned = False
         by_hand, text, palette = self._by_hand, self.draft.text, palette_of(self.app.theme_variables)
-        told = draft_text(by_hand.drafted, size_of(text), by_hand.preview.expected.before_tokens)
+        told = draft_text(by_hand.drafted, size_of(text), by_hand.result(text))
         self._say("Summary", told, EDIT_KEYS)
         self.query_one("#gate", Static).update(painted(gate_lines(by_hand.missing(text), size_of(text) == 0), palette))
 

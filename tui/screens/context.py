@@ -102,7 +102,8 @@ class ContextScreen(Screen[None]):
         """All but the list."""
         overview, width = self._overview, max(self.size.width - 2, 1)
         used, room = overview.used, max(overview.effective, 1)
-        head = f"  {tokens(used)} of {tokens(overview.effective)} used, {used / room:.0%}  {overview.model}"
+        usable = f"{tokens(overview.effective)} usable, {used / room:.0%}"
+        head = f"  {tokens(used)} of {usable} (window {tokens(overview.window.tokens)})  {overview.model}"
         lines: list[Line] = [(("Context", "strong"), (visible_line(head), "dim"))]
         if self.size.height >= SMALL:
             lines.append(((bar(used / room, max(width // 2, 1)), "warn" if used > 0.95 * room else "accent"),))

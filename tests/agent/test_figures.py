@@ -1,0 +1,96 @@
+"""Figures that users see in several places: each of them is the same one everywhere."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent.by_hand import apply_summary, draft_summary, preview_compaction
+from agent.context.budget import Window
+from agent.context.guard import Target, turn_preflight
+from agent.context.prompt import build_prompt
+from agent.context.summary import Draft
+from agent.events import ContextCompacted, Event
+from agent.messages import Usage
+from agent.meter import Meter
+from agent.overview import Overview, window_numbers
+from tests.agent.test_meter import ASKED, INSTRUCTIONS, TOOLS, WINDOW, steps_taken
+from tests.agent.test_resume import Desk, say
+
+READ = {"calls": [{"name": "read", "arguments": {"path": "long.txt"}}]}
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    made = Desk(tmp_path)
+    (made.root / "long.txt").write_text("a line of a long text\n" * 900)
+    yield made
+    await made.close()
+
+
+def components(overview: Overview) -> dict[str, int]:
+    return {number.name: number.tokens for number in overview.components}
+
+
+@pytest.mark.parametrize("counted", [900, 1500, 4000, 9000])
+def test_what_is_projected_is_what_was_measured_as_soon_as_a_request_was_counted(counted: int) -> None:
+    """The tool definitions take far less or far more than was guessed, and are in what was counted."""
+    meter = Meter()
+    meter.begin_turn(ASKED.messages[0])
+    conversation, _ = steps_taken(meter, ASKED, Usage(input=counted, output=50))
+    budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
+    found = turn_preflight(meter.counters, [Target("p", "m", Window(10, 1, 1))])
+    assert [target.projected for target in found.blocked] == [budget.used]
+    assert meter.counters.schema == budget.tools
+
+
+async def test_an_overview_tells_the_same_in_this_process_in_another_and_after_a_resume(desk: Desk) -> None:
+    session = await desk.session(
+        {**READ, "usage": {"input": 1200, "output": 20}}, {"text": "Done.", "usage": {"input": 9000, "output": 20}},
+        {"text": "Yes.", "usage": {"input": 9100, "output": 20}},
+    )  # fmt: skip
+    await say(session, "go")
+    here = await desk.opened[-1].overview(session.id)
+    elsewhere = await desk.sessions().overview(session.id)
+    assert components(here) == components(elsewhere)
+    assert components(here)["tools"] < 1200
+    assert here.used == 9020
+    await session.close()
+    again = await desk.session(resume="")
+    assert components(await desk.opened[-1].overview(again.id)) == components(here)
+    await again.close()
+
+
+async def test_preview_summary_receipt_and_overview_tell_one_size(desk: Desk) -> None:
+    session = await desk.session(READ, READ, READ, {"text": "Done."}, mode="auto")
+    await say(session, "go")
+    overview = await desk.opened[-1].overview(session.id)
+    preview = await session.change(preview_compaction())
+    assert preview.expected.before_tokens == overview.used
+    drafted = await session.change(draft_summary(preview, print))
+    draft = Draft("long.txt", "The file was read three times; it says the same each time.")
+    offered, events = preview.result(draft), list[Event]()
+    assert offered.after_tokens <= preview.expected.after_tokens
+    done = await session.change(apply_summary(preview, draft, drafted, events.append))
+    (receipt,) = [event for event in events if isinstance(event, ContextCompacted)]
+    assert (receipt.before_tokens, receipt.after_tokens) == (offered.before_tokens, offered.after_tokens)
+    assert done.result == offered
+    after = await desk.opened[-1].overview(session.id)
+    assert receipt.after_tokens == pytest.approx(after.used, rel=0.03)
+    (told,) = [epoch.rewrite for epoch in after.epochs if epoch.rewrite]
+    assert (told.before, told.after) == (receipt.before_tokens, receipt.after_tokens)
+    await session.close()
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        Window(200_000, 16_000, 8_000),
+        Window(1_000_000, 16_384, 8192, price_tier=100_000),
+        Window(400_000, 16_000, 8_000, max_input=272_000),
+        Window(400_000, 16_000, 8_000, max_input=272_000, price_tier=128_000),
+    ],
+)
+def test_the_window_less_all_that_is_kept_free_is_what_is_usable(window: Window) -> None:
+    size, reserves = window_numbers(window)
+    assert size.tokens - sum(reserve.tokens for reserve in reserves) == window.effective
