@@ -10,6 +10,8 @@ import termios
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
+from time import monotonic
 from typing import IO, Any
 
 from textual import constants
@@ -21,10 +23,11 @@ from textual._xterm_parser import (  # the drivers offer no other way to hear of
 )
 from textual.app import App
 from textual.drivers import linux_driver
-from textual.events import Key, Paste, Resize
+from textual.events import Key, MouseDown, Paste, Resize
 from textual.geometry import Size
 from textual.message import Message
 
+from tui.arrivals import Arrival, stamp
 from tui.ending import has_terminal
 from tui.themes import Ground
 from tui.window import POP_TITLE, PUSH_TITLE
@@ -50,6 +53,10 @@ _GIVEN_BACK = (
     f"{POP_TITLE}\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
 )
 """Switches off what the driver switches on, and what is drawn in between."""
+_PAUSE = 0.02
+"""Seconds: whoever types, and a key that is held, take longer from one key to the next."""
+_PIECES = 64
+"""Reads that are taken for one, at most."""
 _LONGEST = 1_024
 """Characters of an answer that is waited for."""
 
@@ -158,6 +165,11 @@ class _Parser(XTermParser):
             yield from self._waited()
         yield from super().tick()
 
+    @property
+    def is_waiting(self) -> bool:
+        """What was typed may go on: nobody knows yet which key it is."""
+        return self._answers.are_begun or self._timeout_time is not None or self._pasted is not None
+
     def _waited(self) -> Iterator[Message]:
         """Nothing more belongs to what was typed: Esc is Esc."""
         if self._timeout_time is not None:
@@ -165,16 +177,23 @@ class _Parser(XTermParser):
             yield from super().tick()
 
 
-class _Hearing:
-    """Tells what was typed. What no keyboard sends and the parser stumbles over is nothing."""
+class Hearing:
+    """Tells what was typed, and how it came. What no keyboard sends and the parser stumbles over is nothing."""
 
-    def __init__(self, tell: Callable[[Message], None], debug: bool) -> None:
+    def __init__(self, tell: Callable[[Message], None], debug: bool, clock: Callable[[], float] = monotonic) -> None:
         self._tell = tell
         self._debug = debug
         self._decode = getincrementaldecoder("utf-8")("replace").decode
         self._parser = _Parser(debug)
+        self._clock = clock
+        self._read = Arrival(clock(), 0)
+        """How what was read last came."""
+        self._pressed = 0
+        """Keys, clicks and pastes in it so far."""
 
     def hear(self, typed: bytes) -> None:
+        """What one read brought, right behind it."""
+        self._read, self._pressed = Arrival(self._clock(), (self._read.read or 0) + 1), 0
         text = self._decode(typed)
         if text:  # otherwise it is part of a character; nothing at all would be the end of all typing
             self._take(self._parser.feed(text))
@@ -184,9 +203,16 @@ class _Hearing:
         self._take(self._parser.tick())
 
     def _take(self, messages: Iterable[Message]) -> None:
+        heard = list(self._heard(messages))
+        self._pressed += sum(isinstance(message, Key | MouseDown | Paste) for message in heard)
+        came = replace(self._read, is_alone=self._pressed <= 1 and not self._parser.is_waiting)
+        for message in heard:
+            stamp(message, came)
+            self._tell(message)
+
+    def _heard(self, messages: Iterable[Message]) -> Iterator[Message]:
         try:
-            for message in messages:
-                self._tell(message)
+            yield from messages
         except (ArithmeticError, ValueError):  # numbers of no character, sizes of no screen
             self._parser = _Parser(self._debug)
 
@@ -212,6 +238,8 @@ class AnsweringDriver(linux_driver.LinuxDriver):
 
     _is_away = True
     """The terminal is somebody else's."""
+    gathers: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether what comes at once is one read, however many it takes."""
 
     def __init__(self, app: App[Any], **options: Any) -> None:  # noqa: ANN401  # Textual's
         super().__init__(app, **options)
@@ -282,7 +310,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Hears what is typed, whatever bytes that are, until the app wants no more or the terminal is gone."""
-        hearing = _Hearing(self.process_message, self._debug)
+        hearing = Hearing(self.process_message, self._debug)
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
@@ -291,9 +319,21 @@ class AnsweringDriver(linux_driver.LinuxDriver):
                     if not typed:
                         os.kill(os.getpid(), signal.SIGHUP)  # not every terminal's end is told to who draws on it
                         return
+                    if self.gathers():
+                        typed += b"".join(self._rest_of_it(selector))
                     hearing.hear(typed)
                 else:  # what has come and was not read yet, on a busy machine, may be the rest of a key
                     hearing.wait()
+
+    def _rest_of_it(self, selector: selectors.BaseSelector) -> Iterator[bytes]:
+        """What comes with hardly a pause behind what was read: one write may be read in pieces."""
+        for _ in range(_PIECES):
+            if self.exit_event.is_set() or not selector.select(_PAUSE):
+                return
+            piece = self._read()
+            if not piece:
+                return  # the next read finds the terminal gone, too
+            yield piece
 
     def _read(self) -> bytes:
         """What was typed; nothing when the terminal is gone."""

@@ -10,6 +10,7 @@ from textual import events, on
 from textual.app import App
 from textual.binding import BindingType
 
+from tui.arrivals import GUARD
 from tui.bindings import bindings
 from tui.caret import CaretApp
 from tui.commands import Invocation, named
@@ -21,9 +22,9 @@ from tui.offering import Offers
 from tui.opening import First, loaded
 from tui.outside import Outside
 from tui.pastes import Pastes
-from tui.screens.guarded import GUARD, GuardedScreen
 from tui.screens.main import MainScreen
 from tui.twice import Twice
+from tui.typeahead import TypeAhead
 from tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
@@ -46,10 +47,10 @@ class EbbApp(CaretApp, App[str]):
     the one that the user picks from a list (`choose`), or a new one, with `model` if given. `first_message` is sent as
     soon as it is open; with `may_be_word`, `resume` is its first word where no session's id begins so. Where the first
     session cannot be opened the app ends, and `jobs.refused` tells why. What the user types is kept in `history_file`,
-    as said in `project`. The app closes every session it shows; whoever made `sessions` closes that. `guard` is how
-    long, in seconds, a question ignores keys. `theme` is worn, and `keys` are used, from the first paint on. What waits
-    when a session is left is kept in `drafts`. `notify` is how somebody who looks elsewhere is told of news, `status`
-    what the status line says. `settings` gives those of this run, where the user may change them.
+    as said in `project`. The app closes every session it shows; whoever made `sessions` closes that. `guard`: seconds
+    without a key before one counts as an answer. `theme` is worn, and `keys` are used, from the first paint on. What
+    waits when a session is left is kept in `drafts`. `notify` is how somebody who looks elsewhere is told of news,
+    `status` what the status line says. `settings` gives those of this run, where the user may change them.
     """
 
     CSS_PATH = "app.tcss"
@@ -85,7 +86,8 @@ class EbbApp(CaretApp, App[str]):
         self.outside = Outside(self, notify, lambda: self.talk.name)
         first = First(resume, may_be_word, choose, model, first_message or "")
         self.jobs = Jobs(self, first, partial(loaded, sessions), lambda: self.desk)
-        self._sessions, self._guard, self._drafts, self._settings = sessions, guard, drafts, settings
+        self._sessions, self._drafts, self._settings = sessions, drafts, settings
+        self._type_ahead = TypeAhead(self, lambda: self.main.prompt, guard)
         self._pastes, self._keys = Pastes(), keys
         self._history = History(history_file, str(project or ""))
         self._quitting, self._rewinding = Twice(TWICE), Twice(TWICE)
@@ -102,7 +104,7 @@ class EbbApp(CaretApp, App[str]):
 
         self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))  # before the first of them, and not sooner
         talk = Talk(loaded(self._sessions), lambda: showing.view_soon(), self._drafts, self._pastes)
-        asking = Asking(self, talk.answer, self.jobs.interrupt, self._guard)
+        asking = Asking(self, talk.answer, self.jobs.interrupt)
         drawn = (asking.show, self.outside.show, lambda view: self.main.todos.show(view))
         showing = Showing(self, talk, drawn)
         if self._status is not None:
@@ -136,6 +138,7 @@ class EbbApp(CaretApp, App[str]):
     def on_mount(self) -> None:
         if self._driver is not None:
             self.looks.ask(self._driver.write)
+            self._type_ahead.attend(self._driver)
         self.outside.attend()
         self.theme_changed_signal.subscribe(self, lambda _: self._recolor())
         self.call_after_refresh(self.jobs.begin)
@@ -145,19 +148,14 @@ class EbbApp(CaretApp, App[str]):
             self.desk.showing.recolor()
 
     async def on_event(self, event: events.Event) -> None:
-        """Everything that happens passes here first: keys that a question ignores go no further, and no mouse that is
-        outside of the screen, as it may be while the screen shrinks: nothing would have the focus any more."""
+        """Everything that happens passes here first. What was not typed for a question goes no further, and no mouse
+        that is outside of the screen, as it may be while the screen shrinks: nothing would have the focus any more."""
         self.outside.saw(event)
-        if isinstance(event, events.Key) and self._is_typed_ahead(event):
+        if self._type_ahead.takes(event):
             return
         if isinstance(event, events.MouseEvent) and not self.size.region.contains(int(event.x), int(event.y)):
             return
         await super().on_event(event)
-
-    def _is_typed_ahead(self, key: events.Key) -> bool:
-        if key.is_forwarded or key.key == "ctrl+c" or not isinstance(self.screen, GuardedScreen):
-            return False
-        return self.screen.ignores_key(key.time)
 
     async def on_unmount(self) -> None:
         if self.jobs.is_open:

@@ -14,14 +14,11 @@ from tui.screens.question import QuestionScreen
 class Asking:
     """Shows one open question after the other, and takes away what was answered elsewhere or has become void."""
 
-    def __init__(
-        self, app: App[Any], answer: Callable[[str, Decision | str], None], stop: Callable[[], None], guard: float
-    ) -> None:
+    def __init__(self, app: App[Any], answer: Callable[[str, Decision | str], None], stop: Callable[[], None]) -> None:
         """`stop`: ends the turn, and the open questions with it."""
         self._app = app
         self._answer = answer
         self._stop = stop
-        self._guard = guard
         self._shown: PermissionScreen | QuestionScreen | None = None
         self._open: tuple[Asked, ...] = ()
         self._told: tuple[str, ...] = ()
@@ -61,11 +58,11 @@ class Asking:
             return answered(None)
 
         if isinstance(question, PermissionAsked):
-            permission = PermissionScreen(question, self._guard, self._told)
+            permission = PermissionScreen(question, self._told)
             self._shown = permission
             self._app.push_screen(permission, decided)
         else:
-            words = QuestionScreen(question, self._guard, self._told)
+            words = QuestionScreen(question, self._told)
             self._shown = words
             self._app.push_screen(words, answered)
 

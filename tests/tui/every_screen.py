@@ -201,7 +201,7 @@ def _todos(text: str) -> TodosScreen:
 
 
 def _question(text: str) -> QuestionScreen:
-    return QuestionScreen(QuestionAsked("q", text, (text, "blue")), 0.0, (text,))
+    return QuestionScreen(QuestionAsked("q", text, (text, "blue")), (text,))
 
 
 SCREENS = (
@@ -222,8 +222,8 @@ SCREENS = (
     Shown("confirm", ConfirmScreen, _undoes),
     Shown("first run", FirstRunScreen, shows(_first)),
     Shown("todos", TodosScreen, shows(_todos)),
-    Shown("permission", PermissionScreen, shows(lambda text: PermissionScreen(asked(text), 0.0))),
-    Shown("permission of a diff", PermissionScreen, shows(lambda text: PermissionScreen(asked_about_diff(text), 0.0))),
+    Shown("permission", PermissionScreen, shows(lambda text: PermissionScreen(asked(text)))),
+    Shown("permission of a diff", PermissionScreen, shows(lambda text: PermissionScreen(asked_about_diff(text)))),
     Shown("question", QuestionScreen, shows(_question)),
 )
 

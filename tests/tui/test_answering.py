@@ -19,7 +19,7 @@ from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.piloting import terminal
 from tests.tui.ptys import running
 from tests.tui.test_pty import SCRIPT
-from tui.answering import QUESTION, Answers, GroundTold, _Hearing, ground_of
+from tui.answering import QUESTION, Answers, GroundTold, Hearing, ground_of
 from tui.app import EbbApp
 
 WHITE, BLACK = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0000/0000/0000\x07"
@@ -160,7 +160,7 @@ def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent
     raw = "".join(sent).encode()
     places = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
     heard: list[Message] = []
-    hearing = _Hearing(heard.append, debug=False)
+    hearing = Hearing(heard.append, debug=False)
     now = 1.0
     with patch("tui.answering.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
         for start, end in pairwise(places):
@@ -177,7 +177,7 @@ def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent
 
 def test_esc_alone_is_heard_after_the_time_that_the_rest_of_a_key_has() -> None:
     heard: list[Message] = []
-    hearing = _Hearing(heard.append, debug=False)
+    hearing = Hearing(heard.append, debug=False)
     now = 1.0
     with patch("tui.answering.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
         hearing.hear(b"\x1b")
@@ -191,7 +191,7 @@ def test_esc_alone_is_heard_after_the_time_that_the_rest_of_a_key_has() -> None:
 
 def test_the_end_of_a_paste_may_come_late() -> None:
     heard: list[Message] = []
-    hearing = _Hearing(heard.append, debug=False)
+    hearing = Hearing(heard.append, debug=False)
     now = 1.0
     with patch("tui.answering.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
         for piece in (b"\x1b[200~one\xc3", b"\xa9", b"\x1b", b"[201", b"~y"):
@@ -222,7 +222,7 @@ PASTED = ("a", "\x1b", "\x1b[", "\x1b[A", "\r", "\x03", "\x1b[200~", "\x1b[201",
 def test_what_is_pasted_is_one_text_and_no_key_however_it_comes(parts: list[str], sizes: list[int]) -> None:
     text = "".join(parts)
     sent, told = f"x\x1b[200~{text}\x1b[201~y".encode(), list[Message]()
-    hearing = _Hearing(told.append, debug=False)
+    hearing = Hearing(told.append, debug=False)
     while sent:
         size = sizes[len(sent) % len(sizes)]
         hearing.hear(sent[:size])
@@ -237,7 +237,7 @@ def said(told: list[Message]) -> list[str]:
 
 def test_pastes_follow_each_other_and_a_megabyte_is_nothing() -> None:
     told: list[Message] = []
-    hearing = _Hearing(told.append, debug=False)
+    hearing = Hearing(told.append, debug=False)
     hearing.hear(b"\x1b[200~one\x1b[201~\x1b[200~tw\0o\x1b[201~")
     hearing.hear(b"\x1b[200~" + b"long " * 200_000)
     hearing.hear(b"\x1b[201~z")

@@ -4,14 +4,21 @@ anything."""
 import asyncio
 import codecs
 import os
+import select
 import signal
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import monotonic
 
+from tui.arrivals import Arrival
 from tui.plain.reading import goes_on, joined
 
 LONGEST_LINE = 4_095
 """Bytes after which a terminal drops what is typed on a line."""
+
+
+_LINES = 1_000
+"""Reads that are taken for one, at most."""
 
 
 class CookedReader:
@@ -26,7 +33,9 @@ class CookedReader:
         self._typed = ""
         self._parts: list[str] = []
         """Lines of a message that goes on."""
-        self._lines: deque[str] = deque()
+        self._lines: deque[tuple[str, Arrival]] = deque()
+        self._arrival = Arrival(monotonic())
+        self._reads = 0
         self._is_at_end = False
         self._arrived = asyncio.Event()
         self._prompt = ""
@@ -48,7 +57,12 @@ class CookedReader:
         if not self._lines:
             self.ask("")
             raise EOFError
-        return self._lines.popleft()
+        line, self._arrival = self._lines.popleft()
+        return line
+
+    @property
+    def arrival(self) -> Arrival:
+        return self._arrival
 
     def show(self, lines: Sequence[str]) -> None:
         if self._is_lent:
@@ -114,24 +128,40 @@ class CookedReader:
         self._interrupted()
 
     def _read_some(self) -> None:
+        """Takes all that is there. A terminal gives line by line what came at once."""
+        came, whole = monotonic(), list[str]()
+        self._reads += 1
+        for _ in range(_LINES):
+            raw = self._read()
+            if not raw:
+                self._loop.remove_reader(self._source)
+                self._end()
+                break
+            whole += self._lines_in(raw)
+            if not select.select([self._source], [], [], 0)[0]:
+                break
+        self._lines += ((line, Arrival(came, self._reads, is_alone=len(whole) == 1)) for line in whole)
+        self._arrived.set()
+
+    def _read(self) -> bytes:
         try:
-            raw = os.read(self._source, 65_536)
+            return os.read(self._source, 65_536)
         except OSError:  # the terminal is gone
-            raw = b""
-        if not raw:
-            self._loop.remove_reader(self._source)
-            return self._end()
+            return b""
+
+    def _lines_in(self, raw: bytes) -> list[str]:
+        """The messages that end with what was read."""
         if len(raw) == LONGEST_LINE + 1:
             self.show(("Note: the terminal takes no more on one line; end a line with \\ to go on with the next.",))
-        *whole, self._typed = (self._typed + self._decoder.decode(raw)).split("\n")
-        for line in whole:
+        *lines, self._typed = (self._typed + self._decoder.decode(raw)).split("\n")
+        whole = list[str]()
+        for line in lines:
             self._is_prompted = False  # the terminal has gone on to the next line
             self._parts.append(line)
             if not goes_on(line):
-                self._lines.append(joined(self._parts))
+                whole.append(joined(self._parts))
                 self._parts.clear()
-        self._arrived.set()
-        return None
+        return whole
 
     def _end(self) -> None:
         self._is_at_end = True

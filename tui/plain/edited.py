@@ -5,6 +5,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Protocol
 
 from prompt_toolkit.application import in_terminal
@@ -14,12 +15,17 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import has_focus
 from prompt_toolkit.history import InMemoryHistory
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import PromptSession
 
+from tui.arrivals import Arrival
 from tui.plain.reading import PROMPT, Offered, goes_on
 
+_ENDING = (Keys.ControlM, Keys.ControlJ, Keys.BracketedPaste)
+"""What ends a line, or may hold several."""
 MOST = 20
 """Lines of what is offered that are printed."""
 
@@ -40,6 +46,19 @@ class Offering(Protocol):
         ...
 
 
+class _Typed(Vt100Input):
+    """The keys of a terminal, and when they came."""
+
+    arrival = Arrival(0.0, 0)
+    """How what was read last came."""
+
+    def read_keys(self) -> list[KeyPress]:
+        keys = super().read_keys()
+        ends = sum(1 if press.key == Keys.ControlM else 2 for press in keys if press.key in _ENDING)
+        self.arrival = Arrival(monotonic(), (self.arrival.read or 0) + 1, is_alone=ends <= 1)
+        return keys
+
+
 class EditedReader:
     """Reads from standard input and writes to standard output, which are a terminal."""
 
@@ -53,8 +72,11 @@ class EditedReader:
         self._unprinted: list[str] = []
         self._printing: asyncio.Task[None] | None = None
         self._is_closed = False
+        self._input = _Typed(sys.stdin)
+        self._arrival = self._input.arrival
         self._session: PromptSession[str] = PromptSession(
             lambda: self._prompt,
+            input=self._input,
             history=InMemoryHistory(list(past)),
             reserve_space_for_menu=0,
             enable_suspend=True,
@@ -74,6 +96,10 @@ class EditedReader:
         except OSError as error:  # the terminal is gone
             self._is_closed = True
             raise EOFError from error
+
+    @property
+    def arrival(self) -> Arrival:
+        return self._arrival
 
     def show(self, lines: Sequence[str]) -> None:
         self._unprinted += lines
@@ -176,6 +202,7 @@ class EditedReader:
                 buffer.delete_before_cursor()
                 buffer.insert_text("\n")
             else:
+                self._arrival = self._input.arrival
                 buffer.validate_and_handle()
 
         @bindings.add("escape", "enter", filter=has_focus(DEFAULT_BUFFER))

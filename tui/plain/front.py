@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from time import monotonic
 
 from agent.errors import AgentError, UsageError
 from agent.events import Decision, Event, PermissionAsked
 from agent.settings import Settings
+from tui.arrivals import GUARD, Arrival
 from tui.blocks import Asked
 from tui.commands import Invocation, Unknown, parse
 from tui.drafts import Drafts
@@ -26,10 +28,17 @@ from tui.talk import Talk
 
 TWICE = 2.0
 """Seconds within which a second Ctrl-C means it."""
-GUARD = 0.3
-"""Seconds after a question in which no line counts as its answer."""
 _PATIENCE = 5.0
 """Seconds that leaving waits for an interrupted turn to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a command asks."""
+
+    prompt: str
+    answer: asyncio.Future[str]
+    asked_at: float
 
 
 class _HeardTalk(Talk):
@@ -70,7 +79,8 @@ class PlainFront:
             self.talk, history, self._say, self._ask, self._write, model, self.send, settings, self.leave, self._read_by
         )
         self._history = history
-        self._given, self._choose, self._model, self._guard = session, choose, model, guard
+        self._given, self._choose, self._model = session, choose, model
+        self._guard = guard
         self._reader: Reader | None = None
         self._printing = Printing()
         self._job: asyncio.Task[None] | None = None
@@ -82,8 +92,8 @@ class PlainFront:
         self._asked_at = 0.0
         self._answered: set[str] = set()
         """Questions whose answer is on its way."""
-        self._wanted: list[tuple[str, asyncio.Future[str]]] = []
-        """What commands ask: the prompt, and where the answer goes."""
+        self._wanted: list[_Wanted] = []
+        """What commands ask."""
         self._changing: asyncio.Task[None] | None = None
         """What lets the user change a call."""
         self._is_held = False
@@ -99,7 +109,7 @@ class PlainFront:
         self._start(self._open_first)
         try:
             while True:
-                self._take(await reader.read())
+                self._hear_line(await reader.read(), reader.arrival)
         except EOFError:
             pass
         finally:
@@ -117,7 +127,7 @@ class PlainFront:
         if is_second:
             self.leave()
         elif self._wanted:
-            self._wanted.pop(0)[1].set_result("")
+            self._wanted.pop(0).answer.set_result("")
         elif self.is_working:
             self._is_held = True
             self._say(("Interrupting. Ctrl-C again quits.",))
@@ -227,9 +237,38 @@ class PlainFront:
 
     # What the user types
 
+    def _hear_line(self, line: str, came: Arrival) -> None:
+        """Takes a line for what is asked only if it can have been typed for that."""
+        is_ahead = self._asked is not None and not self._wanted and came.at < self._asked_at + self._guard
+        if not self._guard or not (is_ahead or self._is_type_ahead(came)):
+            self._take(line)
+        elif is_short(line):
+            self._say((f"{line.strip()!r} came too soon to be an answer. Type it again.",))
+        elif is_ahead:
+            self._do(line)  # typed before the question was there
+        else:
+            self._put_by(line)
+
+    def _is_type_ahead(self, came: Arrival) -> bool:
+        """Whether a line came before what a command asks, or at a question with other lines. What a command asks
+        follows a line of the user: the next one may come at once."""
+        if self._wanted:
+            return came.at < self._wanted[0].asked_at or not came.is_alone
+        return self._asked is not None and not came.is_alone
+
+    def _put_by(self, line: str) -> None:
+        """Keeps a line for the prompt that came with others, as a part of what is pasted does."""
+        written = self._reader.written if self._reader is not None else ""
+        if self._reader is not None and self._reader.put("\n".join(filter(None, (written, line)))):
+            self._say(
+                ("What came at once with other lines answers nothing. It is in the prompt behind this question.",)
+            )
+        else:
+            self._say((f"This came at once with other lines: it answers nothing, and was not sent: {line}",))
+
     def _take(self, line: str) -> None:
         if self._wanted:
-            self._wanted.pop(0)[1].set_result(line)
+            self._wanted.pop(0).answer.set_result(line)
             self._prompt()
         elif self._asked is not None:
             self._answer(self._asked, line)
@@ -268,12 +307,6 @@ class PlainFront:
             self._start(self._nothing)
 
     def _answer(self, question: Asked, line: str) -> None:
-        if monotonic() - self._asked_at < self._guard:
-            if is_short(line):
-                self._say((f"{line.strip()!r} came too soon to be an answer. Type it again.",))
-            else:
-                self._do(line)  # typed before the question was there
-            return
         if isinstance(question, PermissionAsked) and wants_to_change(question, line):
             self._changing = self._aside(self._change(question))
             return
@@ -325,12 +358,12 @@ class PlainFront:
 
     async def _ask(self, prompt: str) -> str:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._wanted.append((prompt, answer))
+        self._wanted.append(_Wanted(prompt, answer, monotonic()))
         self._prompt()
         try:
             return await answer
         finally:
-            self._wanted = [wanted for wanted in self._wanted if wanted[1] is not answer]
+            self._wanted = [wanted for wanted in self._wanted if wanted.answer is not answer]
             self._prompt()
 
     def _write(self, text: str, unsent: bool = False) -> None:
@@ -357,7 +390,7 @@ class PlainFront:
     def _prompt(self) -> None:
         if self._reader is not None:
             if self._wanted:
-                self._reader.ask(self._wanted[0][0])
+                self._reader.ask(self._wanted[0].prompt)
             elif self._asked is not None:
                 self._reader.ask(ANSWER)
             else:

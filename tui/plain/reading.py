@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
+from tui.arrivals import Arrival
+
 PROMPT = "> "
 
 Offered: TypeAlias = tuple[str, str]
@@ -14,6 +16,11 @@ class Reader(Protocol):
 
     async def read(self) -> str:
         """What the user has typed next. Raises `EOFError` when there is nothing more to come."""
+        ...
+
+    @property
+    def arrival(self) -> Arrival:
+        """How the line came that was read last; alone, if that read brought no other line and nothing pasted."""
         ...
 
     def show(self, lines: Sequence[str]) -> None:

@@ -4,10 +4,10 @@ asks for each step and knows not how it is done."""
 from typing import ClassVar, Literal
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static, TextArea
 
 from agent.errors import AgentError
@@ -15,6 +15,7 @@ from tui.compacting import ByHand, size_of
 from tui.palette import painted, palette_of
 from tui.previews import draft_text, gate_lines, headline, plan_lines
 from tui.sanitise import visible
+from tui.screens.guarded import GuardedScreen
 from tui.widgets.keyline import KeyLine
 from tui.working import begin
 
@@ -23,7 +24,7 @@ MAKING_KEYS = "Esc interrupts"
 EDIT_KEYS = "Ctrl-S compacts   Ctrl-N adds what is missing   Esc cancels"
 
 
-class CompactionScreen(ModalScreen[None]):
+class CompactionScreen(GuardedScreen[None]):
     """Is over when the compaction is done, or the user does not want it."""
 
     AUTO_FOCUS = "#subject"
@@ -63,6 +64,13 @@ class CompactionScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         self._say("Compact", headline(self._by_hand.preview), PLAN_KEYS)
+
+    @property
+    def is_written_in(self) -> bool:
+        return self._step == "editing"
+
+    def means(self, key: events.Key) -> bool:
+        return not key.is_printable or self.is_written_in or (key.key == "w" and self._step == "plan")
 
     @property
     def step(self) -> str:

@@ -4,18 +4,19 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.inks import Line
 from tui.palette import painted, palette_of
+from tui.screens.guarded import GuardedScreen
 from tui.widgets.keyline import KeyLine
 
 
-class ConfirmScreen(ModalScreen[bool]):
+class ConfirmScreen(GuardedScreen[bool]):
     """Gives whether the user wants it."""
 
     AUTO_FOCUS = "#subject"
@@ -30,6 +31,9 @@ class ConfirmScreen(ModalScreen[bool]):
         self._question = question
         self._lines = tuple(lines)
         self._yes = yes
+
+    def means(self, key: events.Key) -> bool:
+        return not key.is_printable or key.key in ("y", "n", "q")
 
     def compose(self) -> ComposeResult:
         palette = palette_of(self.app.theme_variables)

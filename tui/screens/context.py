@@ -8,7 +8,6 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from agent.context.acts import Wish
@@ -21,6 +20,7 @@ from tui.inks import Line
 from tui.numbers import tokens
 from tui.palette import painted, palette_of
 from tui.sanitise import visible_line
+from tui.screens.guarded import Guarded
 from tui.steering import Proposal, carry_out, carry_out_bring, carry_out_undo, propose, propose_bring, propose_undo
 from tui.talk import Talk
 from tui.timeline import columns_of, figures, legend, plot, rewrites_in
@@ -45,7 +45,7 @@ SMALL, TALL = 16, 32
 """Rows of the screen below which there is no plot, and from which on there is a higher one."""
 
 
-class ContextScreen(Screen[None]):
+class ContextScreen(Guarded[None]):
     """Gives nothing. What is done is done to the session that `talk` shows."""
 
     CSS = """
@@ -90,6 +90,13 @@ class ContextScreen(Screen[None]):
 
     def on_resize(self) -> None:
         self._draw()
+
+    @property
+    def is_asking(self) -> bool:
+        return self._sure is not None
+
+    def could_answer(self, key: events.Key) -> bool:
+        return self.is_asking and key.key == "enter"
 
     @property
     def settled(self) -> bool:
@@ -138,6 +145,7 @@ class ContextScreen(Screen[None]):
         """One line about what was asked for or done, in the place of the last one and of what that one offered.
         `offers`: what Enter does while this line stands."""
         self._sure = offers
+        self.await_painting()
         self._put("told", [((visible_line(text), "warn" if is_warning else "strong"),)] if text else [])
         self._name_keys()
 

@@ -1,37 +1,56 @@
-"""Questions that typing for something else must not answer. A guard knows when a key was pressed, not what for."""
+"""Questions that typing for something else must not answer. A guarded screen says what it takes; what was typed for it
+is decided by when it came."""
 
+from collections.abc import Callable
 from time import monotonic
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
-from textual.screen import ModalScreen
-
-GUARD = 0.3
-"""Seconds without a key before a key counts as an answer."""
+from textual import events
+from textual.screen import ModalScreen, Screen
 
 Answer = TypeVar("Answer")
 
 
-class GuardedScreen(ModalScreen[Answer]):
-    """Ignores keys until none was pressed for a moment after the screen appeared."""
+class Guarded(Screen[Answer]):
+    """A screen that asks, and knows since when its question can be read."""
 
-    def __init__(self, guard: float) -> None:
-        super().__init__()
-        self._guard = guard
-        self._quiet_since = monotonic()
-        self._guarding = True
+    clock: ClassVar[Callable[[], float]] = monotonic
+    painted: float | None = None
+    """Monotonic seconds at which the question was painted; None as long as it is not."""
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether something is asked now."""
+        return True
+
+    @property
+    def is_written_in(self) -> bool:
+        """Whether text is for a field of this screen."""
+        return False
+
+    def could_answer(self, key: events.Key) -> bool:
+        """Whether there is a question that such a key answers."""
+        return self.is_asking
+
+    def means(self, key: events.Key) -> bool:
+        """Whether a key is for this question: a character that is not is text for the prompt. It is asked before what
+        came earlier was looked at."""
+        return True
+
+    def await_painting(self) -> None:
+        """What is asked now can be read only when it is painted."""
+        self.painted = None
+        self.call_after_refresh(self._painted)
+
+    def _painted(self) -> None:
+        self.painted = type(self).clock()
 
     def on_mount(self) -> None:
-        self._quiet_since = monotonic()
+        self.app.app_resume_signal.subscribe(self, lambda _: self.await_painting())
 
-    def meant_nothing(self) -> None:
-        """A character was typed that is no answer: somebody writes, and what follows at once answers nothing either."""
-        self._quiet_since = monotonic()
-        self._guarding = True
+    def on_screen_resume(self) -> None:
+        self.await_painting()
 
-    def ignores_key(self, pressed_at: float) -> bool:
-        """Whether a key pressed at that time was meant for what was on the screen before."""
-        if self._guarding and pressed_at < self._quiet_since + self._guard:
-            self._quiet_since = max(self._quiet_since, pressed_at)
-            return True
-        self._guarding = False
-        return False
+
+class GuardedScreen(ModalScreen[Answer], Guarded[Answer]):
+    """A dialog that asks. (Styles follow the first of the two.)"""

@@ -19,7 +19,7 @@ from tui.paint import arguments_text
 from tui.palette import painted, palette_of
 from tui.permitting import answers_in, changeable, changed, decision_for, headline_of, lines_taken
 from tui.sanitise import visible
-from tui.screens.guarded import GUARD, GuardedScreen
+from tui.screens.guarded import GuardedScreen
 from tui.titles import command_of, path_of
 from tui.widgets.diffview import DiffView
 from tui.widgets.field import Field
@@ -31,6 +31,8 @@ _LOW, _NARROW = 12, 30
 """Sizes of the screen below which the dialog has neither a frame nor empty lines."""
 _TELLING = 17
 """Lines of the screen from which on there is room for what the user was told besides."""
+_READING = ("space", "m")
+"""Characters that show more of what the call would do."""
 _EDITING_BRIEFLY = "Enter runs  Esc back"
 _EDITING = "Enter runs it   Ctrl-J begins a line   Esc goes back"
 
@@ -54,9 +56,9 @@ class PermissionScreen(GuardedScreen[Decision | Literal["stop"] | None]):
     PermissionScreen #dialog.bare > #command { height: 1fr; min-height: 1; max-height: 100%; }
     """
 
-    def __init__(self, question: PermissionAsked, guard: float = GUARD, told: Sequence[str] = ()) -> None:
+    def __init__(self, question: PermissionAsked, told: Sequence[str] = ()) -> None:
         """`told`: what the user was told just before, which this covers."""
-        super().__init__(guard)
+        super().__init__()
         self.question = question
         self._told_before = tuple(told)
         self._for_project = False
@@ -75,7 +77,6 @@ class PermissionScreen(GuardedScreen[Decision | Literal["stop"] | None]):
             yield Field(placeholder="why not, or what to do instead; Enter denies, Esc goes back", id="note")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one("#note").display = self.query_one("#command").display = False
         self.query_one(Told).tell(self._told_before)
         show_subject(self.query_one(DiffView), self.question)
@@ -128,33 +129,47 @@ class PermissionScreen(GuardedScreen[Decision | Literal["stop"] | None]):
         self.query_one("#answers", Static).update(painted(answers.lines, palette_of(self.app.theme_variables)))
         return answers.height
 
+    @property
+    def is_written_in(self) -> bool:
+        return self.is_mounted and any(self.query_one(field).display for field in ("#note", "#command"))
+
+    def means(self, key: events.Key) -> bool:
+        return not key.is_printable or self.is_written_in or key.key in _READING or self._is_answer(key.key)
+
+    def _is_answer(self, key: str) -> bool:
+        decision = decision_for(key, self.question, for_project=self._for_project)
+        if decision is not None:
+            return self._has_rules or not decision.rule
+        match key:
+            case "e":
+                return bool(changeable(self.question))
+            case "p":
+                return bool(self.question.rules_file) and self._has_rules
+            case _:
+                return key in ("escape", "d")
+
     def on_key(self, event: events.Key) -> None:
-        if self.query_one("#note").display or self.query_one("#command").display:
+        if self.is_written_in:
             if event.key == "escape":
                 event.stop()
                 self._go_back()
-            return
-        if self._answers(event.key):
+        elif self._is_answer(event.key):
             event.stop()
-        elif event.is_printable:
-            self.meant_nothing()
+            self._take(event.key)
 
-    def _answers(self, key: str) -> bool:
-        decision = decision_for(key, self.question, for_project=self._for_project)
-        if decision is not None and (self._has_rules or not decision.rule):
-            self.dismiss(decision)
-        elif key == "escape":
-            self.dismiss("stop")
-        elif key == "d":
-            self._write("#note")
-        elif key == "e" and changeable(self.question):
-            self._edit()
-        elif key == "p" and self.question.rules_file and self._has_rules:
-            self._for_project = not self._for_project
-            self._fit()
-        else:
-            return False
-        return True
+    def _take(self, key: str) -> None:
+        match key:
+            case "escape":
+                self.dismiss("stop")
+            case "d":
+                self._write("#note")
+            case "e":
+                self._edit()
+            case "p":
+                self._for_project = not self._for_project
+                self._fit()
+            case _:
+                self.dismiss(decision_for(key, self.question, for_project=self._for_project))
 
     def _write(self, where: str) -> None:
         """Lets the user write: a word to the model, or another command."""

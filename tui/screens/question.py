@@ -12,7 +12,7 @@ from textual.widgets.option_list import Option
 from agent.events import QuestionAsked
 from tui.palette import palette_of
 from tui.sanitise import visible, visible_line
-from tui.screens.guarded import GUARD, GuardedScreen
+from tui.screens.guarded import GuardedScreen
 from tui.widgets.field import Field
 from tui.widgets.keyline import KeyLine
 from tui.widgets.told import Told
@@ -23,9 +23,9 @@ class QuestionScreen(GuardedScreen[str | None]):
 
     AUTO_FOCUS = "#words"
 
-    def __init__(self, question: QuestionAsked, guard: float = GUARD, told: Sequence[str] = ()) -> None:
+    def __init__(self, question: QuestionAsked, told: Sequence[str] = ()) -> None:
         """`told`: what the user was told just before, which this covers."""
-        super().__init__(guard)
+        super().__init__()
         self.question = question
         self._told_before = tuple(told)
 
@@ -48,8 +48,11 @@ class QuestionScreen(GuardedScreen[str | None]):
             self.query_one(Told).tell(told)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one(Told).tell(self._told_before)
+
+    @property
+    def is_written_in(self) -> bool:
+        return True
 
     def on_key(self, event: events.Key) -> None:
         options = self.query(OptionList)

@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from agent.branching import Row, Tree
 from tui.numbers import counted
 from tui.palette import painted, palette_of
+from tui.screens.guarded import GuardedScreen
 from tui.treelines import about_lines, line_of
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
@@ -27,7 +28,7 @@ class Choice:
     row: Row
 
 
-class RewindScreen(ModalScreen[Choice | None]):
+class RewindScreen(GuardedScreen[Choice | None]):
     """Gives what to go back to."""
 
     AUTO_FOCUS = "#tree"
@@ -56,6 +57,9 @@ class RewindScreen(ModalScreen[Choice | None]):
         self._tree = tree
         self._rows = tuple(rows)
         self._now = now
+
+    def means(self, key: events.Key) -> bool:
+        return not key.is_printable or key.key in ("o", "q")
 
     def compose(self) -> ComposeResult:
         palette = palette_of(self.app.theme_variables)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import NoReturn
 
 import pytest
@@ -15,6 +16,7 @@ from agent.events import Decision, PermissionAsked, QuestionAsked, TextDelta, Tu
 from agent.finding import SessionInfo
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, conversation, session_info
 from tests.waiting import until
+from tui.arrivals import GUARD, Arrival
 from tui.blocks import Notice
 from tui.commands import COMMANDS
 from tui.history import History
@@ -38,6 +40,7 @@ class Typist:
     edits: bool = False
     given: list[str] = field(default_factory=list)
     begun: list[tuple[str, str]] = field(default_factory=list)
+    arrival: Arrival = field(default_factory=lambda: Arrival(0.0))
 
     async def read(self) -> str:
         line = await self.lines.get()
@@ -291,6 +294,7 @@ async def test_a_line_that_was_begun_before_the_question_is_no_answer() -> None:
     session = FakeSession([(ASKED, *answered("Done."))])
     async with talking(session, first="go") as talk:
         talk.front._guard = 1_000.0
+        talk.typist.arrival = Arrival(monotonic(), 1)
         await talk.shows("may bash run")
         talk.type("also look at the tests")
         talk.type("y")
@@ -299,6 +303,37 @@ async def test_a_line_that_was_begun_before_the_question_is_no_answer() -> None:
         talk.front._guard = 0.0
         talk.type("n")
         await until(lambda: session.said == ["go", "also look at the tests"])
+
+
+async def test_lines_that_came_at_once_answer_nothing_and_are_not_sent() -> None:
+    session = FakeSession([(ASKED, *answered("Done."))])
+    async with talking(session, first="go") as talk:
+        await talk.shows("may bash run")
+        talk.front._guard = GUARD
+        came = monotonic() + 2
+        talk.typist.arrival = Arrival(came, 1, is_alone=False)
+        talk.type("y")
+        talk.type("always use round()")
+        await talk.shows("'y' came too soon")
+        await talk.shows("it answers nothing, and was not sent: always use round()")
+        assert talk.typist.given == ["always use round()"]
+        assert (session.answers, session.said) == ({}, ["go"])
+        talk.typist.arrival = Arrival(came + 1, 3)
+        talk.type("y")
+        await until(lambda: session.answers == {"q1": Decision("allow")})
+
+
+async def test_what_a_command_asks_is_answered_by_no_line_that_came_with_it() -> None:
+    infos = [session_info("abc123", "first")]
+    async with talking(FakeSession(), infos=infos) as talk:
+        await talk.rests()
+        talk.front._guard = GUARD
+        talk.typist.arrival = Arrival(monotonic(), 1)
+        talk.type("/resume")
+        await talk.asks("Number, or words to find; an empty line leaves: ")
+        talk.type("1")
+        await talk.shows("'1' came too soon")
+        assert len(talk.sessions.opened) == 1
 
 
 async def test_ctrl_c_twice_leaves() -> None:

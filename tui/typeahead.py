@@ -1,0 +1,101 @@
+"""Keeps keys from questions that they were not typed at. It knows screens that ask, and the prompt, not what is
+asked."""
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+from textual import events
+from textual.app import App, ScreenStackError
+from textual.driver import Driver
+
+from tui.arrivals import Arrival, Arrivals, arrival_of
+from tui.screens.guarded import Guarded
+from tui.widgets.prompt import Prompt
+
+_ALWAYS = ("ctrl+c", "ctrl+z")
+"""Keys that answer nothing, whenever they come."""
+
+
+@runtime_checkable
+class Gathering(Protocol):
+    """A driver that can take what comes at once for one read."""
+
+    gathers: Callable[[], bool]
+    """Whether it is to."""
+
+
+class TypeAhead:
+    """Hands on what was typed for a question, and what was not to the prompt."""
+
+    def __init__(self, app: App[Any], prompt: Callable[[], Prompt], guard: float) -> None:
+        """`guard`: seconds."""
+        self._app = app
+        self._prompt = prompt
+        self._arrivals = Arrivals(guard)
+        self._drops_click = False
+        """The button was pressed too soon: that it is let go makes no click."""
+
+    def attend(self, driver: Driver) -> None:
+        """Has the driver take what comes at once for one read while something is asked."""
+        if isinstance(driver, Gathering):
+            driver.gathers = lambda: self._arrivals.guard > 0 and self._asking() is not None
+
+    def takes(self, event: events.Event) -> bool:
+        """Whether an event goes no further. Decided before anything is done about the events before it: what they will
+        have done to the screen by then is nothing that the user could see."""
+        match event:
+            case events.Key() if not event.is_forwarded:
+                return self._takes_key(event)
+            case events.Paste() if not event.is_forwarded:
+                return self._takes_paste(event)
+            case events.MouseDown() | events.MouseUp():
+                return self._takes_click(event)
+            case _:
+                return False
+
+    def _asking(self) -> Guarded[Any] | None:
+        """The screen that asks."""
+        try:
+            screen = self._app.screen
+        except ScreenStackError:  # there is none yet, or none any more
+            return None
+        return screen if isinstance(screen, Guarded) and screen.is_asking else None
+
+    def _takes_key(self, key: events.Key) -> bool:
+        asking, arrival = self._asking(), arrival_of(key, key.time)
+        if asking is None or not asking.could_answer(key):
+            self._arrivals.saw(arrival)
+            return False
+        purpose = self._arrivals.take(arrival, asking.painted)
+        if key.key in _ALWAYS:
+            return False
+        if purpose == "answer":
+            if asking.means(key):
+                return False
+            self._arrivals.meant_nothing()
+        elif purpose == "text" and asking.is_written_in and (key.is_printable or key.key == "backspace"):
+            return False
+        if key.character and key.is_printable:
+            self._prompt().insert(key.character)
+        return True
+
+    def _takes_paste(self, paste: events.Paste) -> bool:
+        asking, arrival = self._asking(), arrival_of(paste, paste.time)
+        if asking is None:
+            self._arrivals.saw(arrival)
+            return False
+        purpose = self._arrivals.take(Arrival(arrival.at, arrival.read, is_alone=False), asking.painted)
+        if purpose != "ahead" and asking.is_written_in:
+            return False
+        self._arrivals.meant_nothing()
+        self._prompt().post_message(events.Paste(paste.text))
+        return True
+
+    def _takes_click(self, event: events.MouseDown | events.MouseUp) -> bool:
+        if isinstance(event, events.MouseUp):
+            dropped, self._drops_click = self._drops_click, False
+            return dropped
+        asking = self._asking()
+        if asking is not None:
+            self._drops_click = self._arrivals.would_be(arrival_of(event, event.time), asking.painted) != "answer"
+        return self._drops_click
