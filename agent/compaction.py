@@ -24,7 +24,7 @@ from agent.context.pins import SHORTENED, smaller_pins
 from agent.context.receipt import receipt
 from agent.context.settings import Compacting
 from agent.context.summary import Draft, Reading, Refused, instruction, read_reply, without_open_calls
-from agent.context.transcript import chunks, transcript
+from agent.context.transcript import chunks, named_outputs, transcript
 from agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError
 from agent.events import (
     Cause,
@@ -224,7 +224,11 @@ async def summarise(
     if not cached:
         return await _in_chunks(work.provider, plan, asked, work)
     open_ended = replace(conversation, messages=without_open_calls(conversation.messages))
-    with_instruction = open_ended.plus(User((Text(asked),)))
+    caps, outputs = floor.caps, named_outputs(plan)
+    asked_here = instruction(
+        work.settings.wishes, focus, retain_tokens=caps.retain, summary_tokens=caps.summary, outputs=outputs
+    )
+    with_instruction = open_ended.plus(User((Text(asked_here),)))
     if not work.room.holds(with_instruction):
         return await _in_chunks(work.provider, plan, asked, work)
     request = work.request(with_instruction)

@@ -57,6 +57,8 @@ class CompactionPlan:
     """What code can tell of all of it, the tail included."""
     rest: Conversation = Conversation()  # noqa: RUF009  # a frozen value
     """The tail as it is shown, with what is pinned of all before it in the place of a summary."""
+    outputs_before: int = 0
+    """How many outputs the session had before what is covered."""
 
 
 def plan_compaction(
@@ -95,9 +97,10 @@ def _cut(messages: Sequence[Message], tail_tokens: int, least: int, newest: int)
 def plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
     """The plan that keeps all messages from an index on, which is the beginning of a step."""
     messages, earlier = conversation.messages, conversation.summary
-    facts = keep_ledger(earlier.facts or earlier.ledger, messages)
+    facts = keep_ledger(earlier.facts or earlier.ledger, messages, conversation.outputs_before)
     request = _open_request(conversation, cut)
-    return CompactionPlan(earlier, messages[:cut], messages[cut:], request, facts, view_from(conversation, cut))
+    rest, before = view_from(conversation, cut), conversation.outputs_before
+    return CompactionPlan(earlier, messages[:cut], messages[cut:], request, facts, rest, before)
 
 
 def outputs_of(messages: Sequence[Message]) -> tuple[str, ...]:

@@ -33,7 +33,8 @@ class Ledger:
     goals: tuple[str, ...] = ()
     """`msg-<8 hex>: ` and the beginning of what the user asked for."""
     tests: tuple[str, ...] = ()
-    """The last test run, when there was one."""
+    """The last test run, when there was one. It, files read, failures and commands end in ` [r12]`, the reference of
+    their output, where it is known."""
     changed: tuple[str, ...] = ()
     """`path` or `path (sha256 <12 hex>)`."""
     read: tuple[str, ...] = ()
@@ -72,10 +73,11 @@ _FIRST = {"constraints": 10**6, "jobs": 20, "todos": 30, "notes": 20, "goals": 4
 _THEN = ("changed", "read", "findings", "failures", "decisions", "todos", "notes", "jobs", "commands", "goals", "tests")
 
 
-def keep_ledger(earlier: str, messages: Sequence[Message]) -> Ledger:
+def keep_ledger(earlier: str, messages: Sequence[Message], outputs_before: int | None = None) -> Ledger:
     """The facts of an earlier ledger's text and of what was said since. Messages that the earlier ledger has already
-    seen change nothing when they are seen again."""
-    ledger = read_ledger(earlier)
+    seen change nothing when they are seen again. `outputs_before`: how many outputs the session had before the
+    messages; None when outputs are not to be named."""
+    ledger, number = read_ledger(earlier), outputs_before
     calls: dict[str, ToolCall] = {}
     for message in messages:
         if isinstance(message, Assistant):
@@ -85,8 +87,9 @@ def keep_ledger(earlier: str, messages: Sequence[Message]) -> Ledger:
         if message.text:
             ledger = _heard(ledger, message)
         for output in message.outputs:
+            number = None if number is None else number + 1
             if output.call_id in calls:
-                ledger = _seen(ledger, calls[output.call_id], output)
+                ledger = _seen(ledger, calls[output.call_id], output, "" if number is None else f" [r{number}]")
     return ledger
 
 
@@ -98,21 +101,21 @@ def _heard(ledger: Ledger, message: User) -> Ledger:
     return replace(ledger, constraints=_with(ledger.constraints, *demands), goals=_with(ledger.goals, *goals))
 
 
-def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
+def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledger:
     call = as_run(call, output)
     if output.status == "denied":
         ledger = replace(
             ledger, decisions=_with(ledger.decisions, f"denied: {_short(call)} – {first_error(output.text)}")
         )
     elif output.status == "failed":
-        ledger = replace(ledger, failures=_with(ledger.failures, what_happened(call, output)))
+        ledger = replace(ledger, failures=_with(ledger.failures, what_happened(call, output) + ref))
     match call.name:
         case "todo" if output.status == "done":
             return replace(ledger, todos=_todos(call), notes=_notes(call, ledger.notes))
         case "read" if output.status == "done":
-            return _touched(ledger, "read", _word(call, "path"))
+            return _touched(ledger, "read", _word(call, "path"), ref)
         case "write" if output.status == "done":
-            return _touched(ledger, "changed", _word(call, "path"), digest(_word(call, "content")))
+            return _touched(ledger, "changed", _word(call, "path"), f" (sha256 {digest(_word(call, 'content'))})")
         case "edit" if output.status == "done":
             return _touched(ledger, "changed", _word(call, "path"))
         case "apply_patch" if output.status == "done":
@@ -120,7 +123,7 @@ def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
                 ledger = _touched(ledger, "changed", path)
             return ledger
         case "bash":
-            return _ran(ledger, call, output)
+            return _ran(ledger, call, output, ref)
         case "bash_output" | "bash_kill":
             return _looked_at_job(ledger, call, output)
         case "ask_user" if output.status == "done":
@@ -130,23 +133,29 @@ def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
             return ledger
 
 
-def _touched(ledger: Ledger, kind: str, path: str, digest: str = "") -> Ledger:
+def _touched(ledger: Ledger, kind: str, path: str, ending: str = "") -> Ledger:
     path = one_line(path, 1000)
     if not path:
         return ledger
     changed = tuple(fact for fact in ledger.changed if path_of(fact) != path)
-    read = tuple(fact for fact in ledger.read if fact != path)
+    read = tuple(fact for fact in ledger.read if unnamed(fact) != path)
     if kind == "changed":
-        return replace(ledger, changed=(*changed, f"{path} (sha256 {digest})" if digest else path), read=read)
-    return ledger if changed != ledger.changed else replace(ledger, read=(*read, path))
+        return replace(ledger, changed=(*changed, path + ending), read=read)
+    return ledger if changed != ledger.changed else replace(ledger, read=(*read, path + ending))
 
 
 _DIGEST = re.compile(r" \(sha256 [0-9a-f]{12}\)$")
+_REF = re.compile(r" \[r[1-9]\d{0,17}\]$")
 
 
 def path_of(fact: str) -> str:
     """The path in a fact about a changed file."""
     return _DIGEST.sub("", fact)
+
+
+def unnamed(fact: str) -> str:
+    """A fact without the reference at its end."""
+    return _REF.sub("", fact)
 
 
 def digest(text: str) -> str:
@@ -182,18 +191,18 @@ _TEST_OUTCOME = (
 )
 
 
-def _ran(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
+def _ran(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledger:
     command = one_line(_word(call, "command"), GOAL)
     if call.arguments.get("background") is True:
         job = _JOB.search(output.text)
         return _with_job(ledger, job[1], command) if job else ledger
-    line = what_happened(call, output)
+    line = what_happened(call, output) + ref
     ledger = replace(ledger, commands=_with(ledger.commands, line))
     if re.search(_TEST_COMMAND, command):
         lines = [found.strip() for found in output.text.splitlines() if re.search(_TEST_OUTCOME, found)]
         outcome = " | ".join(one_line(found, 160) for found in lines[-3:])
         ending = exit_of(output)
-        return replace(ledger, tests=(f"{command} – {ending}" + (f" – {outcome}" if outcome else ""),))
+        return replace(ledger, tests=(f"{command} – {ending}" + (f" – {outcome}" if outcome else "") + ref,))
     return ledger
 
 
@@ -342,18 +351,19 @@ def _musts(ledger: Ledger) -> Iterator[Missing]:
     for fact in ledger.jobs:
         yield Missing(f"- still running: {fact}", fact)
     for fact in ledger.failures[-1:]:
-        yield Missing(f"- last error: {fact}", fact)
+        yield Missing(f"- last error: {fact}", unnamed(fact))
     for fact in ledger.changed:
         yield Missing(f"- changed: {fact}", path_of(fact))
     for fact in ledger.read:
-        yield Missing(f"- read: {fact}", fact)
+        yield Missing(f"- read: {fact}", unnamed(fact))
 
 
 def _with(facts: tuple[str, ...], *more: str) -> tuple[str, ...]:
-    """The newest of the facts with more of them, each once, where it came last."""
+    """The newest of the facts with more of them, each once, where it came last, with its last reference."""
     for fact in (" ".join(fact.split()) for fact in more):
         if fact:
-            facts = (*(known for known in facts if known != fact), fact)
+            same = unnamed(fact)
+            facts = (*(known for known in facts if unnamed(known) != same), fact)
     return facts[-MOST:]
 
 

@@ -11,7 +11,8 @@ from agent.messages import Assistant, Image, Kept, Message, StopReason, Summary,
 FRAME = (
     "The earlier part of this session was compacted: what follows stands for it. The work that it calls done is done "
     "and is not to be done again; what it calls open is yours to finish. Go on from here with your tools, as before. "
-    "Read a file again before you rely on its exact text."
+    "Read a file again before you rely on its exact text. "
+    "`recall` brings back all of what a reference such as [r12] or msg-1a2b3c4d names."
 )
 RETAIN, SUMMARY = "## Kept word for word", "## Summary of the work so far"
 LEDGER, REQUEST = "## Facts on record", "## The request you are working on, unchanged"
@@ -54,6 +55,8 @@ class Wishes:
     retain_directives: tuple[str, ...] = ()
 
 
+NAMED = "Outputs above by their references; where one will be needed again, write its reference beside what it told:"
+
 USUAL_SUMMARY = """\
 - the user's goals, and every constraint they stated, in their own words
 - what is done, and what is still open, with the very next step
@@ -65,12 +68,19 @@ USUAL_RETAIN = """\
 
 
 def instruction(
-    wishes: Wishes, focus: str | None = None, *, retain_tokens: int = 1200, summary_tokens: int = 1800
+    wishes: Wishes,
+    focus: str | None = None,
+    *,
+    retain_tokens: int = 1200,
+    summary_tokens: int = 1800,
+    outputs: Sequence[str] = (),
 ) -> str:
-    """What asks a model for a summary of everything above it."""
+    """What asks a model for a summary of everything above it. `outputs`: lines that tell which references outputs
+    have that stand above without one."""
     retain = "\n".join([wishes.retain_prompt or USUAL_RETAIN, *(f"- {wish}" for wish in wishes.retain_directives)])
     summary = "\n".join([wishes.summary_prompt or USUAL_SUMMARY, *(f"- {wish}" for wish in wishes.summary_directives)])
     wish = f"\n\nPay most attention to this: {focus}" if focus else ""
+    wish += f"\n\n{NAMED}\n" + "\n".join(outputs) if outputs else ""
     return f"""\
 The context window is nearly full. Write down what is needed to go on without the messages above; they will no longer \
 be visible. Do not go on with the work now, do not answer what was asked, and call no tool. Answer with one `<retain>` \

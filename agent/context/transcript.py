@@ -4,19 +4,38 @@ from collections.abc import Iterator, Sequence
 
 from agent.context.compact import CompactionPlan
 from agent.context.estimate import estimate_text
-from agent.context.mask import is_at_length, one_line
-from agent.messages import Assistant, Message, Note
+from agent.context.mask import is_at_length, is_worth_a_line, numbered_outputs, one_line, what_happened
+from agent.messages import Assistant, Conversation, Message, Note, User
 
 
 def transcript(plan: CompactionPlan, output_tokens: int = 400) -> tuple[str, ...]:
     """What is to be summarised as text for a model that has not seen it, one piece a message, outputs clipped."""
     pieces = [f"[earlier summary]\n{plan.earlier.text}"] if plan.earlier.text else []
+    number = plan.outputs_before
     for message in plan.covered:
-        pieces.extend(_told(message, output_tokens))
+        pieces.extend(_told(message, output_tokens, number))
+        number += len(message.outputs) if isinstance(message, User) else 0
     return tuple(pieces)
 
 
-def _told(message: Message, output_tokens: int) -> Iterator[str]:
+def named_outputs(plan: CompactionPlan, tokens: int = 300) -> tuple[str, ...]:
+    """The newest outputs that are to be summarised and are long, a line each with its reference, up to so many
+    tokens."""
+    covered = Conversation(plan.covered, outputs_before=plan.outputs_before)
+    lines = list[str]()
+    for found in reversed(numbered_outputs(covered)):
+        if not is_worth_a_line(found.output):
+            continue
+        line = f"- [{found.ref}] {one_line(what_happened(found.call, found.output), 100)}"
+        tokens -= estimate_text(line + "\n")
+        if tokens < 0:
+            break
+        lines.append(line)
+    return tuple(reversed(lines))
+
+
+def _told(message: Message, output_tokens: int, number: int) -> Iterator[str]:
+    """`number`: of the output before the first of the message."""
     if isinstance(message, Assistant):
         calls = [
             f"[called {call.name}] {one_line(call.source or str(dict(call.arguments)), 600)}" for call in message.calls
@@ -30,8 +49,8 @@ def _told(message: Message, output_tokens: int) -> Iterator[str]:
     for part in message.parts:
         if isinstance(part, Note) and is_at_length(part):
             yield f"[it came with]\n{_clipped(part.text, output_tokens)}"
-    for output in message.outputs:
-        yield f"[output, {output.status}]\n{_clipped(output.text, output_tokens)}"
+    for index, output in enumerate(message.outputs, number + 1):
+        yield f"[output r{index}, {output.status}]\n{_clipped(output.text, output_tokens)}"
 
 
 def _clipped(text: str, tokens: int) -> str:

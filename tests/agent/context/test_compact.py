@@ -1,5 +1,6 @@
 """What leaves the view and what stays, over arbitrary conversations."""
 
+import re
 from dataclasses import replace
 
 from hypothesis import given
@@ -29,7 +30,7 @@ from agent.context.receipt import receipt
 from agent.context.settings import Caps
 from agent.context.steps import turn_starts, unseen_from
 from agent.context.summary import Draft
-from agent.context.transcript import chunks, transcript
+from agent.context.transcript import chunks, named_outputs, transcript
 from agent.events import ReceiptItem
 from agent.messages import (
     Assistant,
@@ -361,12 +362,39 @@ def test_chunks_hold_everything_and_are_small_enough(pieces: list[str], tokens: 
         at = whole.index(character, at) + 1
 
 
+def test_after_several_compactions_the_ledger_names_each_command_by_its_own_output() -> None:
+    conversation = Conversation((user("go"),))
+    for number in range(1, 31):
+        conversation = conversation.plus(*step(number))
+        if number % 6 == 0:
+            plan = plan_compaction(conversation, 0)
+            assert plan is not None
+            draft = Draft("", "much was done") if number % 12 == 0 else None
+            conversation = compacted(plan, draft, replace(CAPS, ledger=2000))
+            named = re.findall(
+                r"Ran: run (\d+) – exit 0 \[r(\d+)\]", conversation.summary.facts or conversation.summary.ledger
+            )
+            assert [int(ran) for ran, _ in named] == [int(ref) for _, ref in named] == list(range(1, number + 1))
+            assert named[-1][1] in conversation.summary.ledger
+
+
+def test_who_writes_a_summary_is_told_the_references_of_long_outputs() -> None:
+    conversation = Conversation((user("go"), *step(1), *step(2, 2), *step(3)), outputs_before=40)
+    plan = plan_compaction(conversation.plus(*step(4)), 0)
+    assert plan is not None
+    assert named_outputs(plan) == ("- [r41] Ran: run 1 – exit 0", "- [r43] Ran: run 3 – exit 0")
+    assert named_outputs(plan, 20) == ("- [r43] Ran: run 3 – exit 0",)
+    assert [piece for piece in transcript(plan, 10) if "[output r42, done]" in piece] == [
+        "[output r42, done]\nx x \nexit code 0"
+    ]
+
+
 def test_a_transcript_shows_calls_and_clipped_outputs() -> None:
     conversation = Conversation((user("go"), *step(1, 4000), *step(2)), Summary(summary="before"))
     plan = plan_compaction(conversation, 0)
     assert plan is not None
     told = transcript(plan, 10)
-    clipped = "[output, done]\nx x x x x \n[…]\nxit code 0"
+    clipped = "[output r1, done]\nx x x x x \n[…]\nxit code 0"
     assert told == (
         "[earlier summary]\nbefore",
         "[the user said]\ngo",

@@ -115,6 +115,29 @@ def test_a_session_leaves_its_facts() -> None:
     )
 
 
+def test_facts_name_the_last_output_that_tells_of_them() -> None:
+    messages = (
+        *did("bash", "ok\nexit code 0", command="seq 1 30000"),
+        *did("read", "1 x", path="a.py"),
+        *did("bash", "E  boom\n2 failed in 1 s\nexit code 1", "failed", command="pytest -q"),
+        *did("read", "1 x", path="a.py"),
+        *did("bash", "ok\nexit code 0", command="seq 1 30000"),
+    )
+    ledger = keep_ledger("", messages, 10)
+    failed = "Ran: pytest -q – exit 1 – 2 failed in 1 s [r13]"
+    assert ledger == Ledger(
+        tests=("pytest -q – exit 1 – 2 failed in 1 s – 2 failed in 1 s [r13]",),
+        read=("a.py [r14]",),
+        failures=(failed,),
+        commands=(failed, "Ran: seq 1 30000 – exit 0 [r15]"),
+    )
+    assert keep_ledger(render_ledger(ledger, 10**6), messages[-4:], 13) == ledger
+    assert missing_facts(ledger, "a.py was read; Ran: pytest -q – exit 1 – 2 failed in 1 s") == ()
+    assert missing_facts(ledger, "") == (f"- last error: {failed}", "- read: a.py [r14]")
+    changed = keep_ledger("", (*messages, *did("edit", path="a.py")), 10)
+    assert (changed.changed, changed.read) == (("a.py",), ())
+
+
 def test_a_job_that_ended_or_is_unknown_no_longer_runs() -> None:
     started = did("bash", "job-1 is running; …", command="make", background=True)
     looks = [

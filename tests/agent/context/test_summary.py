@@ -9,6 +9,7 @@ from agent.context.prompt import Instructions, build_prompt
 from agent.context.summary import (
     FRAME,
     LEDGER,
+    NAMED,
     REQUEST,
     RETAIN,
     SUMMARY,
@@ -57,6 +58,11 @@ def test_the_instruction_names_both_tags_the_focus_and_what_the_user_wants() -> 
     assert "\n- name the tests\n</summary>" in text
     assert "\n- all ids\n</retain>" in text
     assert text.endswith("Pay most attention to this: the parser")
+    assert instruction(wishes, "the parser", outputs=("- [r1] Ran: a", "- [r2] Ran: b")) == (
+        f"{text}\n\n{NAMED}\n- [r1] Ran: a\n- [r2] Ran: b"
+    )
+    assert "\n" not in FRAME
+    assert "`recall` brings back" in FRAME
     own = instruction(Wishes(summary_prompt="Only the summary.", retain_prompt="Only the ids."))
     assert "<retain>\nOnly the ids.\n</retain>\n<summary>\nOnly the summary.\n</summary>" in own
 
