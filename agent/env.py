@@ -8,6 +8,7 @@ from agent.board import Board
 from agent.context.prompt import Instructions
 from agent.context.select import ToolSpec
 from agent.context.settings import Compacting
+from agent.context.view import View
 from agent.debug import Debug
 from agent.deferral import Deferral
 from agent.events import Event
@@ -77,6 +78,8 @@ class Env:
     debug: Debug = field(default_factory=Debug)
     meter: Meter = field(default_factory=Meter)
     """What is known of the size of requests."""
+    view: View = field(default_factory=View)
+    """What the conversation shows, kept from request to request."""
     watch: Watch = field(default_factory=Watch)
     rent: Rent = field(default_factory=Rent)
     """What was paid for what could have left the view."""

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from agent.context.budget import ContextBudget, Window, after_overflow
 from agent.context.ids import with_own_ids
-from agent.context.prompt import build_prompt
 from agent.context.select import ToolSpec
 from agent.env import Env
 from agent.errors import ContextExhausted, ContextOverflow, ProviderError
@@ -60,7 +59,7 @@ async def ask(
     the newest part of a request only is asked for again. Raises `ContextExhausted`."""
     known, given = env.lessons.window, None
     for attempt in itertools.count(1):
-        prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
+        prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
         env.debug.say("context-guard/build-metrics", **env.meter.counters.told())
         request = env.watch.sending(to_request(prompt, tools, env), env.provider.facts)
         try:
@@ -81,7 +80,7 @@ async def ask(
         else:
             env.watch.answered(reply.counted)
             say_estimate(conversation, reply, env)
-            reply = replace(reply, message=with_own_ids(reply.message, conversation.messages))
+            reply = replace(reply, message=with_own_ids(reply.message, env.view.call_ids(conversation)))
             if reply.stop_reason == "overflow":
                 smaller = await recover_overflow(conversation, reply, known, env, attempt)
                 answered = conversation if smaller else env.meter.anchored(conversation, reply, budget, env.emit)

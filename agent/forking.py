@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from agent.context.mask import outputs_so_far
+from agent.context.todos import kept_in
 from agent.messages import Conversation, Message, User
 from agent.rows import changes_of, decode_mark, decode_message, decode_snapshot, encode_snapshot, read_summary
 from agent.situation import Situation, as_left
@@ -98,6 +99,6 @@ def _facts_at(store: SessionStore, parent: SessionRow, at: int) -> tuple[FactRow
     for position, _, _ in Branches(store).holding(parent.id, "assistant", _TODO):
         if position + 1 < at:
             steps += _messages(store, parent.id, position, position + 2)
-    now, _ = changes_of(Situation(), as_left(Situation(), steps))
+    now, _ = changes_of(Situation(), as_left(Situation(), kept_in(steps)))
     told = (fact for fact in facts if fact.kind in ("former", REMOVED))
     return (*told, *now, *facts_before(store, parent.id, at))

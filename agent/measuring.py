@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from agent.context.budget import ContextBudget, Section, Window
 from agent.context.mark import Mark
-from agent.context.prompt import Instructions, Prompt, build_prompt
+from agent.context.prompt import Instructions, Prompt
 from agent.context.select import ToolSpec
 from agent.env import Env
 from agent.messages import Conversation
@@ -13,7 +13,7 @@ from agent.providers.base import Request
 
 def budget_of(conversation: Conversation, env: Env) -> ContextBudget:
     """The budget of the next request with the tools that are offered now, in the window as far as it is known."""
-    prompt = build_prompt(conversation, env.instructions, images=env.provider.facts.images)
+    prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
     return env.meter.measure(prompt, conversation, env.offered, window_of(env), sections_of(env.instructions))
 
 

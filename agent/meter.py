@@ -22,10 +22,10 @@ from agent.context.estimate import (
     total,
 )
 from agent.context.guard import Counters, enforced
-from agent.context.mask import as_shown
 from agent.context.prompt import Prompt
 from agent.context.select import ToolSpec
 from agent.context.truncation import SMALLEST, Record, Sent, is_new, judge, least_of, since_reply
+from agent.context.view import View
 from agent.events import Event, Noticed
 from agent.messages import Assistant, Conversation, Message, Opaque, Reasoning, Summary, Text, Usage, User
 from agent.providers.base import Reply
@@ -70,6 +70,7 @@ class Meter:
         self._messages: tuple[tuple[Message, ...], Counts] = ((), Counts())
         self._first: _First | None = None
         self._remembered: tuple[tuple[ToolSpec, ...], int] = (), 0
+        self._view = View()
         self._told: set[Reading] = set()
         self._schema_told = 0
         self._record: Record | None = None
@@ -230,11 +231,11 @@ class Meter:
             return self._record.rewritten() if is_other else self._record
         if conversation.anchor is None or is_other:
             return Record()
-        before = as_shown(conversation)[: max(conversation.anchored - 1, 0)]
+        before = self._view.shown(conversation)[: max(conversation.anchored - 1, 0)]
         return Record().seeded(least_of(before), conversation.anchor.prompt)
 
     def _sent(self, conversation: Conversation, usage: Usage, budget: ContextBudget) -> Sent:
-        shown = as_shown(conversation)
+        shown = self._view.shown(conversation)
         before, least = self._least
         if shown[: len(before)] != before:
             before, least = (), 0
@@ -294,9 +295,9 @@ class Meter:
     def _split(self, conversation: Conversation) -> tuple[Counts, Counts]:
         """Counts of the messages that the provider has counted, and of those it has not."""
         if conversation.anchor is None:
-            shown = as_shown(conversation)
+            shown = self._view.shown(conversation)
             return self._all(shown) + self._found(shown), Counts()
-        unseen = as_shown(conversation)[conversation.anchored :]
+        unseen = self._view.shown(conversation)[conversation.anchored :]
         if not unseen:
             return Counts(), Counts()
         return Counts(), count_messages(unseen, self.ruler) + self._found(unseen) + Counts(replies=1)

@@ -8,7 +8,6 @@ from typing import Literal, TypeAlias
 from agent.context.budget import ContextBudget
 from agent.context.final import FINAL, FULL, was_told_to_report
 from agent.context.guard import Preflight, Target, tool_preflight, turn_preflight
-from agent.context.mask import outputs_so_far
 from agent.env import Env
 from agent.errors import ProviderError, UsageError
 from agent.events import FinalTurn, ModelSwitched, Noticed
@@ -161,7 +160,7 @@ async def run_in_room(calls: Sequence[ToolCall], conversation: Conversation, env
     """One output per call. Where the next step makes room, all calls are run and their outputs share it; otherwise no
     further call is run after an output that finds none."""
     room = _room_for_outputs(conversation, env)
-    outputs = await run_calls(calls, env.hands, room, place_of(conversation))
+    outputs = await run_calls(calls, env.hands, room, place_of(conversation, env))
     env.meter.crowded = not room.is_open
     return outputs
 
@@ -185,11 +184,11 @@ def _room_for_outputs(conversation: Conversation, env: Env) -> OutputRoom:
     return OutputRoom(room, count, FILLED, spare if env.compacting.is_automatic else None)
 
 
-def place_of(conversation: Conversation) -> Place:
+def place_of(conversation: Conversation, env: Env) -> Place:
     """Where the first of the calls stands that the conversation ends with."""
-    said = next((m.text for m in reversed(conversation.messages) if isinstance(m, User) and m.text), "")
+    said = env.view.said_last(conversation)
     reply = conversation.messages[-1].text if conversation.messages else ""
-    return Place(outputs_so_far(conversation) + 1, f"{said}\n\n{reply}".strip())
+    return Place(env.view.outputs_so_far(conversation) + 1, f"{said}\n\n{reply}".strip())
 
 
 def say_preflight(found: Preflight, budget: ContextBudget, env: Env) -> None:

@@ -10,9 +10,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 from agent.accounts import rewrite_row, usage_row
+from agent.context.growth import Growing
 from agent.context.mark import Mark
 from agent.context.mask import outputs_so_far
 from agent.context.select import meant
+from agent.context.todos import Kept
 from agent.errors import StoreFailed
 from agent.events import (
     ContextCompacted,
@@ -75,6 +77,7 @@ class Recorder:
         self._summary = Summary()
         self._archive = ArchiveStore(store)
         self._situation = Situation()
+        self._kept: Growing[Kept, Message] = Growing(Kept, Kept.plus)
         self._look: Callable[[], Situation] = Situation
         self._tell: Callable[[str], None] = self._keep_problem
         self._mark: Callable[[], Mark | None] = lambda: None
@@ -223,7 +226,9 @@ class Recorder:
         shown = SnapshotRow(self._position, encode_snapshot(conversation, self._position, self._mark()))
         left = ViewRow(self._position, encode_snapshot(before, self._position, self._mark())) if before else None
         seen = self._look()
-        situation = replace(as_left(self._situation, conversation.messages), seen=seen.seen, jobs=seen.jobs)
+        situation = replace(
+            as_left(self._situation, self._kept.of(conversation.messages)), seen=seen.seen, jobs=seen.jobs
+        )
         summaries = await self._new_summary(conversation)
         try:
             await self._write(rows, shown, situation, summaries, left, back)

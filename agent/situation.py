@@ -1,13 +1,12 @@
 """What holds in a session besides what was said, and what of it still holds when the session goes on later. It knows
 the workspace; it knows no store and no model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent.context.todos import TodoItem, last_notes, last_todos
+from agent.context.todos import Kept, TodoItem
 from agent.events import Resumed
-from agent.messages import Message
 from tools.base import Workspace
 from tools.paths import display
 
@@ -33,13 +32,12 @@ def situation_of(workspace: Workspace) -> Situation:
     return Situation(seen=dict(workspace.seen.digests), jobs={job.id: job.command for job in workspace.jobs.running})
 
 
-def as_left(situation: Situation, messages: Sequence[Message]) -> Situation:
-    """The situation with the model's list and notes as the calls in the messages left them."""
-    todos, notes = last_todos(messages), last_notes(messages)
+def as_left(situation: Situation, kept: Kept) -> Situation:
+    """The situation with the model's list and notes as calls have left them."""
     return replace(
         situation,
-        todos=situation.todos if todos is None else todos,
-        notes=situation.notes if notes is None else notes,
+        todos=situation.todos if kept.todos is None else kept.todos,
+        notes=situation.notes if kept.notes is None else kept.notes,
     )
 
 

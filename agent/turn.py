@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.context.final import FULL, LAST, answer_in, not_run, report_in
+from agent.context.todos import kept_in
 from agent.env import Env
 from agent.events import StepStarted, TurnEnd
 from agent.fitting import ask, make_room
@@ -85,7 +86,7 @@ def with_notes(message: User, conversation: Conversation, env: Env) -> User:
     budget = budget_of(after, env)
     # A request that does not fit is compacted before it is sent: what it says of its size would not be true any more.
     used = 100 * budget.used / budget.window.effective if budget.verdict == "fits" else 0.0
-    situation = as_left(env.recorder.situation, after.messages[-2:])
+    situation = as_left(env.recorder.situation, kept_in(after.messages[-2:]))
     return env.tail.add_to(message, situation, used, env.watch.epoch)
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from agent.context.estimate import estimate_text, estimate_tools
-from agent.context.mark import Mark, changes_since, mark_of
+from agent.context.mark import Chain, Mark, changes_since, mark_of
 from agent.context.prefix import (
     Breakpoints,
     Digests,
     Fingerprint,
+    Lengths,
     cause_of_break,
-    count_parts,
     diff,
     diff_after_rewrite,
     digest,
@@ -20,7 +20,6 @@ from agent.context.prefix import (
     is_broken,
     left_in_cache,
     plan_breakpoints,
-    settled_parts,
 )
 from agent.context.prompt import Prompt, Section
 from agent.context.select import ToolSpec
@@ -60,6 +59,9 @@ class Watch:
         self._debug = debug or Debug()
         self._now = now
         self._digests = Digests()
+        self._lengths, self._chain = Lengths(), Chain()
+        self._static: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
+        """A system text and tools, with the tokens that they take."""
         self._length = self._settled = 0
         """Parts of the last request, and those of them that the next mask leaves as they are."""
         self._sent: Fingerprint | None = None
@@ -80,7 +82,7 @@ class Watch:
         """What to remember of the last request; before the first one, what the session remembered so far."""
         if self._sent is None:
             return self._remembered()
-        return mark_of(self._sent, self._sections, is_rewritten=self._rewritten)
+        return mark_of(self._sent, self._sections, is_rewritten=self._rewritten, chain=self._chain)
 
     @property
     def has_sent(self) -> bool:
@@ -129,15 +131,19 @@ class Watch:
 
     def plan(self, prompt: Prompt, tools: tuple[ToolSpec, ...], facts: ModelFacts) -> Breakpoints:
         """Where the next request may be cut for the cache."""
-        self._settled = settled_parts(prompt.messages)
+        length = self._lengths.of(prompt.messages)
+        self._settled = length.settled or 0
+        if self._static[:2] != (prompt.system, tools):
+            self._static = prompt.system, tools, estimate_text(prompt.system) + estimate_tools(tools)
         return plan_breakpoints(
             prompt.messages,
             self._length,
             facts.cache_min_tokens,
             system=prompt.system,
             stable=prompt.stable,
-            static_tokens=estimate_text(prompt.system) + estimate_tools(tools),
+            static_tokens=self._static[2],
             settled=self._settled,
+            length=length.parts,
         )
 
     def sending(self, request: Request, facts: ModelFacts) -> Request:
@@ -150,7 +156,7 @@ class Watch:
         if where:
             self._emit(PrefixDrifted(where))
             self._debug.say("context/prefix-drift", where=where, model=facts.id)
-        self._sent, self._length = sent, count_parts(request.messages)
+        self._sent, self._length = sent, self._lengths.of(request.messages).parts
         self._rewritten = self._retooled = self._is_read_again = False
         self._opens_turn, self._ttl = (
             bool(request.messages) and bool(getattr(request.messages[-1], "text", "")),

@@ -230,9 +230,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+        at = time.monotonic()
         path = self.path.split("?")[0]
         headers = {name.lower(): value for name, value in self.headers.items()}
-        recorded = Recorded(path, headers, json.loads(raw), time.monotonic())
+        recorded = Recorded(path, headers, json.loads(raw), at)
         wire = PATHS.get(path.removeprefix("/v1"))
         if wire is None:
             self.server.fake.others.append(recorded)

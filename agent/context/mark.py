@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from agent.context.budget import Window
-from agent.context.prefix import Fingerprint, digest
+from agent.context.growth import Growing
+from agent.context.prefix import DIGEST_SIZE, Fingerprint, digest
 from agent.context.prompt import Section
 
 NAMES: Mapping[str, str] = {
@@ -38,17 +40,45 @@ class Mark:
     """How many tools were not, and the tokens of their definitions."""
 
 
-def mark_of(sent: Fingerprint, sections: Sequence[Section], *, is_rewritten: bool = False) -> Mark:
-    """The last request; `is_rewritten`: the next one shows other messages."""
+def mark_of(
+    sent: Fingerprint, sections: Sequence[Section], *, is_rewritten: bool = False, chain: "Chain | None" = None
+) -> Mark:
+    """The last request; `is_rewritten`: the next one shows other messages. With the session's `chain` it costs as much
+    as the request has grown."""
     by_name = {section.name: digest(section.text.encode("utf-8", "surrogatepass")) for section in sections}
     count = 0 if is_rewritten else len(sent.messages)
-    return Mark(sent.model, sent.settings, sent.tools, sent.system, by_name, digest_of(sent, count), count)
+    messages = chain.of(sent.messages) if chain is not None and count else digest_of(sent, count)
+    return Mark(sent.model, sent.settings, sent.tools, sent.system, by_name, messages, count)
 
 
 def digest_of(sent: Fingerprint, count: int) -> str:
     """Of the first messages of a request in one digest; nothing of none."""
     parts = (part for message in sent.messages[:count] for part in message)
     return digest(" ".join(parts).encode()) if count else ""
+
+
+@dataclass(slots=True)
+class Joined:
+    """A digest of texts with a blank between two, as far as they have come."""
+
+    hasher: blake2b = field(default_factory=lambda: blake2b(digest_size=DIGEST_SIZE))
+    is_empty: bool = True
+
+    def plus(self, texts: tuple[str, ...]) -> "Joined":
+        for text in texts:
+            self.hasher.update(text.encode() if self.is_empty else f" {text}".encode())
+            self.is_empty = False
+        return self
+
+
+class Chain:
+    """What `digest_of` makes of all messages of a request, extended with the next."""
+
+    def __init__(self) -> None:
+        self._digest: Growing[Joined, tuple[str, ...]] = Growing(Joined, Joined.plus)
+
+    def of(self, messages: tuple[tuple[str, ...], ...]) -> str:
+        return self._digest.of(messages).hasher.copy().hexdigest() if messages else ""
 
 
 def changes_since(mark: Mark, sent: Fingerprint, sections: Sequence[Section]) -> tuple[str, ...]:

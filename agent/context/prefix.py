@@ -13,6 +13,7 @@ from itertools import accumulate, chain, repeat
 from typing import TypeAlias
 
 from agent.context.estimate import estimate_message
+from agent.context.growth import Growing, begins
 from agent.context.mask import is_worth_a_line
 from agent.context.select import ToolSpec
 from agent.events import BreakCause
@@ -22,6 +23,9 @@ MOST_BREAKPOINTS = 4
 """What a provider takes in one request."""
 LOOKBACK = 18
 """Parts between two breakpoints; a provider looks 20 blocks back from each for what it has cached."""
+
+DIGEST_SIZE = 12
+"""Bytes of a digest."""
 
 Part: TypeAlias = UserPart | AssistantPart
 
@@ -49,13 +53,15 @@ def plan_breakpoints(
     stable: int = 0,
     static_tokens: int = 0,
     settled: int = 0,
+    length: int | None = None,
 ) -> Breakpoints:
     """At most four: the end of the system text; the newest part; the newest of the previous request, which had
     `previous_length` parts; the `settled` parts, which the next masking will leave as they are, so that what stands
     before it is still in the cache then; spares behind the newest while it is far from the others. A place that is left
     goes to the `stable` beginning of the system text, which other sessions share. None stands where the request so far
-    takes fewer than `minimum` tokens, `static_tokens` of which are its system text and tools."""
-    length = count_parts(messages)
+    takes fewer than `minimum` tokens, `static_tokens` of which are its system text and tools. `length`: how many parts
+    there are, where that is known."""
+    length = count_parts(messages) if length is None else length
     first = _first_allowed(messages, minimum - static_tokens)
     ends: tuple[int, ...] = (len(system),) if system and static_tokens >= minimum else ()
     lowest = max(first, 1)
@@ -67,16 +73,32 @@ def plan_breakpoints(
     return Breakpoints(ends, tuple(sorted(parts)))
 
 
-def settled_parts(messages: Sequence[Message]) -> int:
-    """How many parts are sent before the first output that masking would change; none when there is no such output."""
-    count = 0
-    for message in messages:
-        if isinstance(message, User):
-            for index, output in enumerate(message.outputs):
-                if is_worth_a_line(output):
-                    return count + index
-        count += len(message.parts)
-    return 0
+@dataclass(slots=True)
+class Length:
+    """How many parts messages have, and how many of them are sent before the first output that masking would change."""
+
+    parts: int = 0
+    settled: int | None = None
+    """None when there is no such output so far."""
+
+    def plus(self, message: Message) -> "Length":
+        if self.settled is None and isinstance(message, User):
+            worth = (index for index, output in enumerate(message.outputs) if is_worth_a_line(output))
+            first = next(worth, None)
+            self.settled = None if first is None else self.parts + first
+        self.parts += len(message.parts)
+        return self
+
+
+class Lengths:
+    """The lengths of one session's requests. Each message is looked at once, but for the last, which may grow."""
+
+    def __init__(self) -> None:
+        self._before: Growing[Length, Message] = Growing(Length, Length.plus)
+
+    def of(self, messages: tuple[Message, ...]) -> Length:
+        length = replace(self._before.of(messages[:-1]))
+        return length.plus(messages[-1]) if messages else length
 
 
 def count_parts(messages: Sequence[Message]) -> int:
@@ -117,10 +139,12 @@ class Digests:
     def of_messages(self, messages: Sequence[Message]) -> tuple[tuple[str, ...], ...]:
         """Of each message its role and its parts. Ends the request: what was not in it is forgotten."""
         said, digests = self._last
-        made = tuple(
+        # All but the last, which may have grown, are mostly the ones of the last request, however many there are.
+        same = len(said) - 1 if said and begins(said[:-1], messages) else 0
+        made = digests[:same] + tuple(
             known if message is last else self._of_message(message)
             for message, last, known in zip(
-                messages, chain(said, repeat(None)), chain(digests, repeat(())), strict=False
+                messages[same:], chain(said[same:], repeat(None)), chain(digests[same:], repeat(())), strict=False
             )
         )
         self._last = (tuple(messages), made)
@@ -161,7 +185,7 @@ def _plain(value: object) -> object:
 
 
 def digest(content: bytes) -> str:
-    return blake2b(content, digest_size=12).hexdigest()
+    return blake2b(content, digest_size=DIGEST_SIZE).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

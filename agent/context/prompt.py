@@ -87,11 +87,19 @@ class Prompt:
 def build_prompt(conversation: Conversation, instructions: Instructions, *, images: bool = True) -> Prompt:
     """The next request's system text and messages: the summary first, when there is one, then the conversation. For a
     model that takes no images, a note stands in the place of each."""
-    messages = (*shown_summary(conversation.summary), *as_shown(conversation))
-    if not images:
-        messages = tuple(_without_images(message) for message in messages)
+    messages = for_model((*shown_summary(conversation.summary), *as_shown(conversation)), images=images)
+    return put_together(merge_users(messages), instructions)
+
+
+def put_together(messages: tuple[Message, ...], instructions: Instructions) -> Prompt:
+    """The prompt with these messages."""
     system, ends = instructions.builder.build()
-    return Prompt(system, merge_users(messages), ends[-1] if ends else 0)
+    return Prompt(system, messages, ends[-1] if ends else 0)
+
+
+def for_model(messages: tuple[Message, ...], *, images: bool) -> tuple[Message, ...]:
+    """The messages as a model sees them that takes images, or takes none."""
+    return messages if images else tuple(_without_images(message) for message in messages)
 
 
 def _without_images(message: Message) -> Message:

@@ -40,6 +40,7 @@ from agent.providers.decoding import (
     takes_images,
     wire_name,
 )
+from agent.providers.encoding import Sheet, Written
 from agent.providers.http import HttpWire, Json, Origin, Wire, bearer, open_client
 from agent.providers.sdk import RawResponse, SdkWire
 
@@ -86,9 +87,10 @@ class Anthropic:
         self.window = window
         self._origin = Origin(facts.id, replace(endpoint, base_url=root(endpoint)))
         self._wire: Wire = http_wire(self._origin) if wire == "http" else sdk_wire(self._origin)
+        self._written = Written(Writer)
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        return converse(self._wire, body(request, self.facts), Decoder(self._origin), self._origin)
+        return converse(self._wire, body(request, self.facts, self._written), Decoder(self._origin), self._origin)
 
     async def prepare(self) -> None:
         await self._wire.prepare()
@@ -143,16 +145,14 @@ def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
     return client
 
 
-def body(request: Request, facts: ModelFacts) -> Json:
-    """The JSON body of a request."""
+def body(request: Request, facts: ModelFacts, written: "Written[Writer] | None" = None) -> Json:
+    """The JSON body of a request. What was `written` for the one before it is not written anew."""
     deferred = frozenset(tool.name for tool in request.tools if tool.deferred is not None)
-    messages, ends = _messages(request.messages, facts, deferred)
-    for place in request.breakpoints.parts:
-        _mark(ends[place - 1])
+    sheet = (written or Written(Writer)).of(request.messages, facts, deferred)
     content: Json = {
         "model": facts.name,
         "max_tokens": request.max_output_tokens,
-        "messages": messages,
+        "messages": sheet.items(request.breakpoints.parts, {"cache_control": EPHEMERAL}),
         "stream": True,
         **_thinking(request, facts),
     }
@@ -216,32 +216,34 @@ def _thought_so_far(messages: Sequence[Message], facts: ModelFacts) -> bool:
     return True
 
 
-def _messages(
-    messages: Sequence[Message], facts: ModelFacts, deferred: frozenset[str]
-) -> tuple[list[Json], list[Json | None]]:
-    """The conversation with roles that alternate: neighbours of one role become one message. And for each part the
-    newest block so far that can be marked for the cache."""
-    converted: list[Json] = []
-    ends: list[Json | None] = []
-    ids = CallIds(facts.id, unsafe=r"[^a-zA-Z0-9_-]")
-    for message in messages:
+class Writer:
+    """Writes the conversation down with roles that alternate: neighbours of one role become one message."""
+
+    def __init__(self, facts: ModelFacts, deferred: frozenset[str]) -> None:
+        self.sheet = Sheet()
+        self._facts, self._deferred = facts, deferred
+        self._ids = CallIds(facts.id, unsafe=r"[^a-zA-Z0-9_-]")
+
+    def add(self, message: Message) -> None:
         role = "assistant" if isinstance(message, Assistant) else "user"
         if isinstance(message, Assistant):
-            ids.add(message)
-        blocks: list[Json] = []
-        has_searches = _has_searches(message, deferred)
+            self._ids.add(message)
+        has_searches = _has_searches(message, self._deferred)
+        last, ends = self.sheet.last, self.sheet.ends
+        before = list(last["content"]) if last and last["role"] == role else []
+        index, blocks = len(self.sheet) - bool(before), list[Json]()
         for part in in_sent_order(message):
-            block = None if _is_search(part) and not has_searches else _block(part, message, facts, ids)
-            blocks += [block] if block else []
+            block = None if _is_search(part) and not has_searches else _block(part, message, self._facts, self._ids)
             markable = block is not None and block.get("type") not in UNMARKED
-            ends.append(block if markable else ends[-1] if ends else None)
+            place = (index, "content", len(before) + len(blocks))
+            ends.append(place if markable else ends[-1] if ends else None)
+            blocks += [block] if block else []
         while blocks and role == "assistant" and blocks[-1].get("type") in UNMARKED:
             blocks.pop()  # the API refuses a reply that ends in a thought
-        if blocks and converted and converted[-1]["role"] == role:
-            converted[-1]["content"] += blocks
+        if blocks and before:
+            self.sheet.replace_last({"role": role, "content": before + blocks})
         elif blocks:
-            converted.append({"role": role, "content": blocks})
-    return converted, ends
+            self.sheet.add([{"role": role, "content": blocks}])
 
 
 def _has_searches(message: Message, deferred: frozenset[str]) -> bool:
@@ -295,11 +297,6 @@ def _image(image: Image, facts: ModelFacts) -> Json:
     if not takes_images(facts):
         return _text(NO_IMAGE)
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
-
-
-def _mark(block: Json | None) -> None:
-    if block is not None:
-        block["cache_control"] = EPHEMERAL
 
 
 @dataclass(slots=True)

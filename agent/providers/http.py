@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, TimedOut, Unreachable
 from agent.providers.answer import tidy
 from agent.providers.base import Endpoint
+from agent.providers.encoding import encode
 from agent.providers.failures import classify
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class HttpWire:
         with translated(self._origin):
             if self._client is None:
                 self._client = open_client(self._origin)
-            content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+            content = encode(body)
             async with self._client.stream("POST", self._url, headers=self._headers, content=content) as response:
                 if response.status_code != 200:
                     raise self._origin.failure(response.status_code, response.headers, await response.aread())

@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from agent.context.budget import Window
 from agent.errors import ProviderError
-from agent.messages import Assistant, AssistantPart, Image, Note, Reasoning, StopReason, Text, ToolCall, Usage, User
+from agent.messages import (
+    Assistant,
+    AssistantPart,
+    Image,
+    Message,
+    Note,
+    Reasoning,
+    StopReason,
+    Text,
+    ToolCall,
+    Usage,
+    User,
+)
 from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
 from agent.providers.decoding import (
     NO_IMAGE,
@@ -29,6 +41,7 @@ from agent.providers.decoding import (
     takes_images,
     wire_name,
 )
+from agent.providers.encoding import Sheet, Written
 from agent.providers.http import HttpWire, Json, NdjsonReader, Origin, Wire, bearer, open_client, post_json, translated
 from agent.providers.registry import with_live
 
@@ -51,9 +64,10 @@ class Ollama:
         self.window = window
         self._origin = Origin(facts.id, replace(endpoint, base_url=root(endpoint)))
         self._wire: Wire = http_wire(self._origin) if wire == "http" else SdkWire(self._origin)
+        self._written = Written(Writer)
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        content = body(request, self.facts, self.window.size)
+        content = body(request, self.facts, self.window.size, self._written)
         return converse(self._wire, content, Decoder(self._origin), self._origin)
 
     async def prepare(self) -> None:
@@ -99,11 +113,12 @@ def http_wire(origin: Origin) -> Wire:
     return HttpWire(origin, f"{origin.endpoint.base_url}/api/chat", bearer(origin.endpoint), NdjsonReader)
 
 
-def body(request: Request, facts: ModelFacts, window: int) -> Json:
-    """The JSON body of a request, with the window that the server is to give the model."""
+def body(request: Request, facts: ModelFacts, window: int, written: "Written[Writer] | None" = None) -> Json:
+    """The JSON body of a request, with the window that the server is to give the model. What was `written` for the one
+    before it is not written anew."""
     content: Json = {
         "model": facts.name,
-        "messages": _messages(request, facts),
+        "messages": (written or Written(Writer)).of(request.messages, request.system, facts).items(),
         "tools": [
             {
                 "type": "function",
@@ -151,16 +166,24 @@ def _reduce_property(schema: object) -> Json:
     return {name: schema[name] for name in ("type", "items", "description", "enum") if schema.get(name) is not None}
 
 
-def _messages(request: Request, facts: ModelFacts) -> list[Json]:
-    converted = [_message("system", request.system)] if request.system.strip() else []
-    names: dict[str, str] = {}
-    for message in request.messages:
+class Writer:
+    """Writes the conversation down, without messages that say nothing."""
+
+    def __init__(self, system: str, facts: ModelFacts) -> None:
+        self.sheet = Sheet()
+        self._add([_message("system", system)] if system.strip() else [])
+        self._facts = facts
+        self._names: dict[str, str] = {}
+
+    def add(self, message: Message) -> None:
         if isinstance(message, Assistant):
-            names |= {call.id: wire_name(call.name) for call in message.calls}
-            converted.append(_assistant(message, message.model == facts.id))
+            self._names |= {call.id: wire_name(call.name) for call in message.calls}
+            self._add([_assistant(message, message.model == self._facts.id)])
         else:
-            converted += _user(message, facts, names)
-    return [message for message in converted if len(message) > 1]
+            self._add(_user(message, self._facts, self._names))
+
+    def _add(self, messages: Sequence[Json]) -> None:
+        self.sheet.add(message for message in messages if len(message) > 1)
 
 
 def _message(role: str, text: str, images: Sequence[Image] = (), **more: object) -> Json:

@@ -35,6 +35,7 @@ from agent.providers.decoding import (
     takes_images,
     wire_name,
 )
+from agent.providers.encoding import Sheet, Written
 from agent.providers.http import DONE, HttpWire, Json, Origin, Wire, bearer
 from agent.providers.quirks import Quirks
 from agent.providers.sdk import RawResponse, SdkWire, openai_client
@@ -76,12 +77,14 @@ class OpenAIChat:
         self.window = window
         self._origin = Origin(facts.id, endpoint)
         self._wire: Wire = http_wire(self._origin) if wire == "http" else sdk_wire(self._origin)
+        self._written = Written(Writer)
         at_openai = self._origin.host == "api.openai.com"
         self._quirks = Quirks(QUIRKS, AT_OPENAI if at_openai else frozenset())
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
         def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
-            return converse(self._wire, body(request, self.facts, quirks), Decoder(self._origin), self._origin)
+            content = body(request, self.facts, quirks, self._written)
+            return converse(self._wire, content, Decoder(self._origin), self._origin)
 
         return self._quirks.stream(ask)
 
@@ -105,13 +108,19 @@ def send(client: "openai.AsyncOpenAI", body: Json) -> AbstractAsyncContextManage
     return client.chat.completions.with_streaming_response.create(**body)
 
 
-def body(request: Request, facts: ModelFacts, quirks: frozenset[str] = frozenset()) -> Json:
-    """The JSON body of a request."""
+def body(
+    request: Request,
+    facts: ModelFacts,
+    quirks: frozenset[str] = frozenset(),
+    written: "Written[Writer] | None" = None,
+) -> Json:
+    """The JSON body of a request. What was `written` for the one before it is not written anew."""
     limit = "max_completion_tokens" if "max_completion_tokens" in quirks else "max_tokens"
-    system = [{"role": "system", "content": clean(request.system)}] if request.system.strip() else []
+    sheet = (written or Written(Writer)).of(request.messages, request.system, facts, "no thoughts" not in quirks)
+    messages = _alternating(sheet.items()) if "alternating" in quirks else sheet.items()
     content: Json = {
         "model": facts.name,
-        "messages": system + _messages(request.messages, facts, quirks),
+        "messages": messages,
         limit: request.max_output_tokens,
         "stream": True,
     }
@@ -136,19 +145,23 @@ def body(request: Request, facts: ModelFacts, quirks: frozenset[str] = frozenset
     return content
 
 
-def _messages(messages: Sequence[Message], facts: ModelFacts, quirks: frozenset[str]) -> list[Json]:
-    """Thoughts of earlier turns stay, too: to leave them out later would change what the server has cached. Those that
-    the model is not to see again, its server leaves out itself."""
-    keeps_thoughts, alternating = "no thoughts" not in quirks, "alternating" in quirks
-    converted: list[Json] = []
-    ids = CallIds(facts.id, longest=LONGEST_ID)
-    for message in messages:
+class Writer:
+    """Writes the conversation down. Thoughts of earlier turns stay, too: to leave them out later would change what the
+    server has cached. Those that the model is not to see again, its server leaves out itself."""
+
+    def __init__(self, system: str, facts: ModelFacts, keeps_thoughts: bool) -> None:
+        self.sheet = Sheet()
+        self.sheet.add([{"role": "system", "content": clean(system)}] if system.strip() else [])
+        self._facts, self._keeps_thoughts = facts, keeps_thoughts
+        self._ids = CallIds(facts.id, longest=LONGEST_ID)
+
+    def add(self, message: Message) -> None:
         if isinstance(message, Assistant):
-            ids.add(message)
-            converted += _assistant(message, ids, keeps_thoughts and message.model == facts.id)
+            self._ids.add(message)
+            keeps = self._keeps_thoughts and message.model == self._facts.id
+            self.sheet.add(_assistant(message, self._ids, keeps))
         else:
-            converted += _user(message, facts, ids)
-    return _alternating(converted) if alternating else converted
+            self.sheet.add(_user(message, self._facts, self._ids))
 
 
 def _alternating(messages: Sequence[Json]) -> list[Json]:

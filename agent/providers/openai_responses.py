@@ -37,6 +37,7 @@ from agent.providers.decoding import (
     takes_images,
     wire_name,
 )
+from agent.providers.encoding import Sheet, Written
 from agent.providers.http import HttpWire, Json, Origin, Wire, bearer
 from agent.providers.quirks import Quirks
 from agent.providers.registry import has_breakpoints
@@ -73,10 +74,12 @@ class OpenAIResponses:
         self._origin = Origin(facts.id, endpoint)
         self._wire: Wire = http_wire(self._origin) if wire == "http" else sdk_wire(self._origin)
         self._quirks = Quirks(QUIRKS)
+        self._written = Written(Writer)
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
         def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
-            return converse(self._wire, body(request, self.facts, quirks), Decoder(self._origin), self._origin)
+            content = body(request, self.facts, quirks, self._written)
+            return converse(self._wire, content, Decoder(self._origin), self._origin)
 
         return self._quirks.stream(ask)
 
@@ -100,16 +103,19 @@ def send(client: "openai.AsyncOpenAI", body: Json) -> AbstractAsyncContextManage
     return client.responses.with_streaming_response.create(**body)
 
 
-def body(request: Request, facts: ModelFacts, quirks: frozenset[str] = frozenset()) -> Json:
-    """The JSON body of a request."""
+def body(
+    request: Request,
+    facts: ModelFacts,
+    quirks: frozenset[str] = frozenset(),
+    written: "Written[Writer] | None" = None,
+) -> Json:
+    """The JSON body of a request. What was `written` for the one before it is not written anew."""
     namespaces = {tool.name: tool.deferred.name for tool in request.tools if tool.deferred is not None}
-    items, ends = _items(request.messages, facts, namespaces)
-    if "breakpoints" not in quirks and has_breakpoints(facts.name):
-        for place in request.breakpoints.parts:
-            _mark(ends[place - 1])
+    sheet = (written or Written(Writer)).of(request.messages, facts, tuple(namespaces.items()))
+    marks = request.breakpoints.parts if "breakpoints" not in quirks and has_breakpoints(facts.name) else ()
     content: Json = {
         "model": facts.name,
-        "input": items,
+        "input": sheet.items(marks, {"prompt_cache_breakpoint": {"mode": "explicit"}}),
         "max_output_tokens": request.max_output_tokens,
         "store": False,
         "stream": True,
@@ -164,36 +170,43 @@ def _thinking(request: Request, quirks: frozenset[str]) -> Json:
     return content
 
 
-def _items(
-    messages: Sequence[Message], facts: ModelFacts, namespaces: Mapping[str, str]
-) -> tuple[list[Json], list[Json | None]]:
-    """The conversation as items. And for each part the newest block so far that can be marked for the cache: texts and
-    images of the user and of outputs can, what the model said cannot. `namespaces`: those of the deferred tools."""
-    items: list[Json] = []
-    ends: list[Json | None] = []
-    ids = CallIds(facts.id, longest=LONGEST_ID)
-    for message in messages:
+class Writer:
+    """Writes the conversation down as items. Texts and images of the user and of outputs can be marked for the cache,
+    what the model said cannot."""
+
+    def __init__(self, facts: ModelFacts, namespaces: tuple[tuple[str, str], ...]) -> None:
+        self.sheet = Sheet()
+        self._facts, self._namespaces = facts, dict(namespaces)
+        """Those of the deferred tools, by their names."""
+        self._ids = CallIds(facts.id, longest=LONGEST_ID)
+
+    def add(self, message: Message) -> None:
+        ends = self.sheet.ends
         if isinstance(message, Assistant):
-            ids.add(message)
-            items += _assistant_items(message, facts, ids, namespaces)
+            self._ids.add(message)
+            self.sheet.add(_assistant_items(message, self._facts, self._ids, self._namespaces))
             ends += [ends[-1] if ends else None] * len(message.parts)
-            continue
+            return
         content: list[Json] = []
-        for part in in_sent_order(message):
+        for part in in_sent_order(message):  # outputs come first
+            place = (len(self.sheet), "content", len(content))
             match part:
                 case ToolOutput():
-                    items.append(_output(part, facts, ids))
-                    block = items[-1]["output"][-1] if isinstance(items[-1]["output"], list) else None
-                case Text(text=text) | Note(text=text):
-                    block = {"type": "input_text", "text": clean(text)} if text else None
+                    output = _output(part, self._facts, self._ids)
+                    blocks = output["output"]
+                    place = (len(self.sheet), "output", len(blocks) - 1)
+                    self.sheet.add([output])
+                    is_markable = isinstance(blocks, list)
+                case Text(text=text) | Note(text=text) if text:
+                    content.append({"type": "input_text", "text": clean(text)})
+                    is_markable = True
                 case Image():
-                    block = _image(part, facts)
+                    content.append(_image(part, self._facts))
+                    is_markable = True
                 case _:
-                    block = None
-            content += [block] if block and not isinstance(part, ToolOutput) else []
-            ends.append(block or (ends[-1] if ends else None))
-        items += [{"role": "user", "content": content}] if content else []
-    return items, ends
+                    is_markable = False
+            ends.append(place if is_markable else ends[-1] if ends else None)
+        self.sheet.add([{"role": "user", "content": content}] if content else [])
 
 
 def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> Json:
@@ -202,11 +215,6 @@ def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> Json:
     blocks = [{"type": "input_text", "text": text}, *(_image(image, facts) for image in output.images)]
     content = blocks if output.images or has_breakpoints(facts.name) else text
     return {"type": "function_call_output", "call_id": ids[output.call_id], "output": content}
-
-
-def _mark(block: Json | None) -> None:
-    if block is not None:
-        block["prompt_cache_breakpoint"] = {"mode": "explicit"}
 
 
 def _image(image: Image, facts: ModelFacts) -> Json:

@@ -1,0 +1,106 @@
+"""Messages as a wire writes them down: each once, as a value and as bytes, and sent again as it was. Pure.
+
+A request repeats the one before it. To write all of it down for each request would make a step dearer with every step
+before it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from agent.context.growth import Growing
+from agent.messages import Message
+
+Place: TypeAlias = tuple[int, str, int]
+"""A block: the item it is in, the name of the list there, and where in that list."""
+
+
+class Items(list[dict[str, Any]]):
+    """What was said, as a request holds it, with the JSON of each item."""
+
+    def __init__(self, items: Iterable[dict[str, Any]] = (), pieces: Iterable[bytes] = ()) -> None:
+        super().__init__(items)
+        self.pieces = list(pieces)
+
+
+class Sheet:
+    """What the messages so far have become on a wire. An item that stands there is never changed, only replaced: a
+    request that is under way holds it."""
+
+    def __init__(self) -> None:
+        self.ends: list[Place | None] = []
+        """Of each part the newest block so far that may be marked for the cache."""
+        self._items: list[dict[str, Any]] = []
+        self._pieces: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def last(self) -> Mapping[str, Any] | None:
+        return self._items[-1] if self._items else None
+
+    def add(self, items: Iterable[dict[str, Any]]) -> None:
+        for item in items:
+            self._items.append(item)
+            self._pieces.append(as_json(item))
+
+    def replace_last(self, item: dict[str, Any]) -> None:
+        self._items[-1], self._pieces[-1] = item, as_json(item)
+
+    def items(self, marks: Sequence[int] = (), mark: Mapping[str, object] | None = None) -> Items:
+        """All items, with these parts marked."""
+        found = Items(self._items, self._pieces)
+        for place in {end for part in marks if (end := self.ends[part - 1]) is not None}:
+            index, name, number = place
+            blocks = list(found[index][name])
+            blocks[number] = {**blocks[number], **(mark or {})}
+            found[index] = {**found[index], name: blocks}
+        for index in {end[0] for part in marks if (end := self.ends[part - 1]) is not None}:
+            found.pieces[index] = as_json(found[index])
+        return found
+
+
+class Writer(Protocol):
+    """Writes messages down for one wire, in their order."""
+
+    sheet: Sheet
+
+    def add(self, message: Message) -> object: ...
+
+
+W = TypeVar("W", bound=Writer)
+
+
+class Written(Generic[W]):
+    """The sheet of a session, kept from request to request while what it depends on besides messages is the same."""
+
+    def __init__(self, make: Callable[..., W]) -> None:
+        self._make = make
+        self._key: tuple[object, ...] | None = None
+        self._growing: Growing[W, Message] | None = None
+
+    def of(self, messages: tuple[Message, ...], *key: object) -> Sheet:
+        """The sheet with these messages. `key`: what else the writer is made of."""
+        if self._growing is None or key != self._key:
+            self._key, self._growing = key, Growing(lambda: self._make(*key), _with)
+        return self._growing.of(messages).sheet
+
+
+def _with(writer: W, message: Message) -> W:
+    writer.add(message)
+    return writer
+
+
+def as_json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def encode(body: Mapping[str, Any]) -> bytes:
+    """The body as JSON, as `as_json` would give it."""
+    fields = (as_json(name) + b":" + _encoded(value) for name, value in body.items())
+    return b"{" + b",".join(fields) + b"}"
+
+
+def _encoded(value: object) -> bytes:
+    return b"[" + b",".join(value.pieces) + b"]" if isinstance(value, Items) else as_json(value)

@@ -1,0 +1,123 @@
+"""What each step of a long session costs, beside a bare loop that sends the same and runs the same command.
+
+A step's own cost is the processor time of the program, which other programs on the machine do not change; the time that
+passes is told besides. It knows no limits: `bench.overhead` prints them, `bench.gates` holds them.
+"""
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from bench.measure import environment
+from tests.fake_provider import Call, FakeProvider, Recorded, Turn
+
+OUTPUT = "echo The quick brown fox jumps over the lazy dog, and the lazy dog does not mind at all."
+
+BARE = """\
+import json
+import os
+import subprocess
+import sys
+
+import httpx2
+
+client = httpx2.Client(timeout=60)
+tools = [{"name": "bash", "description": "Runs a command.", "input_schema": {"type": "object"}}]
+messages = [{"role": "user", "content": [{"type": "text", "text": "go"}]}]
+while True:
+    body = {"model": "m", "max_tokens": 16000, "stream": True, "tools": tools, "messages": messages}
+    blocks, pieces = [], {}
+    headers = {"content-type": "application/json"}
+    url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+    with client.stream("POST", url, content=json.dumps(body).encode(), headers=headers) as response:
+        for line in response.iter_lines():
+            if not line.startswith("data: "):
+                continue
+            event = json.loads(line[6:])
+            if event["type"] == "content_block_start":
+                blocks.append(event["content_block"])
+            elif event["type"] == "content_block_delta" and event["delta"]["type"] == "input_json_delta":
+                pieces.setdefault(event["index"], []).append(event["delta"]["partial_json"])
+    for index, joined in pieces.items():
+        blocks[index]["input"] = json.loads("".join(joined))
+    calls = [block for block in blocks if block["type"] == "tool_use"]
+    if not calls:
+        sys.exit()
+    results = []
+    for call in calls:
+        done = subprocess.run(call["input"]["command"], shell=True, capture_output=True, text=True)
+        results.append({"type": "tool_result", "tool_use_id": call["id"], "content": done.stdout})
+    messages += [{"role": "assistant", "content": blocks}, {"role": "user", "content": results}]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What the steps of one run took, in milliseconds, from one request to the next."""
+
+    cpu: tuple[float, ...]
+    passed: tuple[float, ...]
+
+    @property
+    def first(self) -> float:
+        """Processor time of a step in the first tenth, but for the very first steps, in which modules are loaded."""
+        return statistics.median(self.cpu[5 : 5 + max(len(self.cpu) // 10, 10)])
+
+    @property
+    def last(self) -> float:
+        return statistics.median(self.cpu[-max(len(self.cpu) // 10, 10) :])
+
+    @property
+    def growth(self) -> float:
+        """How many times the first tenth the last tenth takes."""
+        return self.last / self.first
+
+
+def ours(steps: int, wire: str = "http", *options: str) -> Steps:
+    """A headless run of so many steps."""
+    command = [sys.executable, "-m", "tui.cli", "-p", "go", "-m", "anthropic/claude-sonnet-5-5"]
+    chosen = ["--permission-mode", "auto", "--no-sandbox", "--config", f"providers.anthropic.wire={wire}"]
+    return _measure([*command, *chosen, *options], steps)
+
+
+def bare(steps: int) -> Steps:
+    """The bare loop with as many."""
+    return _measure([sys.executable, "-c", BARE], steps)
+
+
+def _measure(command: Sequence[str], steps: int) -> Steps:
+    cpu, sent, arrived = list[float](), list[float](), list[float]()
+    process: subprocess.Popen[bytes] | None = None
+
+    def answer(recorded: Recorded) -> Turn:
+        """One command a step. The program waits for this answer: it does nothing while its time is read."""
+        assert process is not None
+        arrived.append(recorded.at)
+        cpu.append(used_by(process.pid))
+        sent.append(time.monotonic())
+        return Turn(text="Done.") if len(sent) > steps else Turn(calls=(Call("bash", {"command": OUTPUT}),))
+
+    with tempfile.TemporaryDirectory() as name, FakeProvider([answer], rules=None) as server:
+        env = environment(Path(name), {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
+        quiet = subprocess.DEVNULL
+        with subprocess.Popen(command, env=env, cwd=name, stdin=quiet, stdout=quiet, stderr=quiet) as process:
+            code = process.wait()
+    assert code == 0, f"the run failed with {code}"
+    passed = tuple((after - before) * 1000 for before, after in zip(sent, arrived[1:], strict=False))
+    return Steps(tuple((after - before) * 1000 for before, after in pairwise(cpu)), passed)
+
+
+def used_by(process: int) -> float:
+    """Seconds for which the threads of a process have run."""
+    total = 0
+    for task in Path(f"/proc/{process}/task").iterdir():
+        with suppress(OSError):  # a thread that has just ended
+            total += int((task / "schedstat").read_text().split()[0])
+    return total / 1e9

@@ -1,0 +1,106 @@
+"""What is kept from request to request is what would be derived anew, whatever a session does."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.growth import Growing
+from agent.context.mark import Chain, digest_of
+from agent.context.mask import as_shown, is_worth_a_line, numbered_outputs, outputs_so_far
+from agent.context.prefix import Digests, Lengths, count_parts, fingerprint
+from agent.context.prompt import Instructions, build_prompt
+from agent.context.todos import Kept, kept_in
+from agent.context.view import View
+from agent.messages import Assistant, Conversation, Message, Retold, Summary, User
+from tests.agent.histories import conversations
+
+TEXT = Instructions("Be brief.", "here")
+
+
+@st.composite
+def grown(draw: st.DrawFn) -> list[Conversation]:
+    """A conversation as it stands at each of its requests, now and then rewritten, forked or read anew."""
+    whole = draw(conversations(max_steps=8))
+    views, now = list[Conversation](), replace(whole, messages=())
+    for end in range(1, len(whole.messages) + 1):
+        now = replace(now, messages=(*now.messages, whole.messages[end - 1]))
+        match draw(st.sampled_from(["go on"] * 6 + ["mask", "tell", "cut", "sum up", "read anew", "go back"])):
+            case "mask":
+                ids = [found.output.call_id for found in numbered_outputs(now)]
+                now = replace(now, masked=frozenset(draw(st.sets(st.sampled_from(ids)))) if ids else frozenset())
+            case "tell":
+                number = draw(st.integers(1, 9))
+                key = draw(st.sampled_from([f"r{number}", f"m{number}"]))
+                now = replace(now, retold=(Retold(key, "line", "in short"),))
+            case "cut" if len(now.messages) > 3:
+                gone = now.messages[:2]
+                now = replace(
+                    now,
+                    messages=now.messages[2:],
+                    messages_before=now.messages_before + 2,
+                    outputs_before=now.outputs_before + sum(len(m.outputs) for m in gone if isinstance(m, User)),
+                )
+            case "sum up":
+                now = replace(now, summary=Summary(summary=draw(st.sampled_from(["a", "b"]))))
+            case "read anew":
+                now = replace(now, messages=tuple(replace(message) for message in now.messages))
+            case "go back" if len(now.messages) > 2:
+                views.append(replace(now, messages=now.messages[:-1]))
+            case _:
+                pass
+        views.append(now)
+    return views
+
+
+@given(grown(), st.booleans())
+def test_a_view_that_is_kept_is_the_one_that_would_be_made(views: list[Conversation], images: bool) -> None:
+    view = View()
+    for conversation in views:
+        assert view.shown(conversation) == as_shown(conversation)
+        assert view.prompt(conversation, TEXT, images=images) == build_prompt(conversation, TEXT, images=images)
+        assert view.outputs_so_far(conversation) == outputs_so_far(conversation)
+        said = [message.text for message in conversation.messages if isinstance(message, User) and message.text]
+        assert view.said_last(conversation) == (said[-1] if said else "")
+        calls = [call.id for m in conversation.messages if isinstance(m, Assistant) for call in m.calls]
+        assert view.call_ids(conversation) == set(calls)
+
+
+@given(grown())
+def test_what_is_known_of_a_request_is_what_would_be_found(views: list[Conversation]) -> None:
+    view, lengths, digests, chain = View(), Lengths(), Digests(), Chain()
+    kept: Growing[Kept, Message] = Growing(Kept, Kept.plus)
+    for conversation in views:
+        messages = view.prompt(conversation, TEXT).messages
+        length = lengths.of(messages)
+        assert (length.parts, length.settled) == (count_parts(messages), settled(messages))
+        sent = fingerprint("s", (), messages, digests=digests)
+        assert sent == fingerprint("s", (), messages)
+        assert chain.of(sent.messages) == digest_of(sent, len(sent.messages))
+        assert kept.of(messages) == kept_in(messages)
+
+
+def settled(messages: tuple[Message, ...]) -> int | None:
+    """The parts that are sent before the first output that a mask would change."""
+    count = 0
+    for message in messages:
+        for index, output in enumerate(message.outputs if isinstance(message, User) else ()):
+            if is_worth_a_line(output):
+                return count + index
+        count += len(message.parts)
+    return None
+
+
+@given(grown())
+def test_requests_that_only_grew_hold_the_same_messages(views: list[Conversation]) -> None:
+    """Objects, not equal ones: what is known of each is known by that."""
+    view = View()
+    before = view.prompt(views[0], TEXT).messages
+    for earlier, conversation in pairwise(views):
+        after = view.prompt(conversation, TEXT).messages
+        grew = replace(conversation, messages=()) == replace(earlier, messages=())
+        if grew and all(a is b for a, b in zip(earlier.messages, conversation.messages, strict=False)):
+            shared = min(len(before), len(after)) - 1
+            assert all(a is b for a, b in zip(before[:shared], after, strict=False))
+        before = after
