@@ -18,6 +18,7 @@ from agent.config import Config
 from agent.context.mark import Mark
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
+from agent.damage import readable
 from agent.debug import Debug, is_asked_for
 from agent.deferral import Deferral, specs_of
 from agent.env import Limits
@@ -34,7 +35,6 @@ from agent.permissions import Rule
 from agent.recall import Recall
 from agent.recorder import Recorder
 from agent.resume import restore
-from agent.rows import decode_message
 from agent.served import Served
 from agent.session import Session
 from agent.sessionlog import SessionLog
@@ -58,6 +58,8 @@ ID_BYTES = 6
 
 GLIMPSE = 200
 """Messages of a long session that are shown at once."""
+
+READ_ONLY = "no session can be stored in `{}`: it can only be read; `--ephemeral` starts one that is not kept"
 
 
 class Sessions:
@@ -91,6 +93,8 @@ class Sessions:
         if self._thread is None or self._opened is None:
             self._thread = StoreThread(lambda: open_store(self.config, ephemeral=self._ephemeral))
             self._opened = await self._thread.open()
+            if self._opened.told and not self._interactive:
+                print(f"ebb: {self._opened.told}", file=sys.stderr)
         return self._thread, self._opened
 
     async def open(
@@ -103,6 +107,8 @@ class Sessions:
         one, and that over the session's own. `glimpse` is given the end of a long one before all of it is read. Raises
         `AgentError`."""
         thread, store = await self._store()
+        if store.is_read_only:
+            raise StoreFailed(READ_ONLY.format(store.path), "unreadable")
         row = await self._find(resume) if resume is not None else None
         if row is not None and glimpse is not None:
             end = await SessionLog(thread, store, row.id).newest(GLIMPSE)
@@ -135,6 +141,8 @@ class Sessions:
             share, finders = self.config.tool_deferral_threshold, servers is not None and bool(servers.entries)
             deferral = Deferral(share, await recorder.tool_uses(), finders=finders)
             parts = replace(parts, summarisers=summarisers, deferral=deferral, servers=servers)
+            if self._interactive and store.told:
+                parts, store.told = replace(parts, notices=(*parts.notices, store.told)), ""
             parts = with_archive(parts, thread, store, row.project, self.config)
             kept_here = self._kept_here.setdefault(row.id, [])
             parts = with_rules(parts, thread, store, row.project, self.config, kept_here)
@@ -249,14 +257,14 @@ class Sessions:
         """Every message of a session, also those that compaction has taken out of the model's sight."""
         thread, store = await self._store()
         row = await self._find(prefix)
-        return tuple(decode_message(found) for found in await thread.run(store.messages, row.id))
+        return readable(await thread.run(store.messages, row.id)).messages
 
     async def earlier(self, prefix: str, position: int, limit: int) -> tuple[Message, ...]:
         """At most `limit` messages of a session, the newest of those before a position, in order."""
         thread, store = await self._store()
         row = await self._find(prefix)
         rows = await thread.run(store.messages_before, row.id, position, limit)
-        return tuple(decode_message(found) for found in rows)
+        return readable(rows).messages
 
     async def overview(self, prefix: str) -> "Overview":
         """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's

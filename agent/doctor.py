@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from agent.config import Config, Folders
 from agent.context.mask import numbered_outputs
+from agent.damage import named
 from agent.errors import AgentError, StoreFailed
 from agent.garbage import excess
 from agent.keeping import opened_store
@@ -30,6 +31,8 @@ State: TypeAlias = Literal["well", "note", "broken"]
 
 MOST_NAMED = 5
 """References of a session that are named."""
+
+SHOWN = "when the session goes on, a line stands for what cannot be read, and all else is shown"
 
 _RECALLED = re.compile(r"\[recall:r([1-9]\d{0,17})\]")
 
@@ -252,6 +255,9 @@ class _Look:
             found.append(self._broken(f"the bytes of {_named(row.number for row in damaged)} are damaged", rerun))
         if lost:
             found.append(self._broken(f"the messages with {_named(iter(lost))} are gone", rerun))
+        changed = self.checks.changed(self.session)
+        if changed and not found:  # what cannot be read has been named
+            found.append(self._broken(f"{named(changed)} changed on the disk since it was written", SHOWN))
         if self.checks.gaps(self.session):
             found.append(self._broken("some of its messages are missing", "restore the database from a backup"))
         summaries = archive.summaries(self.session)
@@ -273,7 +279,7 @@ class _Look:
         try:
             messages = tuple(decode_message(row) for row in self.store.messages(self.session, start))
         except StoreFailed as error:
-            yield self._broken(str(error), f"`ebb sessions delete {self.session}` removes the session")
+            yield self._broken(str(error), SHOWN)
             return
         if start and not shown.outputs_before:  # earlier versions did not count
             shown = replace(shown, outputs_before=ArchiveStore(self.store).count_before(self.session, start))

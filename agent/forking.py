@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from agent.context.mask import outputs_so_far
 from agent.context.todos import kept_in
+from agent.damage import readable
 from agent.messages import Conversation, Message, User
-from agent.rows import changes_of, decode_mark, decode_message, decode_snapshot, encode_snapshot, read_summary
+from agent.rows import changes_of, decode_mark, decode_snapshot, encode_snapshot, read_summary
 from agent.situation import Situation, as_left
 from store.archive import REMOVED, ArchiveStore
 from store.befores import facts_before
@@ -67,7 +68,7 @@ def _view_at(store: SessionStore, parent: SessionRow, at: int) -> SnapshotRow | 
 
 
 def _messages(store: SessionStore, session: str, start: int, end: int) -> tuple[Message, ...]:
-    return tuple(decode_message(row) for row in store.messages_before(session, end, end - start)) if end > start else ()
+    return readable(store.messages_before(session, end, end - start)).messages if end > start else ()
 
 
 def _cut(view: Conversation, messages: tuple[Message, ...], start: int) -> Conversation:

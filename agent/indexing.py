@@ -79,6 +79,7 @@ class Indexer:
         await self._catch_up(told)
 
     async def _catch_up(self, told: Told) -> None:
+        await self._thread.run(self._store.use_copy)
         behind = await self._thread.run(self.index.behind)
         total, done = sum(progress.messages for progress in behind), 0
         for progress in behind:

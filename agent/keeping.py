@@ -132,7 +132,7 @@ async def forget(thread: StoreThread, store: SessionStore, session: str, *, is_c
 async def tidy(thread: StoreThread, store: SessionStore, config: Config, *, ephemeral: bool) -> None:
     """Removes garbage by its age and size, where the user wants that, and once a day kept bytes that nobody needs."""
     blobs = store.blobs
-    if blobs is None:
+    if blobs is None or store.is_read_only:
         return
     if ephemeral:
         shutil.rmtree(blobs.folder, ignore_errors=True)

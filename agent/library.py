@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from agent.branching import Tree, tree_of
 from agent.context.excerpt import excerpt
+from agent.damage import readable
 from agent.errors import UsageError
 from agent.finding import SessionInfo, find_session, info_of
 from agent.forking import fork_session
 from agent.indexing import Indexer, Told, nobody
 from agent.keeping import forget
 from agent.messages import Message
-from agent.rows import decode_message
 from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.branches import Branches
@@ -85,7 +85,7 @@ class Library:
     async def last_said(self, id: str, count: int) -> tuple[Message, ...]:
         """The last messages of a session, in order."""
         rows = await self._thread.run(self._store.messages_before, id, 1 << 62, count)
-        return tuple(decode_message(row) for row in rows)
+        return readable(rows).messages
 
     async def rename(self, prefix: str, title: str) -> SessionInfo:
         row = await self._find(prefix)

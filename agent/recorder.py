@@ -154,6 +154,8 @@ class Recorder:
             self._tell(UNREADABLE_SNAPSHOT)
             start, conversation = 0, Conversation()
             messages, self._position = await self.log.messages(start)
+        if self.log.damage:
+            self._tell(self.log.damage)
         if conversation.anchored > len(messages):
             conversation = replace(conversation, anchor=None, anchored=0)  # a count of messages that are not there
         self._summary = conversation.summary

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 from agent.accounts import asked_of, rewrite_of
 from agent.context.mark import Mark
+from agent.damage import readable
 from agent.errors import StoreFailed
 from agent.messages import Conversation, Message, Usage, User
 from agent.pictures import are_apart, brought_in
-from agent.rows import decode_mark, decode_message, decode_snapshot
+from agent.rows import decode_mark, decode_snapshot
 from agent.spending import Asked, Rewrite, Spent
 from agent.storethread import StoreThread
-from store.sessions import MessageRow, SessionStore
+from store.sessions import SessionStore
 
 _BEHIND_ALL = 1 << 60
 """A position that no message has."""
@@ -24,11 +25,14 @@ class SessionLog:
         self._thread = thread
         self._store = store
         self._session = session
+        self.damage = ""
+        """What was wrong with the messages that were read last."""
 
     async def messages(self, start: int) -> tuple[tuple[Message, ...], int]:
         """The messages from a position on, as they are sent, and the position of what is written next."""
         rows = await self._thread.run(self._store.messages, self._session, start)
-        messages = await self._thread.run(_decoded, rows)  # of a long session that takes a while
+        found = await self._thread.run(readable, rows)  # of a long session that takes a while
+        messages, self.damage = found.messages, found.told
         if are_apart(messages):
             messages = await self._thread.run(brought_in, messages, self._store.blobs)
         return messages, rows[-1].position + 1 if rows else start
@@ -43,7 +47,7 @@ class SessionLog:
             rows = await self._thread.run(self._store.messages_before, self._session, _BEHIND_ALL, count + 1)
             if len(rows) <= count or rows[0].position < view[0]:
                 return ()
-            return _decoded(rows[1:])
+            return readable(rows[1:]).messages
         except StoreFailed:  # whoever reads all of it is told
             return ()
 
@@ -85,10 +89,6 @@ class SessionLog:
 def _shown_by(view: Conversation) -> tuple[object, ...]:
     """All that decides what a view shows."""
     return view.messages, view.summary, view.masked, view.retold, view.held_back
-
-
-def _decoded(rows: Sequence[MessageRow]) -> tuple[Message, ...]:
-    return tuple([decode_message(row) for row in rows])
 
 
 def _is_cut_inside_a_step(messages: Sequence[Message]) -> bool:

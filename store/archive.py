@@ -85,7 +85,9 @@ class ArchiveStore:
         return int(found[0][0])
 
     def touch(self, session: str, number: int) -> None:
-        """Counts an access."""
+        """Counts an access, where that can be written."""
+        if self._store.is_read_only:
+            return
         with self._store.transaction() as db:
             db.execute(
                 "update outputs set accesses = accesses + 1, accessed = ? where session = ? and number = ?",

@@ -6,7 +6,7 @@ from store.listed import IS_LISTED
 from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow, insert_session
 
 _COPIED = {
-    "messages": "position, role, body, created, ref",
+    "messages": "position, role, body, created, ref, digest",
     "outputs": "number, part, position, call, tool, size, lines, media_type, digest, created, accesses, accessed, "
     "removed",
 }

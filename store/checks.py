@@ -1,6 +1,7 @@
 """Whether a session database and the bytes beside it are as they should be. It changes nothing, and knows no text."""
 
 import hashlib
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from store.befores import befores
 from store.blobs import Blobs
+from store.connection import connected_to_copy
 from store.errors import StoreError, translated
 from store.migrations import MIGRATIONS
 from store.sessions import SessionStore
@@ -42,7 +44,10 @@ def examine_database(path: Path, tick: Callable[[], None]) -> Examined:
         return 0
 
     with translated(path):
-        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)
+        is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+        # Where SQLite can write nothing beside it, it cannot check an index of words.
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        db = sqlite3.connect(uri, uri=True, timeout=5.0) if is_writable else connected_to_copy(path, 5.0)
         try:
             db.set_progress_handler(ticking, _STEPS)
             version = int(db.execute("pragma user_version").fetchone()[0])
@@ -83,6 +88,15 @@ class ReferenceChecks:
         """The digests of what files held before sessions changed them."""
         with self._store.transaction() as db:
             return frozenset(befores(db))
+
+    def changed(self, session: str) -> tuple[int, ...]:
+        """The positions of messages that are not what was written."""
+        rows = self._store.query(
+            "select position from messages where session = ? and digest is not null "
+            "and digest <> message_digest(role, body) order by position",
+            session,
+        )
+        return tuple(int(row[0]) for row in rows)
 
     def without_message(self, session: str) -> tuple[int, ...]:
         """The numbers of outputs that should stand in a message that is not there."""

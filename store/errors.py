@@ -25,6 +25,7 @@ _REASONS: dict[str, tuple[Reason, str]] = {
     "SQLITE_CORRUPT": ("corrupt", "is damaged; move it aside and start again, it is never deleted"),
     "SQLITE_NOTADB": ("corrupt", "is not a session database; move it aside and start again, it is never deleted"),
     "SQLITE_CONSTRAINT": ("unreadable", "was changed by another program: the session is not there as it was"),
+    "SQLITE_READONLY": ("unreadable", "can only be read: nothing is stored there"),
     "SQLITE_IOERR": ("unreadable", "cannot be read or written: the disk reports an error"),
 }
 

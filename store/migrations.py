@@ -160,6 +160,11 @@ def _branches(db: sqlite3.Connection) -> None:
     )
 
 
+def _digests(db: sqlite3.Connection) -> None:
+    # Null in rows of before: what they were when they were written is not known any more.
+    db.execute("alter table messages add column digest text")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _sessions,
     _calibrations,
@@ -169,4 +174,5 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _search,
     _references,
     _branches,
+    _digests,
 )

@@ -202,7 +202,9 @@ class SearchIndex:
         return found[: wanted.limit]
 
     def touch(self, session: str, ref: str) -> None:
-        """Counts that something was looked up."""
+        """Counts that something was looked up, where that can be written."""
+        if self._store.is_read_only:
+            return
         with self._store.transaction() as db:
             db.execute(
                 "insert into accesses (session, ref, count, last) values (?, ?, 1, ?) "

@@ -1,16 +1,17 @@
 """Sessions on disk. The store knows rows and texts, not what they mean."""
 
-import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from store.accounts import RewriteRow, UsageRow, UsageTotal, insert_rewrites, insert_usage
 from store.blobs import Blobs
+from store.connection import back_up, connected, connected_to_copy, connected_to_read, make_file
+from store.digests import is_as_written
 from store.errors import StoreError, translated
 from store.listed import IS_LISTED, hand_over
 from store.migrations import MIGRATIONS
@@ -55,6 +56,8 @@ class MessageRow:
     created: float = 0.0
     ref: str | None = None
     """What it is referred to by. Written, and not read with the message."""
+    is_changed: bool = False
+    """Whether it is not what was written: it was damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,13 @@ def insert_session(db: sqlite3.Connection, row: SessionRow) -> None:
     )
 
 
+def _checked(rows: Iterable[tuple[Any, ...]]) -> tuple[MessageRow, ...]:
+    return tuple(
+        MessageRow(position, role, body, created, is_changed=not is_as_written(role, body, digest))
+        for position, role, body, created, digest in rows
+    )
+
+
 class SessionStore:
     """The session database. Every method raises `StoreError`; all are called from one thread, which opened it.
 
@@ -104,10 +114,17 @@ class SessionStore:
         too large for it; seconds to wait for another process's transaction."""
         self.path = path
         self.blobs = blobs
-        if isinstance(path, Path):
-            self._make_file(path)
-        with translated(path):
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=busy_timeout)
+        self.is_read_only = isinstance(path, Path) and not make_file(path)
+        """Whether nothing can be written: neither the database nor a file beside it."""
+        self._is_copied = False
+        self._patience = round(busy_timeout * 1000)
+        self.told: str = ""
+        """What opening it did that its user should know of."""
+        if isinstance(path, Path) and self.is_read_only:
+            self._db = connected_to_read(path, busy_timeout)
+        else:
+            with translated(path):
+                self._db = connected(path, busy_timeout)
         try:
             with translated(path):
                 self._set_up()
@@ -115,27 +132,23 @@ class SessionStore:
             self._db.close()
             raise
 
-    @staticmethod
-    def _make_file(path: Path) -> None:
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StoreError("unreadable", f"cannot open the session database `{path}`: {reason}") from error
-
     def _set_up(self) -> None:
         version: int = self._db.execute("pragma user_version").fetchone()[0]
         if version > len(MIGRATIONS):
             raise StoreError(
                 "newer", f"the session database `{self.path}` was made by a newer version; update this program"
             )
-        # Network file systems refuse WAL and answer with the mode that stays; the rollback journal works there.
-        self._db.execute("pragma journal_mode = wal")
-        self._db.execute("pragma synchronous = normal")
+        if not self.is_read_only:
+            # Network file systems refuse WAL and answer with the mode that stays; the rollback journal works there.
+            self._db.execute("pragma journal_mode = wal")
+            self._db.execute("pragma synchronous = normal")
         self._db.execute("pragma foreign_keys = on")
         if version < len(MIGRATIONS):
+            if version and isinstance(self.path, Path) and not self.is_read_only:
+                self.told = back_up(self._db, self.path, version)
             self._migrate()
+        if self.is_read_only:
+            self._db.execute("pragma query_only = on")
 
     def _migrate(self) -> None:
         with self.transaction():
@@ -148,8 +161,9 @@ class SessionStore:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """A write transaction: of all processes, one at a time."""
         # IMMEDIATE: a deferred transaction that turns into a write fails at once when another process writes.
+        begin = "begin" if self.is_read_only else "begin immediate"
         with translated(self.path):
-            self._db.execute("begin immediate")
+            self._db.execute(begin)
             try:
                 yield self._db
                 self._db.execute("commit")
@@ -182,7 +196,8 @@ class SessionStore:
         now = time.time()
         with self.transaction():
             self._db.executemany(
-                "insert into messages (session, position, role, body, created, ref) values (?, ?, ?, ?, ?, ?)",
+                "insert into messages (session, position, role, body, created, ref, digest) "
+                "values (?1, ?2, ?3, ?4, ?5, ?6, message_digest(?3, ?4))",
                 [(session, row.position, row.role, row.body, row.created or now, row.ref) for row in messages],
             )
             insert_usage(self._db, session, usage, now)
@@ -234,6 +249,16 @@ class SessionStore:
         finally:
             with translated(self.path):
                 self._db.execute("pragma synchronous = normal")
+        self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """Brings what was written into the database itself, as far as nobody else reads or writes now."""
+        with suppress(StoreError), translated(self.path):  # what is not brought there now is brought there later
+            self._db.execute("pragma busy_timeout = 0")
+            try:
+                self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
+            finally:
+                self._db.execute(f"pragma busy_timeout = {self._patience}")
 
     def session(self, session: str) -> SessionRow | None:
         found = self._sessions("where s.id = ?", session)
@@ -268,28 +293,29 @@ class SessionStore:
 
     def messages(self, session: str, start: int = 0) -> tuple[MessageRow, ...]:
         """The messages from a position on, in order."""
-        with translated(self.path):
-            rows = self._db.execute(
-                "select position, role, body, created from messages where session = ? and position >= ? "
+        return _checked(
+            self.query(
+                "select position, role, body, created, digest from messages where session = ? and position >= ? "
                 "order by position",
-                (session, start),
-            ).fetchall()
-        return tuple(MessageRow(*row) for row in rows)
+                session,
+                start,
+            )
+        )
 
     def messages_before(self, session: str, position: int, limit: int) -> tuple[MessageRow, ...]:
         """At most `limit` messages, the newest of those before a position, in order."""
-        with translated(self.path):
-            rows = self._db.execute(
-                "select position, role, body, created from messages where session = ? and position < ? "
-                "order by position desc limit ?",
-                (session, position, limit),
-            ).fetchall()
-        return tuple(MessageRow(*row) for row in reversed(rows))
+        rows = self.query(
+            "select position, role, body, created, digest from messages where session = ? and position < ? "
+            "order by position desc limit ?",
+            session,
+            position,
+            limit,
+        )
+        return _checked(rows[::-1])
 
     def snapshot(self, session: str) -> SnapshotRow | None:
-        with translated(self.path):
-            row = self._db.execute("select position, body from snapshots where session = ?", (session,)).fetchone()
-        return SnapshotRow(*row) if row else None
+        rows = self.query("select position, body from snapshots where session = ?", session)
+        return SnapshotRow(*rows[0]) if rows else None
 
     def views(self, session: str) -> tuple[ViewRow, ...]:
         """Views that were rewritten, the newest first."""
@@ -319,19 +345,15 @@ class SessionStore:
 
     def rewrites(self, session: str) -> tuple[RewriteRow, ...]:
         """Oldest first."""
-        with translated(self.path):
-            rows = self._db.execute(
-                "select position, reason, strategies, before, after, cost, created, requests from rewrites "
-                "where session = ? order by id",
-                (session,),
-            ).fetchall()
+        rows = self.query(
+            "select position, reason, strategies, before, after, cost, created, requests from rewrites "
+            "where session = ? order by id",
+            session,
+        )
         return tuple(RewriteRow(*row) for row in rows)
 
     def situation(self, session: str) -> tuple[FactRow, ...]:
-        with translated(self.path):
-            rows = self._db.execute(
-                "select kind, key, body from situation where session = ? order by kind, key", (session,)
-            ).fetchall()
+        rows = self.query("select kind, key, body from situation where session = ? order by kind, key", session)
         return tuple(FactRow(*row) for row in rows)
 
     def facts(self, session: str, kind: str) -> tuple[FactRow, ...]:
@@ -345,9 +367,8 @@ class SessionStore:
 
     def calibration(self, model: str) -> str | None:
         """What was kept for a model, of all sessions."""
-        with translated(self.path):
-            row = self._db.execute("select body from calibrations where model = ?", (model,)).fetchone()
-        return str(row[0]) if row else None
+        rows = self.query("select body from calibrations where model = ?", model)
+        return str(rows[0][0]) if rows else None
 
     def keep_calibration(self, model: str, body: str) -> None:
         with self.transaction():
@@ -365,6 +386,13 @@ class SessionStore:
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with translated(self.path):
             return self._db.execute(sql, values).fetchall()
+
+    def use_copy(self) -> None:
+        """Goes on with a copy where the database can only be read, so that what a search needs can be worked out; it
+        goes when the store is closed."""
+        if self.is_read_only and isinstance(self.path, Path) and not self._is_copied:
+            self._db.close()
+            self._db, self._is_copied = connected_to_copy(self.path, self._patience / 1000), True
 
     def close(self) -> None:
         with translated(self.path):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from store.blobs import Blobs
+from store.digests import message_digest
 from store.sessions import SessionRow, SessionStore, insert_session
 
 Cell: TypeAlias = str | int | float | None
@@ -175,6 +176,16 @@ def _read(db: sqlite3.Connection, table: str, session: str) -> tuple[Row, ...]:
 
 def _insert(db: sqlite3.Connection, table: str, session: str, rows: Iterable[Row]) -> None:
     names = COLUMNS[table]
+    if table == MESSAGES:  # a digest is of what is written here
+        marks = ", ".join("?" * (len(names) + 2))
+        db.executemany(
+            f"insert into {table} (session, {', '.join(names)}, digest) values ({marks})",
+            (
+                (session, *(row[name] for name in names), message_digest(str(row["role"]), str(row["body"])))
+                for row in rows
+            ),
+        )
+        return
     marks = ", ".join("?" * (len(names) + 1))
     db.executemany(
         f"insert into {table} (session, {', '.join(names)}) values ({marks})",

@@ -42,6 +42,24 @@ def test_what_is_written_is_read_back_by_another_connection(path: Path) -> None:
     again.close()
 
 
+def test_the_end_of_a_turn_brings_everything_into_the_database_itself(path: Path) -> None:
+    store = SessionStore(path)
+    store.create(ROW)
+    store.write(ROW.id, [message(0)])
+    log = path.with_name(f"{path.name}-wal")
+    assert log.stat().st_size > 0
+    store.end_turn(ROW.id)
+    assert log.stat().st_size == 0
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("begin")
+    reader.execute("select count(*) from messages").fetchall()
+    store.write(ROW.id, [message(1)])
+    store.end_turn(ROW.id)  # who reads meanwhile is neither waited for nor disturbed
+    assert reader.execute("select count(*) from messages").fetchall() == [(1,)]
+    reader.close()
+    store.close()
+
+
 def test_a_transaction_that_fails_leaves_nothing_behind(path: Path) -> None:
     store = SessionStore(path)
     store.create(ROW)

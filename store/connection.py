@@ -1,0 +1,100 @@
+"""How a session database is opened: to be written, or only to be read where nothing can be written; and how it is kept
+aside before a newer version changes it."""
+
+import errno
+import os
+import shutil
+import sqlite3
+import tempfile
+import weakref
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from store.digests import message_digest
+from store.errors import StoreError, translated
+from store.migrations import MIGRATIONS
+
+BACKUPS = 2
+"""Copies from before migrations that stay, the newest."""
+
+
+class _Connection(sqlite3.Connection):
+    """One whose end something else can wait for."""
+
+
+def connected(path: Path | str, timeout: float, *, uri: bool = False) -> sqlite3.Connection:
+    """A connection. Bytes of a text that are no UTF-8 are replaced: they are damage that is found by digests."""
+    db = sqlite3.connect(path, isolation_level=None, timeout=timeout, uri=uri, factory=_Connection)
+    db.create_function("message_digest", 2, message_digest, deterministic=True)
+    db.text_factory = partial(str, encoding="utf-8", errors="replace")
+    return db
+
+
+def make_file(path: Path) -> bool:
+    """Whether the database can be written; it is made when it is not there. Raises `StoreError` when it can be neither
+    made nor read."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        return os.access(path.parent, os.W_OK)  # SQLite makes files beside it
+    except OSError as error:
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) and os.access(path, os.R_OK):
+            return False
+        reason = error.strerror or str(error)
+        raise StoreError("unreadable", f"cannot open the session database `{path}`: {reason}") from error
+
+
+def connected_to_read(path: Path, timeout: float) -> sqlite3.Connection:
+    """A connection to a database that cannot be written. What SQLite could not read without writing beside it, or what
+    an earlier version made, is read from a copy, which goes with the connection."""
+    with translated(path):
+        wal = path.with_name(f"{path.name}-wal")
+        has_more = wal.exists() and wal.stat().st_size > 0
+        if not has_more:
+            db = connected(f"{path.absolute().as_uri()}?mode=ro&immutable=1", timeout, uri=True)
+            if db.execute("pragma user_version").fetchone()[0] >= len(MIGRATIONS):
+                return db
+            db.close()
+        return connected_to_copy(path, timeout)
+
+
+def connected_to_copy(path: Path, timeout: float) -> sqlite3.Connection:
+    """A connection to a copy of a database, with what its log holds; the copy goes with the connection."""
+    folder = Path(tempfile.mkdtemp(prefix="ebb-store-"))
+    try:
+        for each in (path, path.with_name(f"{path.name}-wal")):
+            if each.exists():
+                shutil.copyfile(each, folder / each.name)
+        db = connected(folder / path.name, timeout)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise StoreError("unreadable", f"cannot copy the session database `{path}`: {error.strerror}") from error
+    weakref.finalize(db, shutil.rmtree, folder, ignore_errors=True)
+    return db
+
+
+def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
+    """Copies the database beside itself before it is changed; what there is to tell. Raises `StoreError`."""
+    copy = path.with_name(f"{path.name}.v{version}-backup")
+    part = copy.with_name(f"{copy.name}.part")
+    try:
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+        with translated(part):
+            to = sqlite3.connect(part)
+            try:
+                db.backup(to)
+            finally:
+                to.close()
+        os.replace(part, copy)
+    except (StoreError, OSError) as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise StoreError(
+            getattr(error, "reason", "unreadable"),
+            f"the session database `{path}` is of an older version, and no copy of it can be kept aside: {error}",
+        ) from error
+    copies = sorted(path.parent.glob(f"{path.name}.v*-backup"), key=lambda each: each.stat().st_mtime)
+    for old in copies[:-BACKUPS]:
+        old.unlink(missing_ok=True)
+    return f"the session database was brought to a newer version; as it was before it is in `{copy}`"

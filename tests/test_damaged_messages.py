@@ -1,0 +1,81 @@
+"""Messages that are damaged in the database of a real home: they are named, and the session goes on with all others."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from store.migrations import MIGRATIONS
+from tests.test_garbage import Home
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("position", "damage"),
+    [*((number, "'{'") for number in range(6)), (1, "x'ff00'"), (2, "12"), *((number, "gone") for number in (0, 1, 2))],
+)
+def test_a_session_goes_on_without_a_message_that_is_damaged(position: int, damage: str, home: Home) -> None:
+    session = home.session("echo first", "echo second")
+    if damage == "gone":
+        home.query("delete from messages where session = ? and position = ?", session, position)
+    else:
+        home.query(f"update messages set body = {damage} where session = ? and position = ?", session, position)
+    is_at_an_end = damage == "gone" and position in (0, 5)  # then nothing tells that it was there
+    shown = home.ebb("sessions", "show", session)
+    assert (shown.code, shown.err) == (0, "")
+    assert ("was damaged on the disk" in shown.out) is not is_at_an_end
+    assert ("second" in shown.out, "first" in shown.out) == (True, True)
+    run = home.ebb("-p", "more", "-c", "-m", home.script(), "--output-format", "json")
+    assert (run.code, run.result["result"]) == (0, "Done."), run.err
+    assert (f"message {position} of the session cannot be read" in run.err) is not is_at_an_end
+    for arguments in (
+        ("sessions", "search", "second"),
+        ("context",),
+        ("sessions", "list"),
+        ("sessions", "fork", session),
+    ):
+        told = home.ebb(*arguments)
+        assert (told.code, "Traceback" in told.err) == (0, False), (arguments, told.err)
+
+
+def test_a_message_that_was_changed_is_named_and_shown_as_it_is(home: Home) -> None:
+    session = home.session("echo first")
+    home.query("update messages set body = replace(body, 'go', 'gX') where session = ? and position = 0", session)
+    assert home.ebb("sessions", "show", session).out.startswith("> gX\n")
+    run = home.ebb("-p", "more", "-c", "-m", home.script())
+    assert run.out == "Done.\n"
+    assert "message 0 of the session was changed on the disk since it was written" in run.err
+    found = home.ebb("doctor", "-m", home.script())
+    assert found.code == 1
+    assert f"{session}: message 0 changed on the disk" in found.out
+
+
+def test_a_database_is_copied_before_a_newer_version_changes_it(home: Home) -> None:
+    home.session("echo first")
+    path = home.folder / "data" / "sessions.db"
+    for version in range(len(MIGRATIONS) - 3, len(MIGRATIONS)):
+        path.unlink(missing_ok=True)
+        db = sqlite3.connect(path)
+        for migrate in MIGRATIONS[:version]:
+            migrate(db)
+        db.execute(f"pragma user_version = {version}")
+        db.execute("insert into sessions (id, project, title, model, mode, created, updated) values "
+                   "('aaaaaaaaaaaa', ?, 'kept', 'm', 'ask', 1, 1)", (str(home.project),))  # fmt: skip
+        body = json.dumps({"parts": [{"type": "text", "text": "kept"}]})
+        columns = "session, position, role, body, created"
+        db.execute(f"insert into messages ({columns}) values ('aaaaaaaaaaaa', 0, 'user', ?, 1)", (body,))
+        db.commit()
+        db.close()
+        copy = path.with_name(f"sessions.db.v{version}-backup")
+        listed = home.ebb("sessions", "list")
+        assert (listed.code, str(copy) in listed.err) == (0, True), listed.err
+        assert copy.stat().st_mode & 0o777 == 0o600
+        ((found,),) = sqlite3.connect(copy).execute("pragma user_version").fetchall()
+        assert found == version
+        assert home.ebb("sessions", "list").err == ""
+    assert len(list(path.parent.glob("*-backup"))) == 2
