@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agent.content import Kept
+from agent.context.ends import bytes_of
 from agent.context.offload import frame_of
 from agent.context.refs import (
     CURRENT_PROJECT,
@@ -353,7 +354,7 @@ class Archive:
         found = await self._thread.run(self._rows.messages_called, session, message_digits(message))
         earlier = [await self._message_at(session, at) for at, _ in reversed(found) if at < position]
         texts = dict.fromkeys(map(message_text, (message, *earlier)))
-        return InMemory(_encoded(SAID_BEFORE.join(texts)))
+        return InMemory(bytes_of(SAID_BEFORE.join(texts)))
 
     async def _message_at(self, session: str, position: int) -> Message:
         rows = await self._thread.run(self._store.messages_before, session, position + 1, 1)

@@ -30,6 +30,11 @@ class Asking:
         self._emit(QuestionAnswered(question.id, said))
         return said
 
+    @property
+    def is_about_a_call(self) -> bool:
+        """Whether the user is being asked whether a call may run."""
+        return any(id.startswith("permission-") for id in self._waiting)
+
     def answer(self, question: str, answer: Decision | str) -> None:
         """An answer that nobody waits for is dropped."""
         waiting = self._waiting.get(question)

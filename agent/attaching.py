@@ -9,11 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.context.attachments import attached_in, file_note, folder_note, picture_note
-from agent.context.mentions import MOST, Reading, mentions, room_for, within
-from agent.context.refs import message_digits
+from agent.context.beside import LEAST
+from agent.context.beside import fitted as fitted_in
+from agent.context.mentions import MOST, Reading, is_piped, mentions, room_for
 from agent.env import Env
 from agent.events import Noticed
-from agent.messages import Image, Note, User, UserPart
+from agent.measuring import budget_of, window_of
+from agent.messages import Conversation, Image, Note, User, UserPart
 from agent.permissions import Asked, decide
 from tools.base import ReadLimits, ToolError, Workspace
 from tools.paths import kind_of, locate
@@ -23,14 +25,12 @@ from tools.walk import entries_of
 
 MOST_ENTRIES = 400
 """Names of a folder that are listed."""
-_LEAST = 400
-"""Bytes below which an attachment is not worth its line."""
 
 
 async def with_attached(said: User, env: Env) -> User:
     """The message with the files and folders that it names, as many as have room beside what came with it."""
     room = room_for(env.provider.window.effective)
-    room -= sum(len(part.text.encode("utf-8", "surrogatepass")) for part in said.parts if isinstance(part, Note))
+    room -= sum(_size(part) for part in said.parts if not (isinstance(part, Note) and is_piped(part)))
     parts: list[UserPart] = []
     meant = dict[Path, Reading]()
     for readings in mentions(said.text):
@@ -51,27 +51,26 @@ async def with_attached(said: User, env: Env) -> User:
         except ToolError as error:
             env.emit(Noticed(f"`{printable(reading.name)}` is not attached: {error}"))
             continue
-        room -= sum(len(part.text.encode("utf-8", "surrogatepass")) for part in attachment if isinstance(part, Note))
+        room -= sum(map(_size, attachment))
         parts += attachment
     message = User((*said.parts, *parts)) if parts else said
-    if parts:
-        env.emit(Noticed(f"attached {', '.join(attached_in(parts))}"))
+    if attached := attached_in(message.parts):
+        env.emit(Noticed(f"attached {', '.join(attached)}"))
     if not env.provider.facts.images and any(isinstance(part, Image) for part in message.parts):
         env.emit(Noticed(f"`{env.provider.facts.id}` takes no pictures: it is told that there is one"))
     return message
 
 
 def fitted(said: User, env: Env) -> User:
-    """The message with what came beside it cut to what has room; all of it is kept with the message, under a name that
-    stays the same."""
-    room = room_for(env.provider.window.effective)
-    notes = [part for part in said.parts if isinstance(part, Note)]
-    if sum(len(note.text.encode("utf-8", "surrogatepass")) for note in notes) <= room:
-        return said
-    most = max(room // max(len(notes), 1), _LEAST)
-    cut = [within(part, most, "") if isinstance(part, Note) else part for part in said.parts]
-    ref = f"msg-{message_digits(User(tuple(cut)))}"
-    return User(tuple(within(part, most, ref) if isinstance(part, Note) else part for part in said.parts))
+    """The message as it can be sent: what is too long is shown in part, and kept with the message."""
+    windows = (window_of(env), *(target.window for target in env.targets.fallbacks))
+    effective = max(window.effective for window in windows)  # what only a larger model takes goes to that
+    return fitted_in(said, effective, effective - budget_of(Conversation(), env).used)
+
+
+def _size(part: UserPart) -> int:
+    """Bytes of what came with the words."""
+    return len(part.text.encode("utf-8", "surrogatepass")) if isinstance(part, Note) else 0
 
 
 def _found(readings: tuple[Reading, ...], workspace: Workspace) -> tuple[Path, Reading] | None:
@@ -91,7 +90,7 @@ async def _attached(path: Path, reading: Reading, room: int, env: Env) -> tuple[
     ruling = decide(Asked("read", "read", (str(path),)), env.hands.gate.policy)
     if ruling.verdict != "allow":
         raise ToolError(ruling.rule)
-    if room < _LEAST:
+    if room < LEAST:
         raise ToolError("what is attached already takes all the room that there is for it")
     if kind_of(path) == "folder":
         return await asyncio.to_thread(_folder, path, reading, room)

@@ -62,7 +62,7 @@ class CompactResult:
     strategies: tuple[str, ...]
     """What ran, in order: `tools` held back, `pins` shown by their ends, `mask`, `share`, `summary` or `chunks` by a
     model, `ledger` without one, `mask_all`, `attachments`, `cut`, `drop`, `last`, `pictures`, `least`, `references`,
-    `step`. Empty when nothing could be gained."""
+    `step`, `words`. Empty when nothing could be gained."""
     is_interrupted: bool = False
     """The user was faster: the conversation is as it was."""
 
@@ -180,7 +180,9 @@ def _helps(rung: Rung, before: Conversation, after: Conversation, has_room: bool
             return size_of(after) < size_of(before) and has_room
         case "summary" | "chunks" | "ledger":
             return is_worth_it(before, after)
-        case "share" | "mask_all" | "attachments" | "drop" | "last" | "pictures" | "least" | "references" | "step":
+        case "share" | "mask_all" | "attachments" | "drop" | "last" | "pictures":
+            return size_of(after) < size_of(before)
+        case "least" | "references" | "step" | "words":
             return size_of(after) < size_of(before)
 
 

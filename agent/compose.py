@@ -150,7 +150,8 @@ class Sessions:
             closing.callback(self._open_parts.pop, row.id)
             if is_new:
                 return Session(parts, on_close=closing.pop_all().aclose)
-            restored = await restore(recorder, parts.workspace, chosen, parts.policy.mode, parts.debug)
+            mode, there = parts.policy.mode, self._interactive
+            restored = await restore(recorder, parts.workspace, chosen, mode, parts.debug, ask_again=there)
             conversation = counted_for(restored.conversation, connected.provider.facts.id)
             return Session(parts, conversation, restored.spent, closing.pop_all().aclose, resumed=restored.event)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall, ToolOutput
 from agent.outputs import Keep, Kept, OutputRoom
 from agent.permissions import Asked
+from agent.progress import Progress
 from tools.base import Made, Result, Tool, ToolError, Workspace
 from tools.paths import display
 
@@ -58,6 +59,8 @@ class Hands:
     keeper: Keeper
     note_files: Callable[[Sequence[Made]], Awaitable[None]] = forget_files
     """Keeps what was in the files that a call changed."""
+    progress: Progress = field(default_factory=Progress)
+    """How far the calls of the step have come."""
 
 
 async def run_calls(calls: Sequence[ToolCall], hands: Hands, room: OutputRoom, place: Place) -> tuple[ToolOutput, ...]:
@@ -110,6 +113,10 @@ def _groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[list[T
 
 async def _run_call(call: ToolCall, place: Place, hands: Hands) -> ToolOutput:
     hands.emit(ToolStarted(call.id, call.name, call.arguments))
+    if (earlier := hands.progress.output_of(call.id)) is not None:
+        lines = earlier.stored.lines if earlier.stored is not None else None
+        hands.emit(ToolFinished(call.id, call.name, earlier.status, earlier.text, (), lines))
+        return earlier
     if hands.interrupt.requested():
         return await _finish(call, place, hands, "cancelled", "not run: the user interrupted the turn before it began")
     door = Doorway(hands.tools, hands.workspace, hands.gate, hands.interrupt, hands.emit)
@@ -124,6 +131,7 @@ async def _run_call(call: ToolCall, place: Place, hands: Hands) -> ToolOutput:
         if allowed.refusal:
             return await _finish(call, place, hands, "denied", allowed.refusal, edited=edited)
         ran = allowed.asked
+        await hands.progress.begun(call.id)
         result = await _watched(allowed, hands)
     except EditedCallError as error:
         return await _finish(call, place, hands, "failed", str(error), edited=error.call)
@@ -171,4 +179,5 @@ async def _finish(
         output = replace(output, text=f"{told}\n{output.text}", edited=dict(edited.arguments), frame=frame)
     lines = output.stored.lines if output.stored is not None else None
     hands.emit(ToolFinished(call.id, call.name, status, output.text, changed, lines))
+    await hands.progress.ended(output)
     return output

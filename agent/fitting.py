@@ -39,16 +39,31 @@ async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation,
         budget = budget_of(conversation, env)
     before = env.provider
     conversation, budget = await choose_model(conversation, budget, env)
+    if env.compacting.is_automatic and is_stuck(budget, env):
+        conversation = await show_fewer_words(conversation, env)
+        budget = budget_of(conversation, env)
     if env.provider is not before:
         # Its cache holds nothing yet, so that what is masked now costs nothing more.
         conversation, budget = await pay_rent(conversation, env)
     parts = tuple((name, size) for name, size in budget.components.items() if size)
     env.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective, parts))
-    is_final = preflight(budget, env).verdict == "final"
-    if is_final and not ends_in_report(budget, env) and not env.interrupt.requested():
+    if is_stuck(budget, env) and not env.interrupt.requested():
         off = "" if env.compacting.is_automatic else "`rewrite.policy` is `off`; `/compact` makes room"
         raise ContextExhausted(too_big(budget, problem or off, env))
     return conversation, budget
+
+
+def is_stuck(budget: ContextBudget, env: Env) -> bool:
+    """Whether no model takes the request, and none is asked for a report."""
+    return preflight(budget, env).verdict == "final" and not ends_in_report(budget, env)
+
+
+async def show_fewer_words(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation with long words of the open request by their ends: better than a session that is stuck."""
+    from agent.compaction import Chosen  # noqa: PLC0415  # deferred: most requests fit
+    from agent.rewriting import compact_now  # noqa: PLC0415  # deferred: as above
+
+    return (await compact_now(conversation, env, "full", chosen=Chosen("words"))).conversation
 
 
 async def ask(

@@ -46,6 +46,10 @@ async def nothing_earlier() -> Sequence[ToolCall]:
     return ()
 
 
+async def nothing_noted(call: str) -> None:
+    """Where nobody wants to know."""
+
+
 @dataclass(slots=True)
 class Gate:
     """The policy of a session, which grows by the rules that the user keeps."""
@@ -57,6 +61,8 @@ class Gate:
     """The newest calls of the project's sessions, to try rules on."""
     rules: Rules | None = None
     """None where nothing is kept for the project."""
+    note_asked: Callable[[str], Awaitable[None]] = nothing_noted
+    """Told of a call before the user is asked about it."""
     kept_here: list[Rule] = field(default_factory=list)
     """The rules that the user keeps for the session alone."""
     _open: dict[str, tuple[Asked, asyncio.Event]] = field(default_factory=dict)
@@ -148,6 +154,7 @@ async def permit(call: ToolCall, door: Doorway) -> Permit:
         question = await _question(looked, is_edited, count, door)
         if not is_edited and decide(looked.asked, door.gate.policy).verdict == "allow":
             return Permit(looked.call, looked.tool, looked.asked)  # a rule was kept for another question meanwhile
+        await door.gate.note_asked(looked.call.id)
         decision = await door.interrupt.race(door.gate.answer_to(question, looked.asked, door.emit))
         if decision is None:
             return Permit(looked.call, looked.tool, looked.asked, STOPPED, is_edited)

@@ -7,12 +7,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
 from agent.compose import Sessions
+from agent.context.mentions import piped
 from agent.crash import crashed, print_nothing, secrets_of
 from agent.errors import AgentError, SchemaNotMet, UsageError
 from agent.events import (
@@ -31,7 +32,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.interrupt import Interrupt
-from agent.messages import Usage
+from agent.messages import Note, Usage
 from agent.session import Session
 from agent.situation import news_for_user
 from tools.schema import mismatches
@@ -64,6 +65,8 @@ class Job:
     """JSON Schema that the answer must meet."""
     resume: str | None = None
     """The beginning of the id of a session to go on with; empty for the newest of the project."""
+    piped: str = ""
+    """What came through a pipe besides, too long to stand in the prompt."""
 
 
 @dataclass(slots=True)
@@ -191,7 +194,7 @@ async def _work(sessions: Sessions, job: Job, outcome: Outcome, show: Callable[[
 
 async def _converse(session: Session, job: Job, outcome: Outcome, show: Callable[[Event], None]) -> None:
     prompt = job.prompt if job.schema is None else f"{job.prompt}\n\n{_schema_request(job.schema)}"
-    await _turn(session, prompt, outcome, show)
+    await _turn(session, prompt, outcome, show, beside=(piped(job.piped),) if job.piped else ())
     if job.schema is None or outcome.stop_reason not in ("answered", "denied"):
         return
     problems = _answer_problems(outcome, job.schema)
@@ -205,9 +208,14 @@ async def _converse(session: Session, job: Job, outcome: Outcome, show: Callable
 
 
 async def _turn(
-    session: Session, prompt: str, outcome: Outcome, show: Callable[[Event], None], steps: int | None = None
+    session: Session,
+    prompt: str,
+    outcome: Outcome,
+    show: Callable[[Event], None],
+    steps: int | None = None,
+    beside: Sequence[Note] = (),
 ) -> None:
-    async with aclosing(session.send(prompt, steps=steps)) as events:
+    async with aclosing(session.send(prompt, beside, steps)) as events:
         async for event in events:
             outcome.take(event)
             show(event)

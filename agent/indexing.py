@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from agent.context.mask import one_line, patched_paths, what_happened
-from agent.context.mentions import is_pasted
+from agent.context.mentions import is_given
 from agent.context.offload import frame_of, is_brought_back
 from agent.context.said import message_text
 from agent.context.select import as_run
@@ -23,6 +23,8 @@ from store.sessions import MessageRow, SessionStore
 
 MOST_INDEXED = 1 << 18
 """Bytes of one output that can be searched; a longer one says so where it is found."""
+MOST_SAID = 1 << 22
+"""Characters of one message of the user that can be searched, with what they piped in or pasted."""
 BATCH = 200
 """Messages that are indexed at a time, so that others get at the database in between."""
 TITLE = 160
@@ -155,7 +157,7 @@ def documents_of(
         if text:
             yield Document(row.position, 0, "assistant", "", text, path=paths, size=_size(text), created=row.created)
         return
-    text = message_text(User(tuple(part for part in message.parts if _is_said(part))))
+    text = message_text(User(tuple(part for part in message.parts if _is_said(part))))[:MOST_SAID]
     if text:
         yield Document(row.position, 0, "user", "", text, size=_size(text), created=row.created)
     for number, output in enumerate(message.outputs, calls.outputs + 1):
@@ -170,7 +172,7 @@ def documents_of(
 
 
 def _is_said(part: UserPart) -> bool:
-    return isinstance(part, Text | Image) or (isinstance(part, Note) and is_pasted(part))
+    return isinstance(part, Text | Image) or (isinstance(part, Note) and is_given(part))
 
 
 def _looks_up(part: AssistantPart) -> bool:

@@ -3,6 +3,7 @@ user's message names of them is read."""
 
 from dataclasses import replace
 
+from agent.context.beside import needs_fitting
 from agent.env import Env
 from agent.messages import Conversation, User
 from agent.preflight import begin_session
@@ -22,7 +23,7 @@ async def with_named(said: User, env: Env) -> User:
     """What the user said, with the prompts and resources of servers and the files that it names. Raises
     `UsageError`."""
     with_files = said
-    if "@" in said.text or len(said.parts) > 1:
+    if "@" in said.text or needs_fitting(said):
         from agent.attaching import fitted, with_attached  # noqa: PLC0415  # deferred: most messages bring nothing
 
         said = fitted(said, env)  # also when the user is faster than what follows

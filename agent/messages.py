@@ -25,6 +25,8 @@ class Text:
     text: str
     native: Native | None = None
     """The provider's own item, when it carries more than the text (citations, a phase)."""
+    whole: str = ""
+    """All that the user said, when `text` is only a part of it: kept with the message and not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,10 @@ class ToolOutput:
     frame: str = ""
     """What belongs to the output, at its end, and is not among the bytes that `stored` names: how a program ended and
     what hooks noted."""
+
+
+CallState: TypeAlias = Literal["waiting", "asked", "begun"] | ToolOutput
+"""How far a call has come: not begun, asked about and not answered, begun, or ended with this output."""
 
 
 @dataclass(frozen=True, slots=True)

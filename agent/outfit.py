@@ -16,6 +16,7 @@ from agent.ingest import Ingest, hooks_of
 from agent.interrupt import Interrupt
 from agent.messages import Conversation
 from agent.parts import Parts
+from agent.progress import Progress
 from agent.tail import Tail
 from agent.watch import Watch
 from tools.base import Tool
@@ -34,9 +35,9 @@ def env_of(
     id, recorder = parts.recorder.session, parts.recorder
     workspace = replace(parts.workspace, held_back=lambda: held_back(parts))
     workspace = replace(workspace, ask=asking.words) if parts.interactive else workspace
-    gate = Gate(
-        parts.policy, asking.permission if parts.interactive else None, parts.earlier, parts.rules, parts.kept_here
-    )
+    progress = Progress(recorder.keep_states)
+    ask = asking.permission if parts.interactive else None
+    gate = Gate(parts.policy, ask, parts.earlier, parts.rules, progress.asked, parts.kept_here)
     tools = ChainMap({tool.name: tool for tool in (*parts.tools, *parts.unlisted)}, parts.served.callable)
     reader = OutputReader(lambda: parts.targets.provider, id, interrupt, emit, parts.summarisers)
     hooks = hooks_of(parts.after_tool, id, workspace, interrupt, emit)
@@ -52,7 +53,7 @@ def env_of(
         targets=parts.targets,
         instructions=parts.instructions,
         own_tools=specs_of(parts.tools),
-        hands=Hands(tools, workspace, gate, interrupt, emit, keeper, note_files),
+        hands=Hands(tools, workspace, gate, interrupt, emit, keeper, note_files, progress),
         recorder=recorder,
         interrupt=interrupt,
         emit=emit,

@@ -159,13 +159,14 @@ async def announce_end(conversation: Conversation, budget: ContextBudget, env: E
 async def run_in_room(calls: Sequence[ToolCall], conversation: Conversation, env: Env) -> tuple[ToolOutput, ...]:
     """One output per call. Where the next step makes room, all calls are run and their outputs share it; otherwise no
     further call is run after an output that finds none."""
-    room = _room_for_outputs(conversation, env)
+    room = room_for_outputs(conversation, env)
+    env.hands.progress.begin(calls)
     outputs = await run_calls(calls, env.hands, room, place_of(conversation, env))
     env.meter.crowded = not room.is_open
     return outputs
 
 
-def _room_for_outputs(conversation: Conversation, env: Env) -> OutputRoom:
+def room_for_outputs(conversation: Conversation, env: Env) -> OutputRoom:
     """The room for the outputs of the calls that the conversation ends with."""
     budget = budget_of(conversation, env)
     kept_free = min(NOTES + REFUSAL * len(conversation.unanswered), max(budget.remaining, 0) // 2)

@@ -26,13 +26,16 @@ from agent.events import (
     TurnStarted,
     ViewChanged,
 )
-from agent.messages import Assistant, Conversation, Message, Summary, ToolOutput, User
+from agent.messages import Assistant, CallState, Conversation, Message, Summary, User
 from agent.pictures import as_in_log
+from agent.progress import is_to_be_asked, output_left
 from agent.rows import (
     changes_of,
+    decode_call_state,
     decode_mark,
     decode_situation,
     decode_snapshot,
+    encode_call_state,
     encode_message,
     encode_snapshot,
     output_rows,
@@ -45,14 +48,12 @@ from agent.storethread import StoreThread
 from store.accounts import RewriteRow, UsageRow
 from store.archive import ArchiveStore
 from store.outputs import OutputRow, SummaryRow
-from store.sessions import MessageRow, SessionRow, SessionStore, SnapshotRow
+from store.sessions import FactRow, MessageRow, SessionRow, SessionStore, SnapshotRow
 from store.tool_uses import keep_tool_uses, tool_uses
 from store.views import ViewRow
 
-INTERRUPTED = (
-    "interrupted: the program ended while this call was running, so it may have been done in part. "
-    "Check before you do it again."
-)
+_CALL = "call"
+"""The kind of the facts that tell how far calls have come."""
 
 UNREADABLE_SNAPSHOT = "the session's snapshot could not be read, so all of its messages are shown to the model again"
 
@@ -87,6 +88,10 @@ class Recorder:
         """How many messages the session had when the last turn began, and when that was in Unix seconds; None before
         the first since the program was started."""
         self._problems: list[str] = []
+        self.left_open: Mapping[str, CallState] = {}
+        """How far the calls had come that wait for an output since the session ended at a question."""
+        self._call_states: dict[str, str] = {}
+        """The same of the step that runs, as it is written down."""
 
     @property
     def used_before(self) -> tuple[str, float] | None:
@@ -133,17 +138,32 @@ class Recorder:
         stopping anything is told."""
         self._look, self._tell, self._mark = look, tell, mark
 
-    async def load(self) -> tuple[Conversation, Spent]:
-        """The conversation as `read` gives it; calls that a dead process left open are answered as interrupted, here
-        and on disk."""
+    async def load(self, *, ask_again: bool = False) -> tuple[Conversation, Spent]:
+        """The conversation as `read` gives it. Calls that a dead process left open are answered with what became of
+        them, here and on disk; with `ask_again` they stay open where it ended at a question."""
         conversation = await self.read()
         self._situation = await self._last_situation()
         spent = await self.log.spent()
-        if conversation.unanswered:
-            outputs = User(tuple(ToolOutput(c.id, INTERRUPTED, "interrupted") for c in conversation.unanswered))
-            await self.said(outputs)
+        self.left_open = await self._kept_states() if conversation.unanswered else {}
+        if conversation.unanswered and not (ask_again and is_to_be_asked(self.left_open)):
+            outputs = User(tuple(output_left(call, self.left_open) for call in conversation.unanswered))
+            await self._write(self._rows(outputs), states={})
             conversation = conversation.plus(outputs)
         return conversation, spent
+
+    async def _kept_states(self) -> Mapping[str, CallState]:
+        """How far the calls of the last step had come, as far as that was written down."""
+        try:
+            rows = await self._thread.run(self._store.facts, self.session, _CALL)
+        except StoreFailed:  # then they count as interrupted
+            return {}
+        self._call_states = {row.key: row.body for row in rows}
+        found = {row.key: decode_call_state(row.body) for row in rows}
+        return {id: state for id, state in found.items() if state is not None}
+
+    async def keep_states(self, states: Mapping[str, CallState]) -> None:
+        """How far the calls of a step have come is on disk when this returns."""
+        await self._write([], states={id: encode_call_state(state) for id, state in states.items()})
 
     async def read(self) -> Conversation:
         """The conversation as the last snapshot shows it, with what was said since. Without a snapshot that can be
@@ -233,14 +253,14 @@ class Recorder:
         )
         summaries = await self._new_summary(conversation)
         try:
-            await self._write(rows, shown, situation, summaries, left, back)
+            await self._write(rows, shown, situation, summaries, left, back, states={})
             self._summary = conversation.summary if summaries else self._summary
         except StoreFailed as error:
             if error.reason != "unreadable":
                 raise
             self._rewrites.clear()
             try:
-                await self._write(rows)
+                await self._write(rows, states={})
             except StoreFailed:  # then what was kept apart cannot be found again, but the session goes on
                 self._output_rows.clear()
                 await self._write([encode_message(as_in_log(outputs), row.position) for row in rows])
@@ -300,9 +320,15 @@ class Recorder:
         summaries: tuple[SummaryRow, ...] = (),
         before: ViewRow | None = None,
         back: int = 0,
+        states: dict[str, str] | None = None,
     ) -> None:
+        """`states`: how far calls have come; as before where it is None."""
         usage, rewrites, outputs = tuple(self._usage), tuple(self._rewrites), tuple(self._output_rows)
         facts, over = changes_of(self._situation, situation or self._situation)
+        if states is not None and states != self._call_states:
+            known = self._call_states
+            facts += tuple(FactRow(_CALL, id, body) for id, body in states.items() if known.get(id) != body)
+            over += tuple((_CALL, id) for id in known.keys() - states.keys())
         if rows or usage or shown or rewrites or facts or over:
             await self._thread.run(
                 self._store.write,
@@ -320,6 +346,7 @@ class Recorder:
             )
             del self._usage[: len(usage)], self._rewrites[: len(rewrites)], self._output_rows[: len(outputs)]
             self._situation = situation or self._situation
+            self._call_states = self._call_states if states is None else states
 
     def _rows(self, message: Message) -> list[MessageRow]:
         if not message.parts:

@@ -21,10 +21,13 @@ class Restored:
     event: Resumed
 
 
-async def restore(recorder: Recorder, workspace: Workspace, model: str, mode: str, debug: Debug) -> Restored:
-    """The session as it was left. The workspace knows again which files the model has seen. Raises `StoreFailed`."""
+async def restore(
+    recorder: Recorder, workspace: Workspace, model: str, mode: str, debug: Debug, *, ask_again: bool = False
+) -> Restored:
+    """The session as it was left; with `ask_again` calls stay open where it ended at a question. The workspace knows
+    again which files the model has seen. Raises `StoreFailed`."""
     began = time.perf_counter()
-    conversation, spent = await recorder.load()
+    conversation, spent = await recorder.load(ask_again=ask_again)
     took = round((time.perf_counter() - began) * 1000, 1)
     debug.say("context/resume", session=recorder.session, messages=len(conversation.messages), milliseconds=took)
     situation = recorder.situation

@@ -15,6 +15,7 @@ from agent.errors import StoreFailed
 from agent.messages import (
     Assistant,
     AssistantPart,
+    CallState,
     Conversation,
     Form,
     Image,
@@ -158,6 +159,23 @@ def _decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     if kind is Opaque:
         fields["tools"] = tuple(str(name) for name in fields.get("tools", ()))
     return kind(**fields)
+
+
+def encode_call_state(state: CallState) -> str:
+    return _as_json({"output": _encode_part(state)} if isinstance(state, ToolOutput) else {"state": state})
+
+
+def decode_call_state(text: str) -> CallState | None:
+    """How far a call had come; None when that cannot be read."""
+    try:
+        body = json.loads(text)
+        if "output" in body:
+            part = _decode_part(body["output"])
+            return part if isinstance(part, ToolOutput) else None
+        state: CallState | None = next((name for name in ("waiting", "asked", "begun") if name == body["state"]), None)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return state
 
 
 def encode_snapshot(conversation: Conversation, position: int, mark: Mark | None = None) -> str:

@@ -76,6 +76,8 @@ class Session:
         self._interrupt = Interrupt()
         self._events: asyncio.Queue[Event | None] | None = None
         self._asking = Asking(self._emit)
+        self._running: asyncio.Task[None] | None = None
+        """The turn that runs, or ran last."""
         self._is_behind = False
         self._busy = asyncio.Lock()
         self._notices = parts.notices
@@ -150,7 +152,12 @@ class Session:
         self._parts.meter.prepare()
         await self._parts.targets.provider.prepare()
 
-    async def send(
+    @property
+    def is_at_question(self) -> bool:
+        """Whether the session was left while the user was asked whether a call may run; `go_on` asks again."""
+        return self._events is None and bool(self._conversation.unanswered)
+
+    def send(
         self,
         text: str,
         beside: Sequence[Image | Note] = (),
@@ -161,6 +168,15 @@ class Session:
         turn as an interruption does. `beside`: what comes with the text. `steps`: requests that it may make, in place
         of the configured limit. `meanwhile` takes what the user has said since: it is called when a step begins, and
         what it gives is the turn's when `Steered` says so. Raises `AgentError` while another turn runs."""
+        return self._events_of(User((Text(text), *beside)), steps, meanwhile)
+
+    def go_on(self, meanwhile: Callable[[], Sequence[User]] = tuple) -> AsyncGenerator[Event, None]:
+        """The events of the turn that was left at a question, which is asked again; otherwise as `send`."""
+        return self._events_of(User(()), None, meanwhile)
+
+    async def _events_of(
+        self, said: User, steps: int | None, meanwhile: Callable[[], Sequence[User]]
+    ) -> AsyncGenerator[Event, None]:
         if self._events is not None:
             raise AgentError("a turn is running; wait for its end, or interrupt it")
         self._interrupt.reset()
@@ -171,14 +187,15 @@ class Session:
         self._is_told = False
         limits = self._env.limits if steps is None else replace(self._env.limits, steps=steps)
         env = replace(self._env, limits=limits, meanwhile=meanwhile)
-        turn = asyncio.create_task(self._turn(User((Text(text), *beside)), env))
+        turn = self._running = asyncio.create_task(self._turn(said, env))
         turn.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
                 yield event
-            await turn
+            if not turn.cancelled():
+                await turn
         finally:
-            self._interrupt.request()
+            self.leave_turn()
             await asyncio.gather(turn, return_exceptions=True)
             self._events = None
 
@@ -247,7 +264,7 @@ class Session:
     async def _catch_up(self) -> None:
         """After a turn or a change that failed half-way, what is on disk is the conversation."""
         if self._is_behind:
-            conversation, _ = await self._parts.recorder.load()
+            conversation, _ = await self._parts.recorder.load(ask_again=self._parts.interactive)
             self._conversation = counted_for(conversation, self.model)
             self._parts.meter.rewritten()
             self._env.watch.read_again()
@@ -264,6 +281,10 @@ class Session:
         afterwards. Raises `AgentError`, also while a turn runs."""
         if self._events is not None:
             raise AgentError("the conversation cannot be changed while a turn is running; interrupt it first")
+        if self._conversation.unanswered:
+            raise AgentError(
+                "the conversation cannot be changed while a question about a call is open; answer it first"
+            )
         self._interrupt.reset()
         async with self._busy:
             await self._catch_up()
@@ -310,9 +331,16 @@ class Session:
         self._interrupt.request()
         self._stop_tidying.request()
 
+    def leave_turn(self) -> None:
+        """Ends the turn as the end of the program does: like `interrupt`, but a question about a call stays open, to be
+        asked again when the session goes on."""
+        if self._asking.is_about_a_call and self._running is not None:
+            self._running.cancel()
+        self.interrupt()
+
     async def close(self) -> None:
         """Ends what runs in the background and gives back what the session holds."""
-        self.interrupt()
+        self.leave_turn()
         try:
             if self._tidying is not None:
                 await self._tidying

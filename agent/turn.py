@@ -18,6 +18,7 @@ from agent.occasions import compact_if_asked
 from agent.preflight import Ending, announce_end, begin_turn, run_in_room
 from agent.providers.base import Reply
 from agent.situation import as_left
+from agent.unfinished import finish_calls
 
 StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit"] | None
 """How the turn ended with this step, or None when the model waits for the outputs of its calls."""
@@ -47,13 +48,14 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
 
 
 async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Conversation, TurnEnd, str]:
-    """The conversation after the model has answered what the user said, how the turn ended, and the answer."""
+    """The conversation after the model has answered what the user said, how the turn ended, and the answer. Where
+    nothing is said, a turn goes on that the end of the session left at a question."""
     conversation = await settle_tools(conversation, env)
-    said = await with_named(said, env)
-    begin_turn(said, env)
-    said = with_notes(said, conversation, env)
-    await env.recorder.said(said)
-    conversation = conversation.plus(said)
+    conversation = await finish_step(conversation, env)
+    if said.parts:
+        conversation = await take_in(said, conversation, env)
+    elif env.interrupt.requested():
+        return conversation, "interrupted", last_words(conversation)
     for number in itertools.count(1):
         if env.limits.cost is not None and env.spent() >= env.limits.cost:
             return conversation, "cost_limit", last_words(conversation)
@@ -67,6 +69,25 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
         if number == env.limits.steps:
             return conversation, "step_limit", answer_in(step.reply.message)
     raise AssertionError("the count never ends")
+
+
+async def finish_step(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation with an output for each call that was left open when the session ended at a question."""
+    if not conversation.unanswered:
+        return conversation
+    outputs = with_notes(User(await finish_calls(conversation, env)), conversation, env)
+    conversation = conversation.plus(outputs)
+    await env.recorder.snapshot(conversation, outputs)
+    return conversation
+
+
+async def take_in(said: User, conversation: Conversation, env: Env) -> Conversation:
+    """The conversation with what the user says, and with what that names."""
+    said = await with_named(said, env)
+    begin_turn(said, env)
+    said = with_notes(said, conversation, env)
+    await env.recorder.said(said)
+    return conversation.plus(said)
 
 
 async def answer_calls(

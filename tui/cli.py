@@ -27,6 +27,12 @@ _ALIKE = 0.7
 _STDIN_WAIT = 2.0
 """Seconds to wait for the first byte of a pipe that may never say anything."""
 
+_LONG_PIPED = 8_000
+"""Characters of piped input that stand in the prompt itself."""
+
+_MOST_PIPED = 64 << 20
+"""Bytes of piped input that a message may bring."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `ebb` with the arguments after the program's name; the exit code. Errors are one sentence on stderr."""
@@ -115,12 +121,12 @@ def _refuse_misspelt(word: str) -> None:
 def _headless(options: argparse.Namespace) -> int:
     from agent import headless  # noqa: PLC0415  # deferred: only this front end needs it
 
-    prompt = _whole_prompt(options.prompt, options.words)
+    prompt, piped = _whole_prompt(options.prompt, options.words)
     schema = _read_schema(options.output_schema) if options.output_schema else None
     sessions = open_sessions(options, interactive=False)
 
     resume = options.resume if options.pick is None else options.pick
-    job = headless.Job(prompt, options.output_format, schema, resume)
+    job = headless.Job(prompt, options.output_format, schema, resume, piped)
     return asyncio.run(headless.run(sessions, job))
 
 
@@ -130,18 +136,46 @@ def _terminal(options: argparse.Namespace) -> int:
     return terminal.run(options)
 
 
-def _whole_prompt(prompt: str, words: Sequence[str]) -> str:
-    """The prompt with what was piped in. Raises `UsageError` when there is nothing to ask."""
+def _whole_prompt(prompt: str, words: Sequence[str]) -> tuple[str, str]:
+    """The prompt with what was piped in, and what of that stands beside it since it is long or no text. Raises
+    `UsageError` when there is nothing to ask."""
     parts = [*words] if prompt == "-" else [prompt, *words]
-    if prompt == "-" or _has_piped_input():
-        parts.append(sys.stdin.buffer.read().decode("utf-8", "replace"))
-    whole = "\n\n".join(part.strip("\n") for part in parts if part.strip())
+    piped = piped_input() if prompt == "-" or has_piped_input() else ""
+    if is_attachment(piped) and (said := _joined(parts)):
+        return said, piped
+    whole = _joined([*parts, piped])
     if not whole:
         raise UsageError("there is no prompt; write one after `-p`, or pipe one in and write `-p -`")
-    return whole
+    return whole, ""
 
 
-def _has_piped_input() -> bool:
+def _joined(parts: Sequence[str]) -> str:
+    return "\n\n".join(part.strip("\n") for part in parts if part.strip())
+
+
+def is_attachment(piped: str) -> bool:
+    """Whether what was piped in stands beside the words: it is long, or not text alone."""
+    return len(piped) > _LONG_PIPED or "\0" in piped or not _is_text(piped)
+
+
+def _is_text(piped: str) -> bool:
+    try:
+        piped.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def piped_input() -> str:
+    """What standard input holds; a byte that is no text is half of a surrogate pair. Raises `UsageError`."""
+    data = sys.stdin.buffer.read(_MOST_PIPED + 1)
+    if len(data) > _MOST_PIPED:
+        most = f"more than {_MOST_PIPED >> 20} MB was piped in"
+        raise UsageError(f"{most}; save it to a file and name that in the prompt, so that parts of it can be read")
+    return data.decode("utf-8", "surrogateescape")
+
+
+def has_piped_input() -> bool:
     """Whether stdin is a file, or a pipe that says something soon."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode

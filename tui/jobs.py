@@ -84,6 +84,7 @@ class Jobs:
     async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
+            await self._desk.talk.go_on()
             while self._desk.talk.queue and await self._say_next():
                 pass
         except AgentError as error:
@@ -168,7 +169,7 @@ class Jobs:
         talk = desk.talk
         talk.put_by(desk.prompt.text)
         if self.is_busy and self._job is not None:
-            talk.interrupt()
+            talk.leave_turn()
             with suppress(TimeoutError):
                 await asyncio.wait_for(talk.rests(), _PATIENCE)
             self._job.cancel()  # what is left of it waits for an answer of the user

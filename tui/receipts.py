@@ -32,6 +32,7 @@ STRATEGIES = {
     "least": "new outputs cut as far as possible",
     "references": "new outputs as one line each",
     "step": "the newest step left out, its outputs named",
+    "words": "your long messages shown in part",
     "tools": "tools held back",
 }
 """Strategies whose names say too little."""

@@ -21,8 +21,9 @@ from tui.blocks import AnswerText, Block, Call, Notice, Summary, Thought, UserTe
 _NAMED = re.compile(r"\[image #\d+")
 
 
-def view_of(conversation: Conversation) -> View:
-    """What a resumed session shows. Calls that never got an output are shown as interrupted."""
+def view_of(conversation: Conversation, *, is_at_question: bool = False) -> View:
+    """What a resumed session shows. Calls that never got an output are shown as interrupted; not those of a step that
+    was left at a question, which goes on and shows them."""
     blocks: list[Block] = [Summary(conversation.summary.text)] if conversation.summary else []
     blocks.extend(_user_blocks(conversation.summary.request))
     calls: dict[str, int] = {}
@@ -36,7 +37,8 @@ def view_of(conversation: Conversation) -> View:
                     if isinstance(block, Call):
                         calls[block.call_id] = len(blocks)
                     blocks.append(block)
-    return View(past=tuple(blocks))
+    open_calls = {call.id for call in conversation.unanswered} if is_at_question else ()
+    return View(past=tuple(b for b in blocks if not (isinstance(b, Call) and b.call_id in open_calls)))
 
 
 def _user_blocks(message: User) -> tuple[Block, ...]:

@@ -1,7 +1,7 @@
 """The session that the terminal shows, what it shows of it, and what waits to be said. Talk knows no widget."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -103,7 +103,8 @@ class Talk:
 
     async def adopt(self, session: Session) -> None:
         """Shows a session from its history on."""
-        shown = await asyncio.to_thread(view_of, session.history)  # of a long one that takes a while
+        # Of a long one that takes a while.
+        shown = await asyncio.to_thread(view_of, session.history, is_at_question=session.is_at_question)
         self.session = session
         self._show(replace(shown, model=session.model, mode=session.mode, cost=session.cost))
         for text in session.news:
@@ -159,9 +160,19 @@ class Talk:
         """Runs a turn. Tells whether it ended with an answer."""
         if self.session is None:
             return False
+        return await self._follow(self.session.send(text, self.pastes.beside(text), meanwhile=self._said_meanwhile))
+
+    async def go_on(self) -> None:
+        """Asks again what was asked when the session was left, and goes on with its turn. Nothing happens where nothing
+        was."""
+        if self.session is not None and self.session.is_at_question:
+            self.notice("this session was left at a question; it is asked again")
+            await self._follow(self.session.go_on(self._said_meanwhile))
+
+    async def _follow(self, events: AsyncIterator[Event]) -> bool:
+        """Shows a turn. Tells whether it ended with an answer."""
         failed = False
         with self.occupied_with("thinking"):
-            events = self.session.send(text, self.pastes.beside(text), meanwhile=self._said_meanwhile)
             try:
                 async for event in events:
                     failed = failed or isinstance(event, TurnFailed)
@@ -263,6 +274,11 @@ class Talk:
     def interrupt(self) -> None:
         if self.session is not None:
             self.session.interrupt()
+
+    def leave_turn(self) -> None:
+        """Ends what runs as the end of the program does."""
+        if self.session is not None:
+            self.session.leave_turn()
 
     async def rests(self) -> None:
         """Waits until nothing is done in the session."""

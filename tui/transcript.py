@@ -147,9 +147,11 @@ def _search_told(names: tuple[str, ...]) -> str:
 
 def _turn_started(view: View, model: str, text: str) -> View:
     rested = _at_rest(view)
-    said = (UserText(text),)
+    said = (UserText(text),) if text else ()
     begun = replace(rested, turn_cost=0.0, prompted=0, read=0, streamed=0, call_size=0)
-    return replace(begun, past=rested.blocks, turn=said, step_start=1, busy=True, activity="thinking", model=model)
+    return replace(
+        begun, past=rested.blocks, turn=said, step_start=len(said), busy=True, activity="thinking", model=model
+    )
 
 
 def _add_answer(view: View, text: str) -> View:

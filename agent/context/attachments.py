@@ -4,7 +4,9 @@ user, also when the session goes on later. Pure; it knows no file."""
 import re
 from collections.abc import Iterator, Sequence
 
+from agent.context.ends import size_of
 from agent.context.images import image_size
+from agent.context.mentions import is_piped, piped_text
 from agent.messages import Image, Note, UserPart
 from tools.truncate import printable
 
@@ -42,6 +44,9 @@ def is_told(parts: Sequence[UserPart], index: int) -> bool:
 
 def _attached(parts: Sequence[UserPart]) -> Iterator[str]:
     for index, part in enumerate(parts):
+        if isinstance(part, Note) and is_piped(part):
+            yield f"what was piped in ({_about_piped(part)})"
+            continue
         told = _TOLD.match(part.text) if isinstance(part, Note) else None
         if told is None or not isinstance(part, Note):
             continue
@@ -60,6 +65,14 @@ def _about_text(held: str) -> str:
     is_part = lines[-1].startswith("(lines ")
     count = len(lines) - is_part
     return f"{count:,} line{'s' if count != 1 else ''}" + (" of it" if is_part else "")
+
+
+def _about_piped(note: Note) -> str:
+    text = piped_text(note)
+    lines = text.count("\n") + (not text.endswith("\n"))
+    return (
+        f"{lines:,} line{'s' if lines != 1 else ''}, {size_of(text):,} bytes{', both ends of it' if note.whole else ''}"
+    )
 
 
 def _about_folder(held: str) -> str:

@@ -3,7 +3,8 @@
 From the cheapest to the last resort: outputs as one line each, what the model has not seen yet cut to a fair share, a
 summary by a model, the facts that code can tell, what came with the open request in part, unseen outputs cut to what is
 left, the older half of the turns dropped, nothing but the user's last message and the newest step, that message without
-its pictures, the newest outputs by their references; and only then the step itself, which is named.
+its pictures, the newest outputs by their references; and only then the step itself, which is named. Where no
+model takes even that, long words of the user are shown by both ends.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -166,10 +167,9 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
     halved until they do, down to one step and 900 tokens; then tools are held back, and then what is pinned is shown
     by its ends, and then by a line each; then what came with the open request is shown in part. What the model has not
     seen yet counts with its share of the window. It always ends."""
-    least, whole = 1, room.tools
+    least, whole, leaner = 1, room.tools, 0
     conversation = share_out(conversation, room)
     pins: Size = "whole"
-    is_lean = False
     while True:
         sizes = _floor_sizes(conversation, caps, least, room)
         request = _room_for_request(sizes, room)
@@ -184,9 +184,9 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
             conversation = smaller_pins(conversation, pins)
         elif least:
             least = 0
-        elif not is_lean:
-            conversation = lean_request(conversation, caps, request, pictures=False) or conversation
-            is_lean = True
+        elif leaner < 2:
+            conversation = lean_request(conversation, caps, request, pictures=False, words=leaner > 0) or conversation
+            leaner += 1
         else:
             break
     name, size = max(sizes.items(), key=lambda item: item[1])
@@ -264,14 +264,17 @@ def paying_caps(conversation: Conversation, plan: CompactionPlan, caps: Caps) ->
     return replace(caps, retain=int(caps.retain * share), summary=int(caps.summary * share))
 
 
-def lean_request(conversation: Conversation, caps: Caps, most: int, *, pictures: bool = True) -> Conversation | None:
+def lean_request(
+    conversation: Conversation, caps: Caps, most: int, *, pictures: bool = True, words: bool = False
+) -> Conversation | None:
     """The conversation in which all that the user wants now takes so many tokens, as far as less of what came with it
-    makes that possible; `pictures`: they stay. It stands with the summary then, and the facts for whatever was said
+    makes that possible; `pictures`: they stay; `words`: long ones of the user may be
+    shown in part. It stands with the summary then, and the facts for whatever was said
     before it. None when nothing gets smaller."""
     seen = unseen_from(conversation.messages)
     large = [index for index, message in _asked(conversation.messages) if brings_much(message) and index < seen]
     moved = compacted(plan_at(conversation, large[-1] + 1), None, caps) if large else conversation
-    request = lean(moved.summary.request, most, pictures=pictures)
+    request = lean(moved.summary.request, most, pictures=pictures, words=words)
     if request is moved.summary.request:
         return None
     return replace(moved, summary=replace(moved.summary, request=request), anchor=None, anchored=0)
@@ -367,6 +370,8 @@ def climb(rung: Rung, conversation: Conversation, caps: Caps, floor: Floor) -> C
             return lean_request(conversation, floor.caps, floor.request)
         case "pictures":
             return lean_request(conversation, floor.caps, floor.request, pictures=False)
+        case "words":
+            return lean_request(conversation, floor.caps, floor.request, words=True)
         case "drop":
             return drop_half(conversation, floor.caps)
         case "last":

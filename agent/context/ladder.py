@@ -14,13 +14,14 @@ from agent.messages import Conversation, Message
 
 Rung: TypeAlias = Literal[
     "mask", "share", "summary", "chunks", "ledger", "mask_all", "attachments", "cut", "drop", "last", "pictures",
-    "least", "references", "step",
+    "least", "references", "step", "words",
 ]  # fmt: skip
 """One strategy: old outputs masked, unseen outputs cut to a fair share of the window, a summary by the model that has
 the conversation in its cache (or one that the user set), the same piece by piece, facts only, all outputs masked that
 were seen, what came with the open request shown in part, unseen outputs cut to what is left while that is worth
 reading, older half of the turns dropped, the last message and the unseen step, that message without its pictures,
-unseen outputs cut as far as can be, a line for each of them, the step gone and named."""
+unseen outputs cut as far as can be, a line for each of them, the step gone and named, long words of the user by both
+ends."""
 
 CUT: frozenset[str] = frozenset({"share", "cut", "least"})
 """The strategies that show less of what the model has not seen yet. Nothing that was sent changes by them."""
@@ -37,6 +38,7 @@ LADDERS: dict[Cause, tuple[Rung, ...]] = {
     "asked": ("summary", "ledger"),
     "overflow": (
         "mask_all", "share", "chunks", "ledger", "attachments", "cut", "drop", "last", "least", "references",
+        "words",
     ),
     "rent": ("mask", "summary"),
     "cold": ("mask",),

@@ -240,11 +240,16 @@ _FENCE = r"(?ms)^\s*(?:```|~~~).*?^\s*(?:```|~~~)\s*$"
 _SENTENCE = r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)[\"')\]]*\s+(?=\S)|(?<=[。！？；])|\n+"
 
 
+_LOOKED_AT = 50_000
+"""Characters of each end of a text that are looked at: what is longer is a log or a file, not what a user wants."""
+
+
 def demands_in(text: str) -> tuple[str, ...]:
     """The sentences in which a user says what must be, and what must not, word for word. Code in fences is left out."""
+    looked_at = text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
     return tuple(
         sentence
-        for sentence in _sentences(_prose(text))
+        for sentence in _sentences(_prose(looked_at))
         if re.search(_DEMAND, sentence) or re.search(_DEMAND_ELSEWHERE, sentence)
     )
 

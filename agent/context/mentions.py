@@ -14,6 +14,7 @@ SHARE = 4
 BYTES_A_TOKEN = 3
 
 _PASTED = "What the user pasted as "
+_PIPED = "What the user piped in:\n\n"
 _MENTION = re.compile(r'(?<![\w@/.])@(?:"(?P<quoted>[^"\n]+)"(?::(?P<lines>\d+(?:-\d+)?))?|(?P<bare>[^\s"]+))')
 _RANGE = re.compile(r"(?P<path>.+?):(?P<lines>\d+(?:-\d+)?)")
 _ENDS = ".,;:!?)]}>'`"
@@ -78,23 +79,25 @@ def pasted(name: str, text: str) -> Note:
     return Note(f"{_PASTED}{name}:\n\n{text}")
 
 
-def is_pasted(note: Note) -> bool:
-    return note.text.startswith(_PASTED)
+def piped(text: str) -> Note:
+    """What came through a pipe with the user's words, for the model."""
+    return Note(_PIPED + text)
+
+
+def is_piped(note: Note) -> bool:
+    return note.text.startswith(_PIPED)
+
+
+def piped_text(note: Note) -> str:
+    """All that came through the pipe."""
+    return (note.whole or note.text).removeprefix(_PIPED)
+
+
+def is_given(note: Note) -> bool:
+    """Whether the user gave it with their words: pasted it, or piped it in."""
+    return note.text.startswith((_PASTED, _PIPED))
 
 
 def room_for(effective: int) -> int:
     """Bytes that attachments may take in a window."""
     return min(LARGEST, effective // SHARE * BYTES_A_TOKEN)
-
-
-def within(note: Note, most: int, ref: str) -> Note:
-    """The note, when it takes at most so many bytes; otherwise with both ends of its text, and the reference under
-    which the model finds all of it."""
-    data = note.text.encode("utf-8", "surrogatepass")
-    if len(data) <= most:
-        return note
-    head = data[: most * 2 // 3].decode("utf-8", "ignore")
-    tail = data[len(data) - most // 3 :].decode("utf-8", "ignore")
-    gap = len(data) - len(head.encode("utf-8", "surrogatepass")) - len(tail.encode("utf-8", "surrogatepass"))
-    left_out = f'[… {gap:,} bytes left out: `recall` with ref_id="{ref}" has all of it …]'
-    return Note(f"{head}\n{left_out}\n{tail}", note.text)

@@ -63,7 +63,7 @@ def _less(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
 def _kept(after: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptItem]:
     if after.summary.request.parts:
         tokens = estimate_message(after.summary.request)
-        is_whole = {"attachments", "pictures"}.isdisjoint(strategies)
+        is_whole = {"attachments", "pictures", "words"}.isdisjoint(strategies)
         why = "what you asked for, unchanged" if is_whole else WORDS_ALONE
         yield ReceiptItem(_name(after.summary.request), "kept", tokens, why)
     for message in as_shown(after):

@@ -158,11 +158,20 @@ def _location(where: re.Match[str]) -> Location:
 
 def message_digits(message: Message) -> str:
     """The eight hexadecimal digits that a message is referred to by: the same for the same message in any session."""
-    text = message.text if isinstance(message, User) else ""
+    text = _words(message) if isinstance(message, User) else ""
     if not text:
         text = "\0".join(_named(part) for part in message.parts)
-    text += "".join(f"\0{part.whole}" for part in message.parts if isinstance(part, Note) and part.whole)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    found = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+    for part in message.parts:
+        if isinstance(part, Note) and part.whole:
+            found.update(b"\0")
+            found.update(part.whole.encode("utf-8", "surrogatepass"))
+    return found.hexdigest()[:8]
+
+
+def _words(message: User) -> str:
+    """All that the user said, also what is shown in part."""
+    return "\n".join(part.whole or part.text for part in message.parts if isinstance(part, Text))
 
 
 def _named(part: object) -> str:

@@ -17,9 +17,9 @@ def call_text(call: ToolCall) -> str:
 
 def _part(part: Text | Image | ToolOutput | Note | Reasoning | ToolCall | Opaque) -> str:
     match part:
-        case Note(text=text, whole=whole):
+        case Note(text=text, whole=whole) | Text(text=text, whole=whole):
             return whole or text
-        case Text(text=text) | ToolOutput(text=text) | Reasoning(text=text):
+        case ToolOutput(text=text) | Reasoning(text=text):
             return text
         case Image(media_type=media_type):
             return f"[{media_type}]"

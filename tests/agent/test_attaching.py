@@ -286,3 +286,45 @@ def _sessions(
         return Sessions(config, project, environment, interactive=False)
 
     return opened
+
+
+HUGE = "first\n" + "a line of a log\n" * 60_000 + "last"
+
+
+async def test_a_session_whose_message_never_fitted_goes_on_with_the_next(tmp_path: Path) -> None:
+    sessions = _sessions(tmp_path, [{"text": "Here."}, {"text": "Still."}], window=32_000)(_project(tmp_path))
+    session = await sessions.open()
+    await session._parts.recorder.said(User((Text(HUGE),)))
+    id = session.id
+    await session.close()
+    session = await sessions.open(id)
+    assert session.history.messages == (User((Text(HUGE),)),)
+    for asked, answer in (("what now?", "Here."), ("and now?", "Still.")):
+        assert [event async for event in session.send(asked)][-1] == TurnFinished("answered", answer)
+    shown = [part.text for part in session.history.summary.request.parts if isinstance(part, Text)]
+    assert shown[0].startswith("first\n")
+    assert shown[0].endswith("last")
+    page = await session.shelf.page(f"msg-{message_digits(User((Text(HUGE),)))}", 59_999, 2)
+    assert page.lines == ("a line of a log", "a line of a log")
+    await session.close()
+    await sessions.close()
+
+
+@pytest.mark.parametrize("window", [16_000, 200_000])
+async def test_what_is_said_at_length_while_a_turn_runs_is_shown_in_part(tmp_path: Path, window: int) -> None:
+    todo = {"text": "I go on.", "calls": [{"name": "todo", "arguments": {"items": []}}]}
+    replies: list[Mapping[str, object]] = [*[todo] * 4, {"text": "Done."}]
+    sessions = _sessions(tmp_path, replies, window=window)(_project(tmp_path))
+    session = await sessions.open()
+    waiting = [User((Text(f"{number}: {HUGE}"),)) for number in range(4)]
+
+    def heard() -> Sequence[User]:
+        return (waiting.pop(),) if waiting else ()
+
+    events = [event async for event in session.send("go", meanwhile=heard)]
+    assert events[-1] == TurnFinished("answered", "Done.")
+    for number in range(4):
+        page = await session.shelf.page(f"msg-{message_digits(User((Text(f'{number}: {HUGE}'),)))}", 3, 60_002)
+        assert "\n".join(page.lines) == f"{number}: {HUGE}"
+    await session.close()
+    await sessions.close()

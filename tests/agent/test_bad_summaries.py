@@ -163,9 +163,9 @@ async def test_overflows_without_an_end_end_the_turn_and_nothing_is_lost(home: H
 
 async def test_what_went_wrong_between_two_turns_is_told_with_the_next(home: Home) -> None:
     refused = {"when": ASKED, "text": "<summary> </summary>"}
-    provider = Scripted.of({"text": "short"}, {"text": "x" * 4500}, refused, {"text": "fine"}, context_window=9600)
+    provider = Scripted.of({"text": "y" * 9000}, {"text": "x" * 4500}, refused, {"text": "fine"}, context_window=9600)
     session = await home.open(provider, interactive=True)
-    await events_of(session, "y" * 9000)
+    await events_of(session, "one")
     await events_of(session, "two")
     events = await events_of(session, "three")
     failed = [(e.model, e.reason) for e in events if isinstance(e, CompactionFailed)]

@@ -300,14 +300,14 @@ async def test_a_report_ends_a_turn_that_has_room_left(home: Home) -> None:
 
 async def test_a_message_that_arrives_during_a_background_compaction_survives_it(home: Home) -> None:
     provider = Scripted.of(
-        {"text": "short"},
+        {"text": "y" * 9000},
         {"text": "x" * 4500},
         {"when": ASKED, "text": "<summary>they talked</summary>", "pause": 0.2},
         {"text": "fine"},
         context_window=9900,
     )
     session = await home.open(provider, interactive=True)
-    await events_of(session, "y" * 9000)
+    await events_of(session, "one")
     await events_of(session, "two")
     await until(lambda: len(provider.requests) == 3)  # the summary has been asked for
     events = await events_of(session, "three")
@@ -322,14 +322,14 @@ async def test_a_message_that_arrives_during_a_background_compaction_survives_it
 
 async def test_a_background_compaction_is_told_once_with_the_next_turn(home: Home) -> None:
     provider = Scripted.of(
-        {"text": "short"},
+        {"text": "y" * 9000},
         {"text": "x" * 4500},
         {"when": ASKED, "text": "<summary>they talked</summary>"},
         {"text": "fine"},
         context_window=9900,
     )
     session = await home.open(provider, interactive=True)
-    await events_of(session, "y" * 9000)
+    await events_of(session, "one")
     before = await events_of(session, "two")
     assert isinstance(before[-1], TurnFinished)
     await session._busy.acquire()  # after the compaction, which took the lock first

@@ -321,7 +321,8 @@ async def test_the_provider_searches_while_what_it_shows_fits(
     await session.close()
 
 
-async def test_a_model_that_takes_over_searches_as_it_can(home: Home) -> None:
+async def test_a_model_that_takes_over_searches_as_it_can(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.context.beside.WORDS_SHARE", 1)  # only the larger model has room for what is said
     first, second = searching({"text": "hello"}, window=30_000), script({"text": "on"}, window=60_000)
     models = Models(second)
     session = await home.open(first, targets=models.after(first), tools=TOOLS)

@@ -109,7 +109,8 @@ def target(model: str, window: int, buffer: int, output: int) -> dict[str, Any]:
     }
 
 
-async def test_a_turn_is_written_down_line_by_line(home: Home) -> None:
+async def test_a_turn_is_written_down_line_by_line(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.context.beside.WORDS_SHARE", 1)  # what is said fills the window
     echo = io.StringIO()
     model = Scripted.of({"text": "hello"}, {"text": "all there is"}, context_window=4000)
     tiny = Target("scripted", "tiny", Scripted.of(context_window=2000).window)

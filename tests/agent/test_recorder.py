@@ -18,7 +18,8 @@ from agent.context.todos import TodoItem
 from agent.errors import StoreFailed
 from agent.events import ReplyFinished
 from agent.messages import Assistant, Conversation, Note, Summary, Text, ToolCall, ToolOutput, Usage, User
-from agent.recorder import INTERRUPTED, Recorder, title_of
+from agent.progress import INTERRUPTED
+from agent.recorder import Recorder, title_of
 from agent.rows import (
     changes_of,
     decode_mark,

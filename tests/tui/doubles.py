@@ -222,6 +222,15 @@ class FakeSession:
         self.interrupted += 1
         self._stop.set()
 
+    leave_turn = interrupt
+
+    @property
+    def is_at_question(self) -> bool:
+        return False
+
+    def go_on(self, meanwhile: Callable[[], Sequence[User]] = tuple) -> AsyncIterator[Event]:
+        return self.send("", meanwhile=meanwhile)
+
     async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> Compacted:
         self.said.append(f"compact {focus}")
         hear(CompactionStarted(90_000))

@@ -154,6 +154,8 @@ class PlainFront:
     async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
+            if not self._is_held:
+                await self.talk.go_on()
             while self.talk.queue and not self._is_held and await self._say_next():
                 pass
         except AgentError as error:
@@ -224,7 +226,7 @@ class PlainFront:
         """Ends the turn and closes the session."""
         self.talk.put_by(self._reader.written if self._reader is not None else "")
         if self._job is not None:
-            self.talk.interrupt()
+            self.talk.leave_turn()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.talk.rests(), _PATIENCE)
         tasks = {task for task in (self._job, *self._asides) if task is not None}

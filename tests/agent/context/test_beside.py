@@ -3,12 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.beside import SHORTEST, as_request, brings_much, lean
+from agent.context.beside import SHORTEST, as_request, brings_much, fitted, lean
 from agent.context.compact import Floor, climb, lean_request, solve_floor
-from agent.context.estimate import estimate_message
+from agent.context.ends import sendable, within
+from agent.context.estimate import estimate_message, estimate_text
 from agent.context.ladder import Room, size_of
 from agent.context.mask import is_at_length
 from agent.context.meanwhile import said_meanwhile
+from agent.context.mentions import is_piped, pasted, piped
 from agent.context.refs import message_digits
 from agent.context.settings import Caps
 from agent.messages import Assistant, Conversation, Image, Note, Text, ToolCall, ToolOutput, User
@@ -124,9 +126,69 @@ def test_the_floor_counts_what_came_with_a_request_in_part() -> None:
     assert after is not None
     assert (after.messages, size_of(after) < 4_000) == ((), True)
     assert climb("attachments", after, CAPS, floor) is None
-    words = Conversation((User((Text("a line of text\n" * 4_000),)),))
+    words = Conversation((User((Text("a line of text\n" * 120),) * 30),))
     assert "your message" in solve_floor(words, CAPS, Room(12_000, 2_000, 1_000)).problem
     assert climb("attachments", words, CAPS, Floor(CAPS, 0)) is None
+
+
+def test_words_that_no_window_holds_are_shown_by_their_ends_as_a_last_resort() -> None:
+    huge = User((Text("first\n" + "a line of text\n" * 4_000 + "last"),))
+    asked = User((Text("and now?"),))
+    conversation = Conversation((huge, asked))
+    floor = solve_floor(conversation, CAPS, Room(12_000, 2_000, 1_000))
+    assert floor.problem == ""
+    assert climb("pictures", conversation, CAPS, floor) is None
+    after = climb("words", conversation, CAPS, floor)
+    assert after is not None
+    shown = [part.text for part in after.summary.request.parts if isinstance(part, Text)]
+    assert (after.messages, len(shown), size_of(after) < 4_000) == ((asked,), 1, True)
+    assert shown[0].startswith("first\n")
+    assert shown[0].endswith("\nlast")
+    assert f'ref_id="msg-{message_digits(huge)}"' in shown[0]
+    assert climb("words", after, CAPS, floor) is None
+
+
+def test_long_words_of_earlier_versions_are_named_by_themselves() -> None:
+    huge = Text("a line of text\n" * 4_000)
+    shown = lean(User((huge, Text("short"))), 1_000, words=True)
+    assert f'ref_id="msg-{message_digits(User((huge,)))}"' in shown.text
+    assert shown.parts[1] == Text("short")
+
+
+texts = st.builds(lambda text, times: text * times, st.text(st.characters(), max_size=40), st.integers(0, 900))
+
+
+@given(
+    st.lists(texts.map(Text) | texts.map(lambda text: pasted("[#1]", text)) | texts.map(piped), min_size=1, max_size=4)
+)
+def test_a_message_takes_its_share_of_any_window_and_loses_nothing(parts: list[Text | Note]) -> None:
+    said = User(tuple(parts))
+    for effective, free in ((1_000, 0), (6_000, 2_000), (170_000, 150_000)):
+        shown = fitted(said, effective, free)
+        assert all(sendable(part.text) == part.text for part in shown.parts if isinstance(part, Text | Note))
+        assert [type(part) for part in shown.parts] == [type(part) for part in said.parts]
+        for before, after in zip(parts, shown.parts, strict=True):
+            assert isinstance(after, Text | Note)
+            assert after == before or after.whole == before.text
+            assert (
+                after == before
+                or f'ref_id="msg-{message_digits(shown)}"' in after.text
+                or sendable(before.text) == after.text
+            )
+        words = [part for part in shown.parts if isinstance(part, Text) or (isinstance(part, Note) and is_piped(part))]
+        assert sum(estimate_text(part.text) for part in words) <= max(free // 2, 250) + 200 * len(parts)
+
+
+def test_what_is_shown_in_part_can_be_shown_in_less() -> None:
+    note = within(Note("".join(f"line {number}\n" for number in range(20_000))), 9_000, "msg-12345678")
+    less = within(note, 900, "msg-12345678")
+    assert less.whole == note.whole
+    first, _, last = less.text.partition("\n[…")
+    gap, _, end = last.partition("…]\n")
+    assert int(gap.split()[0].replace(",", "")) == len(note.whole) - len(first) - len(end)
+    assert note.whole.startswith(first)
+    assert note.whole.endswith(end)
+    assert "[…" not in first + end
 
 
 def step(number: int) -> tuple[Assistant, User]:

@@ -1,0 +1,121 @@
+"""What the user gives at length, shown by its beginning and its end, under the reference of all of it. Pure."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from agent.messages import Note, Text
+from tools.truncate import is_mostly_noise
+
+Part = TypeVar("Part", bound=Text | Note)
+
+_LEFT_OUT = '[… {:,} bytes left out: `read_result` or `recall` with ref_id="{}" …]'
+_GAP = re.compile(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"]* …\]\n')
+_NO_TEXT = '[not text, {:,} bytes, which begin with {}; `read_result` with ref_id="{}" has all of it]'
+_HEADING = re.compile(r"[^\n]{1,200}:\n\n")
+_SAMPLE = 4_096
+"""Characters of each end that tell whether a text is one."""
+_BYTES = 32
+"""Bytes that are shown of what is no text."""
+
+
+def within(part: Part, most: int, ref: str) -> Part:
+    """The part, when its text takes at most so many bytes; otherwise with both ends of it, and the reference under
+    which the model finds all of it."""
+    text = both_ends(part.text, most, ref)
+    return part if text == part.text else replace(part, text=text, whole=part.whole or part.text)
+
+
+def both_ends(text: str, most: int, ref: str) -> str:
+    """The text, when it takes at most so many bytes; otherwise its ends. Of one whose middle is left out already, more
+    of it is."""
+    if len(text) <= most and size_of(text) <= most:
+        return text
+    gap = _GAP.search(text)
+    before, gone, after = (text[: gap.start()], _number(gap[1]), text[gap.end() :]) if gap else (text, 0, text)
+    head, tail = _beginning(before, most * 2 // 3), _end(after, most // 3)
+    there = size_of(before) + size_of(after) if gap else size_of(text)
+    left_out = gone + there - size_of(head) - size_of(tail)
+    return f"{sendable(head)}\n{_LEFT_OUT.format(left_out, ref)}\n{sendable(tail)}"
+
+
+def readable(part: Part, ref: str) -> Part:
+    """The part as it can be sent: bytes that no text has are marked, and of what is no text at all its first bytes are
+    shown. All of it is kept."""
+    if part.whole:
+        return part
+    heading = _heading(part)
+    bare = part.text[len(heading) :]
+    if is_noise(bare):
+        begins = bytes_of(bare[:_BYTES])[:_BYTES].hex(" ")
+        return replace(part, text=heading + _NO_TEXT.format(size_of(bare), begins, ref), whole=part.text)
+    text = sendable(part.text)
+    return part if text == part.text else replace(part, text=text, whole=part.text)
+
+
+def _heading(part: Text | Note) -> str:
+    """What a note says of where its text comes from."""
+    found = _HEADING.match(part.text) if isinstance(part, Note) else None
+    return found[0] if found else ""
+
+
+def is_noise(text: str) -> bool:
+    """Whether it is no text but the bytes of something else."""
+    ends = text if len(text) <= 2 * _SAMPLE else text[:_SAMPLE] + text[-_SAMPLE:]
+    return is_mostly_noise(sendable(ends))
+
+
+def sendable(text: str) -> str:
+    """The text with a mark for each half of a surrogate pair, which stands for a byte that no text has."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def size_of(text: str) -> int:
+    return len(text) if text.isascii() else len(bytes_of(text))
+
+
+def bytes_of(text: str) -> bytes:
+    """The bytes that a text was read from, also those that are no text."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # halves of pairs that stand for no byte
+        return text.encode("utf-8", "surrogatepass")
+
+
+def fair_share(sizes: Iterable[int], room: int) -> int:
+    """The most that each may take, so that all together take no more than there is room for. What is smaller leaves
+    what it does not need to the others."""
+    waiting = sorted(sizes)
+    for count, size in zip(range(len(waiting), 0, -1), waiting, strict=True):
+        if size > room // count:
+            return room // count
+        room -= size
+    return waiting[-1] if waiting else room
+
+
+def _beginning(text: str, most: int) -> str:
+    """As many whole characters as take at most so many bytes."""
+    return _cut(text[:most], most)
+
+
+def _end(text: str, most: int) -> str:
+    return _cut(text[-most:][::-1], most)[::-1] if most else ""
+
+
+def _cut(text: str, most: int) -> str:
+    if size_of(text) <= most:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if size_of(text[:middle]) <= most else (low, middle - 1)
+    return text[:low]
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))

@@ -1,0 +1,128 @@
+"""More text than a window holds, piped in or said: it is shown in part, kept whole, and ends no session."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fake_provider import Call, FakeProvider, Recorded, Turn
+from tests.running import Run, command, ebb, environment
+
+LOG = "".join(f"[{number}] compile unit_{number}.c: warning {number * 7919 % 1000}\n" for number in range(40_000))
+
+
+class User:
+    def __init__(self, folder: Path) -> None:
+        self.home, self.project = folder / "home", folder / "project"
+        self.project.mkdir()
+
+    def say(self, server: FakeProvider, *arguments: str, stdin: bytes = b"", window: int = 32_000) -> Run:
+        flags = ("-m", "openai-chat/m", "-C", str(self.project), "--context-window", str(window))
+        env = environment(self.home, {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "key"})
+        done = subprocess.run(
+            command(*arguments, *flags, "--output-format", "json"), env=env, input=stdin, capture_output=True,
+            timeout=120, check=False,
+        )  # fmt: skip
+        return Run(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return User(tmp_path)
+
+
+def said(request: Recorded) -> str:
+    """What the user's message says."""
+    return "\n".join(m["content"] for m in request.body["messages"] if m["role"] == "user")
+
+
+def outputs(request: Recorded) -> list[str]:
+    return [message["content"] for message in request.body["messages"] if message["role"] == "tool"]
+
+
+def look_up(**arguments: Any) -> Any:
+    """A step that looks into what the message of the request refers to."""
+
+    def step(request: Recorded) -> Turn:
+        refs = re.findall(r'ref_id="(msg-[0-9a-f]{8})"', said(request))
+        return Turn(calls=(Call("read_result", {"ref_id": refs[0], **arguments}),))
+
+    return step
+
+
+@pytest.mark.parametrize("window", [8_000, 32_000, 200_000])
+@pytest.mark.parametrize("prompt", ["explain this", "-"])
+def test_a_log_that_no_window_holds_is_seen_by_its_ends_and_searched(user: User, prompt: str, window: int) -> None:
+    found = "unit_23456.c: warning"
+    with FakeProvider([look_up(pattern=r"unit_23456\."), Turn(text="It is fine."), Turn(text="Still.")]) as server:
+        run = user.say(server, "-p", prompt, stdin=LOG.encode(), window=window)
+        assert (run.code, run.result["result"], run.result["error"]) == (0, "It is fine.", None)
+        again = user.say(server, "-p", "are you sure?", "-c", window=window)
+        assert (again.code, again.result["result"]) == (0, "Still.")
+    shown = said(server.requests[0])
+    assert "[0] compile unit_0.c" in shown
+    assert "[39999] compile unit_39999.c" in shown
+    assert found not in shown
+    assert found in outputs(server.requests[1])[0]
+    assert ("explain this" in shown) == (prompt != "-")
+
+
+def test_what_has_room_is_sent_whole(user: User) -> None:
+    text = LOG[:60_000]
+    with FakeProvider([Turn(text="Seen.")]) as server:
+        assert user.say(server, "-p", "explain this", stdin=text.encode(), window=200_000).code == 0
+    assert said(server.requests[0]) == f"explain this\nWhat the user piped in:\n\n{text}"
+
+
+@pytest.mark.parametrize(
+    ("data", "shown", "kept"),
+    [
+        (bytes(range(256)) * 2_000, "[not text, 512,000 bytes, which begin with 00 01 02", "20 21 22 23 24 25 26 27"),
+        (b"caf\xe9 au lait\r\n" * 20_000, "caf\N{REPLACEMENT CHARACTER} au lait\r\n", r"caf\xe9 au lait"),
+        ("漢字の行\n".encode() * 20_000, "漢字の行\n", "漢字の行"),
+        (b"x" * 400_000, "xxxxxxxx\n[… ", "xxxxxxxx"),
+    ],
+    ids=["binary", "latin", "chinese", "one line"],
+)
+def test_every_byte_is_kept_whatever_was_piped_in(
+    user: User, data: bytes, shown: str, kept: str, tmp_path: Path
+) -> None:
+    with FakeProvider([look_up(offset=len(data) // 2, limit=400), Turn(text="Seen.")]) as server:
+        asked = user.say(server, "-p", "what is it?", stdin=data)
+        assert asked.code == 0
+    assert shown in said(server.requests[0])
+    assert kept in outputs(server.requests[1])[0]
+    bundle, elsewhere = tmp_path / "s.ebb", tmp_path / "elsewhere"
+    exported = ebb("sessions", "export", asked.result["session"], str(bundle), home=user.home)
+    assert exported.code == 0, exported.err
+    assert ebb("sessions", "import", str(bundle), "-C", str(user.project), home=elsewhere).code == 0
+    (first, *_) = ebb("sessions", "show", asked.result["session"], "--json", home=elsewhere).lines
+    (note,) = [part for part in first["parts"] if part["type"] == "note"]
+    assert note["whole"].removeprefix("What the user piped in:\n\n").encode("utf-8", "surrogateescape") == data
+
+
+def test_a_later_message_may_be_as_long(user: User) -> None:
+    with FakeProvider([Turn(text="Seen."), look_up(pattern="unit_23456"), Turn(text="Yes.")]) as server:
+        assert user.say(server, "-p", "go").code == 0
+        again = user.say(server, "-p", "-", "-c", stdin=LOG.encode())
+        assert (again.code, again.result["result"]) == (0, "Yes.")
+    assert "unit_23456.c" in outputs(server.requests[2])[0]
+
+
+def test_a_smaller_window_shows_less_of_it(user: User) -> None:
+    with FakeProvider([Turn(text="Seen."), lambda request: Turn(text="Here.")]) as server:
+        assert user.say(server, "-p", "look", stdin=LOG[:150_000].encode(), window=200_000).code == 0
+        again = user.say(server, "-p", "go on", "-c", window=12_000)
+        assert (again.code, again.result["result"]) == (0, "Here.")
+
+
+def test_more_than_a_message_may_bring_is_refused_in_a_sentence(user: User) -> None:
+    script = user.home.parent / "s.json"
+    script.write_text(json.dumps({"reply": [{"text": "Seen."}]}))
+    line = f"head -c 70000000 /dev/zero | {' '.join(command('-p', 'look', '-m', f'scripted/{script}'))}"
+    run = subprocess.run(line, shell=True, env=environment(user.home), capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "more than 64 MB was piped in; save it to a file" in run.stderr
