@@ -316,14 +316,17 @@ class _Stop:
 
 @contextmanager
 def _interrupted_by_signals(stop: _Stop) -> Iterator[None]:
-    """Ctrl-C and a request to terminate interrupt the run, so that it ends in order; a second one ends the process."""
+    """Ctrl-C, a request to terminate and the end of the terminal interrupt the run, so that it ends in order; a second
+    one ends the process. A run that is to outlive its terminal (`nohup`) does."""
     loop = asyncio.get_running_loop()
 
     def interrupt(number: signal.Signals) -> None:
         stop.request()
         loop.remove_signal_handler(number)
 
-    handled = (signal.SIGINT, signal.SIGTERM)
+    handled = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        handled.append(signal.SIGHUP)
     for number in handled:
         loop.add_signal_handler(number, interrupt, number)
     try:

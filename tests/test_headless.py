@@ -464,7 +464,7 @@ def test_the_demo_repairs_its_project(user: User) -> None:
     assert "price * quantity" in (user.project / "demo" / "prices.py").read_text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_ends_in_order_with_130(user: User, number: signal.Signals) -> None:
     with FakeProvider([Turn(text="I begin", fault="hang")]) as server:
         env = environment(user.home, {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
@@ -486,7 +486,7 @@ def test_an_interrupted_run_ends_in_order_with_130(user: User, number: signal.Si
     assert result["result"] != ""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_interrupted_while_it_opens_its_session_ends_in_order(user: User, number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         env = environment(user.home, {"OLLAMA_HOST": f"http://127.0.0.1:{silent.getsockname()[1]}"})
@@ -658,3 +658,34 @@ def test_the_projection_of_each_request_is_told_on_request(user: User) -> None:
     assert projection["projectedTokens"] == sum(projection[part] for part in parts)
     assert target["limit"] == target["contextWindow"] - target["bufferTokens"] - target["maxOutputTokens"]
     assert (verdict["status"], verdict["blocked"]) == ("ok", [])
+
+
+def test_a_run_that_is_to_outlive_its_terminal_does(user: User) -> None:
+    model = user.script({"text": "I wait.", "pause_between": 0.3, "calls": []})
+    env = environment(user.home)
+    arguments = command("-p", "go", "-C", str(user.project), "-m", model, "--output-format", "stream-json")
+    line = f"trap '' HUP; exec {shlex.join(arguments)}"
+    process = subprocess.Popen(
+        ("/bin/sh", "-c", line), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGHUP)
+    rest, _ = process.communicate(timeout=60)
+    assert (process.returncode, json.loads(rest.splitlines()[-1])["result"]) == (0, "I wait.")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(f"-p go --output-format {form}" for form in ("text", "json", "stream-json")),
+        "sessions list", "sessions list --json", "config", "--help", "--version",
+    ],
+)  # fmt: skip
+def test_a_reader_that_went_away_is_told_by_the_exit_code(user: User, words: str) -> None:
+    user.ask({"text": "Hello."})
+    arguments = shlex.join(command(*words.split(), "-C", str(user.project), "-m", user.script({"text": "Hello."})))
+    done = user.shell(f"{{ {arguments}; echo $? >&2; }} | true")
+    assert done.stderr.splitlines()[-1] == "141"
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr

@@ -5,6 +5,7 @@ someone puts in place between the check and the use is an error, never another f
 """
 
 import asyncio
+import errno
 import os
 import secrets
 import stat
@@ -12,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from tools.base import ToolError
 from tools.truncate import printable
@@ -25,6 +26,8 @@ LARGEST = 64 * 1024 * 1024
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_IN_PLACE = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _one_at_a_time = threading.Lock()
 
@@ -47,6 +50,16 @@ def _alone(work: Callable[[], T]) -> T:
 
 def read_bytes(path: Path) -> bytes:
     """The content of a regular file. Raises `ToolError` for anything else."""
+    with opened(path) as (file, size):
+        if size > LARGEST:
+            about = f"{size / 1e6:.0f} MB"
+            raise ToolError(f"`{shown(path)}` is too large ({about}): look at parts of it with grep, or sed in bash")
+        return file.read()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[IO[bytes], int]]:
+    """A regular file to be read, and its size. Raises `ToolError` for anything else."""
     with _explained("read", path), _folder(path.parent) as folder:
         descriptor = os.open(path.name or ".", _READ, dir_fd=folder)
         status = os.fstat(descriptor)
@@ -54,10 +67,7 @@ def read_bytes(path: Path) -> bytes:
             os.close(descriptor)
             _insist_on_regular(path, status)
         with open(descriptor, "rb") as file:
-            if status.st_size > LARGEST:
-                size = f"{status.st_size / 1e6:.0f} MB"
-                raise ToolError(f"`{shown(path)}` is too large ({size}): look at parts of it with grep, or sed in bash")
-            return file.read()
+            yield file, status.st_size
 
 
 def content_of(path: Path) -> bytes | None:
@@ -73,7 +83,8 @@ def mode_of(path: Path) -> int | None:
 def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
     """Puts the content in place at once: readers see the old file or the new one.
 
-    An existing file keeps its mode; a new one gets `mode`, or what the user's umask gives.
+    An existing file keeps its mode; a new one gets `mode`, or what the user's umask gives. One that has several names
+    stays one file under all of them: it is written where it is, and a copy of what it held stands beside it meanwhile.
     """
     with _explained("write", path), _folder(path.parent, create=True) as folder:
         status = _status(path.name, folder)
@@ -83,6 +94,9 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
             if not os.access(path.name, os.W_OK, dir_fd=folder):
                 raise PermissionError(13, "Permission denied")
         temporary = f".{path.name[:80]}.{secrets.token_hex(4)}.tmp"
+        if status is not None and status.st_nlink > 1:
+            _write_in_place(path.name, temporary, content, status, folder)
+            return
         try:
             _fill(os.open(temporary, _CREATE, 0o666, dir_fd=folder), content, mode)
             os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -90,6 +104,34 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
             if _status(temporary, folder) is not None:
                 os.unlink(temporary, dir_fd=folder)
             raise
+
+
+def _write_in_place(name: str, copy: str, content: bytes, status: os.stat_result, folder: int) -> None:
+    """Writes into the file itself. When the program is killed meanwhile, the copy holds what was there; when writing
+    fails, it is put back."""
+    with open(os.open(name, _IN_PLACE, dir_fd=folder), "r+b") as file:
+        found = os.fstat(file.fileno())
+        if (found.st_dev, found.st_ino) != (status.st_dev, status.st_ino):
+            raise OSError(errno.EAGAIN, "the file was replaced meanwhile")
+        before = file.read()
+        try:
+            _fill(os.open(copy, _CREATE, 0o600, dir_fd=folder), before, stat.S_IMODE(status.st_mode))
+            try:
+                _overwrite(file, content)
+            except BaseException:
+                _overwrite(file, before)
+                raise
+        finally:
+            if _status(copy, folder) is not None:
+                os.unlink(copy, dir_fd=folder)
+
+
+def _overwrite(file: IO[bytes], content: bytes) -> None:
+    file.seek(0)
+    file.write(content)
+    file.truncate()
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def delete(path: Path) -> None:

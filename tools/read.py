@@ -1,14 +1,17 @@
 """The `read` tool: shows a text file with line numbers, or a picture."""
 
+import codecs
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from tools.arguments import number, text
 from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace
 from tools.described import description_beside
 from tools.extent import Extent
-from tools.files import read_bytes, undivided
+from tools.files import LARGEST, opened, read_bytes, undivided
+from tools.largefile import page_of_file
 from tools.paths import display, resolve
 from tools.pictures import LARGEST_PICTURE, picture_type
 from tools.schema import object_of
@@ -51,6 +54,9 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result:
     name = display(path, workspace.root)
     if not os.path.lexists(path):
         raise ToolError(f"`{name}` does not exist{_similar(path)}")
+    with opened(path) as (file, size):
+        if size > LARGEST:
+            return _part_of_large(file, size, offset, limit, name, workspace.reads)
     raw = read_bytes(path)
     media_type = picture_type(raw)
     if media_type is not None:
@@ -62,6 +68,19 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result:
         raise ToolError(f"`{name}` is {kind}, not text: look at it in bash, with xxd or a program made for it")
     workspace.seen.note(path, raw)
     return _shown(showable(decode(raw).unified), offset, limit, name, workspace.reads)
+
+
+def _part_of_large(file: IO[bytes], size: int, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:
+    """Lines of a file of which no more is held than is shown."""
+    head = file.read(8192)
+    kind = "a picture" if picture_type(head) else binary_kind(head)
+    if kind is not None or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        about = f"{kind or 'UTF-16 text'} of {size / 1e6:,.0f} MB"
+        raise ToolError(f"`{name}` is {about}: look at parts of it in bash, with a program made for it")
+    page = page_of_file(file, name, offset, limit, limits)
+    more = f"; go on with offset={page.last + 1}" if page.last < page.lines else ""
+    where = f"(lines {offset}-{page.last} of {page.lines}, {size / 1e6:,.0f} MB{more}; grep finds lines in it)"
+    return Result(f"{page.text}\n{where}", extent=Extent("lines", page.last - offset + 1, page.lines, offset))
 
 
 def _shown(content: str, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:

@@ -43,7 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
         "ebb config, ebb mcp list|add|remove|test|login|logs, "
         "ebb doctor, ebb demo, ebb serve. `--` makes a first word a prompt. "
         "Exit codes: 0 answered, 1 failed, 2 usage, 3 provider, 4 key, 5 denied, 6 limit reached, 7 context, 8 schema, "
-        "75 rate limit, 130 interrupted.",
+        "75 rate limit, 130 interrupted, 141 the reader of the output went away.",
         allow_abbrev=False,
     )
     parser.add_argument("words", nargs="*", metavar="PROMPT", help="open the terminal with this first message")

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import select
+import signal
 import stat
 import sys
 import traceback
@@ -41,7 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(20_000, 50, 100)
     _prepare_streams()
     try:
-        return _dispatch(arguments)
+        try:
+            return _dispatch(arguments)
+        finally:
+            sys.stdout.flush()  # here a reader that has gone is still noticed
     except AgentError as error:
         if "--debug" in arguments:
             _print_traceback(error)
@@ -54,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read our output has gone; the interpreter must not complain about it when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 128 + signal.SIGPIPE
     except Exception as error:  # noqa: BLE001  # the outermost place: what nobody expected is told here
         if not (isinstance(error, OSError) and error.errno == errno.ENOSPC):
             return _crash(error, arguments)

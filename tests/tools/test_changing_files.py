@@ -213,3 +213,47 @@ async def test_a_folder_that_becomes_a_link_is_not_followed(
     monkeypatch.setattr(os.path, "realpath", swapped)
     assert await said(Write(), {"path": "d/f", "content": "x"}, workspace)
     assert os.listdir(elsewhere) == []
+
+
+ONE_WORD = "*** Begin Patch\n*** Update File: a.txt\n@@\n-old\n+new\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        (Write(), {"path": "a.txt", "content": "new\n"}),
+        (Edit(), {"path": "a.txt", "old": "old", "new": "new"}),
+        (ApplyPatch(), {"patch": ONE_WORD}),
+    ],
+    ids=["write", "edit", "apply_patch"],
+)
+async def test_a_file_with_two_names_stays_one_file(tool: Tool, arguments: Arguments, workspace: Workspace) -> None:
+    path = await seen(workspace, "a.txt", b"old\n")
+    path.chmod(0o750)
+    other = workspace.root / "other.txt"
+    os.link(path, other)
+    before = path.stat()
+    await tool.run(arguments, workspace)
+    after = path.stat()
+    assert (after.st_ino, after.st_nlink, after.st_mode) == (before.st_ino, 2, before.st_mode)
+    assert other.read_bytes() == b"new\n"
+    assert sorted(entry.name for entry in workspace.root.iterdir()) == ["a.txt", "other.txt"]
+
+
+async def test_what_cannot_be_written_under_two_names_is_put_back(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = await seen(workspace, "a.txt", b"old\n")
+    os.link(path, workspace.root / "other.txt")
+    synced, sync = list[int](), os.fsync
+
+    def full(descriptor: int) -> None:
+        synced.append(descriptor)
+        if len(synced) == 2:
+            raise OSError(28, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr("tools.files.os.fsync", full)
+    assert "no space left" in await said(Edit(), {"path": "a.txt", "old": "old", "new": "new and longer"}, workspace)
+    assert path.read_bytes() == (workspace.root / "other.txt").read_bytes() == b"old\n"
+    assert sorted(entry.name for entry in workspace.root.iterdir()) == ["a.txt", "other.txt"]

@@ -1,15 +1,20 @@
 import asyncio
 import gc
+import io
 import os
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from tools.base import Picture, Result, ToolError, Workspace
+from tools.base import Picture, ReadLimits, Result, ToolError, Workspace
 from tools.extent import Extent
 from tools.files import undivided
-from tools.read import Read
+from tools.largefile import page_of_file
+from tools.read import Read, page_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -122,3 +127,69 @@ async def test_a_read_that_fails_after_its_turn_was_interrupted_is_no_noise(work
     del reading
     gc.collect()
     assert complaints == []
+
+
+LARGE = 100
+"""Bytes above which these tests hold no file."""
+
+
+@pytest.fixture
+def few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.read.LARGEST", LARGE)
+    monkeypatch.setattr("tools.largefile._CHUNK", 7)  # so that lines lie across what is read at a time
+
+
+@pytest.mark.usefixtures("few_bytes")
+@given(
+    st.lists(st.text("ab\ré日", max_size=30), min_size=1, max_size=60),
+    st.booleans(),
+    st.integers(1, 70),
+    st.integers(1, 20),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_part_of_a_large_file_is_what_a_small_one_shows(
+    workspace: Workspace, lines: list[str], ends: bool, offset: int, limit: int
+) -> None:
+    data = "\n".join(line.replace("\r", "") for line in lines) + ("\n" if ends else "")
+    known = data.removesuffix("\n").split("\n")
+    with io.BytesIO(data.encode()) as file:
+        if not data or offset > len(known):
+            with pytest.raises(ToolError, match="beyond its end"):
+                page_of_file(file, "a", max(offset, 2), limit, ReadLimits(200, 20))
+            return
+        page = page_of_file(file, "a", offset, limit, ReadLimits(200, 20))
+    small = page_of(known, offset, limit, ReadLimits(200, 20))
+    assert (page.last, page.lines) == (small.last, len(known))
+    assert [line[:20] for line in page.text.split("\n")] == [line[:20] for line in small.text.split("\n")]
+
+
+@pytest.mark.usefixtures("few_bytes")
+async def test_a_large_file_is_shown_in_part_and_says_how_to_go_on(workspace: Workspace) -> None:
+    (workspace.root / "a.log").write_text("".join(f"line {number}\n" for number in range(1, 3001)))
+    first = await read(workspace, "a.log")
+    assert first.text.startswith("1\tline 1\n2\tline 2\n")
+    assert first.text.endswith(
+        "2000\tline 2000\n(lines 1-2000 of 3000, 0 MB; go on with offset=2001; grep finds lines in it)"
+    )
+    assert first.extent == Extent("lines", 2000, 3000)
+    last = await read(workspace, "a.log", offset=2999)
+    assert last.text == "2999\tline 2999\n3000\tline 3000\n(lines 2999-3000 of 3000, 0 MB; grep finds lines in it)"
+    assert "beyond its end" in await said(workspace, "a.log", offset=3001)
+    (workspace.root / "a.bin").write_bytes(b"\0" * 200)
+    assert "binary data" in await said(workspace, "a.bin")
+
+
+async def test_half_a_gigabyte_is_not_held(workspace: Workspace) -> None:
+    with (workspace.root / "huge.log").open("wb") as file:
+        file.write(b"first\n" + b"x" * 9_000)
+        file.truncate(80 << 20)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nlast\n")
+    tracemalloc.start()
+    try:
+        page = await read(workspace, "huge.log", offset=3)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert page.text == "3\tlast\n(lines 3-3 of 3, 84 MB; grep finds lines in it)"
+    assert peak < 16 << 20
