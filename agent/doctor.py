@@ -164,7 +164,7 @@ def examine_store(
     if not path.exists():
         yield Finding("store", "well", "there is no session yet")
         return
-    aside = "move it aside and start again; `ebb sessions export` may still save some sessions"
+    aside = "run `ebb doctor --repair`: it saves what can be read, and sets the damaged one aside"
     try:
         examined = examine_database(path, lambda: tell("the database", 0, 0))
     except StoreError as error:

@@ -210,8 +210,8 @@ def test_a_database_of_a_newer_version_and_one_that_is_none(house: House) -> Non
     database.write_bytes(b"not a database" * 1000)
     assert house.doctor() == {
         "broken store": (
-            f"the session database `{database}` is not a session database; move it aside and start again, it is never "
-            "deleted",
+            f"the session database `{database}` is not a session database; "
+            "`ebb doctor --repair` saves what can be read",
             "",
         )
     }  # fmt: skip

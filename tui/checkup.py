@@ -26,6 +26,9 @@ def doctor(arguments: Sequence[str]) -> int:
         allow_abbrev=False,
     )
     parser.add_argument("--deep", action="store_true", help="read every stored output, too, and compare its digest")
+    parser.add_argument(
+        "--repair", action="store_true", help="save what can be read of a damaged database into a new one, first"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_common(parser)
     options = parser.parse_args(arguments)
@@ -52,6 +55,10 @@ def _findings(options: argparse.Namespace, tell: Tell) -> Iterator[Finding]:
         most_bytes = config.archive_max_bytes
         yield from examine_settings(config, os.environ)
     yield from examine_folders(folders)
+    if options.repair:
+        from agent.repair import repair_store  # noqa: PLC0415  # deferred: few databases are damaged
+
+        yield from repair_store(folders)
     yield from examine_store(folders, tell, deep=options.deep, most_bytes=most_bytes)
 
 

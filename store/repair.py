@@ -1,0 +1,226 @@
+"""What can be read of a damaged session database, saved into a new one. The damaged one is set aside, never deleted."""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.connection import connected
+from store.errors import explained, translated
+from store.salvage import PAGE_SIZES, Row, is_log_damaged, rows_in, rows_in_log
+from store.sessions import SessionStore
+
+TABLES = (
+    "sessions", "messages", "usage", "rewrites", "snapshots", "situation", "outputs", "summaries", "views",
+    "calibrations", "tool_uses", "accesses",
+)  # fmt: skip
+"""What cannot be made again, sessions first. The index of the search can."""
+
+NOT_SALVAGED = ("calibrations", "tool_uses", "accesses")
+"""What is only read as SQLite reads it: it is learned again."""
+
+_LARGEST = 1 << 30
+"""Bytes of a database whose pages are looked through; a larger one is read as far as SQLite does."""
+_ROWS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What became of a damaged database."""
+
+    aside: Path
+    """Where it is now."""
+    saved: Mapping[str, int]
+    """Rows of each table that are in the new one."""
+    lost: tuple[str, ...]
+    """What could not be saved, as far as that can be told, a phrase each."""
+
+
+def is_damaged(path: Path, problems: Iterable[str]) -> bool:
+    """Whether there is something to repair. `problems`: what SQLite found."""
+    log = path.with_name(f"{path.name}-wal")
+    with explained(path.parent):
+        return any(problems) or (log.exists() and is_log_damaged(log.read_bytes()))
+
+
+def repair_database(path: Path) -> Repaired:
+    """Saves what can be read into a new database in the place of the damaged one. To be called when no session is open.
+    Raises `StoreError`; everything is then as it was."""
+    with explained(path.parent):
+        folder = Path(tempfile.mkdtemp(prefix="repair-", dir=path.parent))
+    try:
+        with explained(path.parent):
+            copy, new = folder / "damaged.db", folder / "sessions.db"
+            shutil.copyfile(path, copy)
+            log = path.with_name(f"{path.name}-wal")
+            if log.exists():
+                shutil.copyfile(log, copy.with_name(f"{copy.name}-wal"))
+        saved, lost = _save(copy, new)
+        with explained(path.parent):
+            return Repaired(_exchange(path, new), saved, lost)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _exchange(path: Path, new: Path) -> Path:
+    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = aside.with_name(f"{aside.name.partition('~')[0]}~{number}")
+    for ending in ("-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.replace(path.with_name(path.name + ending), aside.with_name(aside.name + ending))
+    os.replace(path, aside)
+    os.replace(new, path)
+    return aside
+
+
+def _save(copy: Path, new: Path) -> tuple[Mapping[str, int], tuple[str, ...]]:
+    log = copy.with_name(f"{copy.name}-wal")
+    data = copy.read_bytes() if copy.stat().st_size <= _LARGEST else b""
+    log_data = log.read_bytes() if log.exists() else b""
+    store = SessionStore(new)
+    try:
+        with translated(new):
+            unread = _copy_rows(store, copy)
+            if unread or is_log_damaged(log_data):
+                _add(store, rows_in_log(log_data, data))
+            if unread:
+                for size in _page_sizes(data):
+                    _add(store, (row for row in rows_in(data, size) if row.table in unread))
+            _add_sessions(store)
+            store.query("pragma wal_checkpoint(truncate)")
+            saved = {table: int(store.query(f"select count(*) from {table}")[0][0]) for table in TABLES}
+            gaps = _gaps(store)
+    finally:
+        store.close()
+    unreadable = [f"some rows of `{table}`" for table in sorted(unread & set(NOT_SALVAGED))]
+    return saved, (*unreadable, *gaps)
+
+
+def _page_sizes(data: bytes) -> tuple[int, ...]:
+    """The page size that the header says, or those that may be."""
+    said = int.from_bytes(data[16:18], "big") if data[:6] == b"SQLite" else 0
+    said = 65536 if said == 1 else said
+    return (said,) if said in PAGE_SIZES else PAGE_SIZES[:3]
+
+
+def _copy_rows(store: SessionStore, copy: Path) -> frozenset[str]:
+    """Copies what SQLite reads; the tables of which it does not read all."""
+    unread = set[str]()
+    try:
+        source = connected(copy, 1.0)
+    except sqlite3.Error:
+        return frozenset(TABLES)
+    try:
+        with suppress(sqlite3.Error):
+            source.execute("pragma writable_schema = on")  # a schema that is damaged in part is read in part
+        for table in TABLES:
+            try:
+                columns = _common_columns(source, store, table)
+            except sqlite3.Error:
+                columns = []
+            if not columns or not _copy_table(store, source, table, columns):
+                unread.add(table)
+    finally:
+        source.close()
+    return frozenset(unread)
+
+
+def _common_columns(source: sqlite3.Connection, store: SessionStore, table: str) -> list[str]:
+    theirs = {row[1] for row in source.execute(f"pragma table_info({table})")}
+    return [row[1] for row in store.query(f"pragma table_info({table})") if row[1] in theirs]
+
+
+def _copy_table(store: SessionStore, source: sqlite3.Connection, table: str, columns: list[str]) -> bool:
+    """Whether all of it could be read: from its beginning and, where that breaks off, from its end."""
+    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+    insert = f"insert or ignore into {table} ({names}) values ({marks})"
+    for order in ("", " order by 1 desc, 2 desc"):
+        rows, is_whole = _read(source, f"select {names} from {table} not indexed{order}")
+        for some in rows:
+            _insert(store, insert, some)
+        if is_whole():
+            return not order
+    return False
+
+
+def _read(source: sqlite3.Connection, sql: str) -> tuple[Iterator[list[tuple[object, ...]]], Callable[[], bool]]:
+    """The rows up to the first error, some at a time, and whether there was none."""
+    errors = list[sqlite3.Error]()
+
+    def rows() -> Iterator[list[tuple[object, ...]]]:
+        some: list[tuple[object, ...]] = []
+        try:
+            for row in source.execute(sql):
+                some.append(row)
+                if len(some) >= _ROWS:
+                    yield some
+                    some = []
+        except sqlite3.Error as error:
+            errors.append(error)
+        yield some
+
+    return rows(), lambda: not errors
+
+
+def _insert(store: SessionStore, insert: str, rows: Iterable[tuple[object, ...]]) -> None:
+    """Adds rows, but none that the table does not take. To whom they belong is looked at later."""
+    store.query("pragma foreign_keys = off")
+    with store.transaction() as db:
+        for row in rows:
+            with suppress(sqlite3.IntegrityError, sqlite3.InterfaceError, OverflowError):
+                db.execute(insert, row)
+
+
+def _add(store: SessionStore, rows: Iterator[Row]) -> None:
+    columns = {table: [row[1] for row in store.query(f"pragma table_info({table})")] for table in TABLES}
+    for row in rows:
+        names = columns[row.table][: len(row.values)]
+        pairs = [pair for pair in zip(names, row.values, strict=True) if pair != ("id", None)]
+        insert = (
+            f"insert or ignore into {row.table} ({', '.join(name for name, _ in pairs)}) "
+            f"values ({', '.join('?' * len(pairs))})"
+        )
+        _insert(store, insert, [tuple(value for _, value in pairs)])
+
+
+def _add_sessions(store: SessionStore) -> None:
+    """Gives messages whose session is lost one again, and lets go of what belongs to nothing."""
+    with store.transaction() as db:
+        lost = db.execute(
+            "select session, min(created), max(created) from messages where session not in (select id from sessions) "
+            "group by session"
+        ).fetchall()
+        for session, first, last in lost:
+            db.execute(
+                "insert or ignore into sessions (id, project, title, model, mode, created, updated) "
+                "values (?, coalesce((select project from sessions order by updated desc limit 1), ''), "
+                "'(recovered)', '', 'ask', ?, ?)",
+                (session, first, last),
+            )
+        db.execute("update sessions set parent = null where parent not in (select id from sessions)")
+        for table in TABLES[2:9]:
+            db.execute(f"delete from {table} where session not in (select id from sessions)")
+        db.execute("delete from accesses where session not in (select id from sessions)")
+
+
+def _gaps(store: SessionStore) -> tuple[str, ...]:
+    """How many messages are missing of those that anything that was saved tells of."""
+    found = store.query(
+        "select s.id, (select count(*) from messages where session = s.id), "
+        "max(coalesce((select max(position) + 1 from messages where session = s.id), 0), "
+        "coalesce((select position from snapshots where session = s.id), 0), "
+        "coalesce((select max(position) + 1 from outputs where session = s.id), 0)) from sessions s"
+    )
+    return tuple(
+        f"{known - saved:,} of the {known:,} messages of session {session}"
+        for session, saved, known in found
+        if known > saved
+    )

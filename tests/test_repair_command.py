@@ -1,0 +1,103 @@
+"""`ebb doctor --repair` on real homes whose database was damaged in the ways in which files are damaged."""
+
+import os
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from store.locks import SessionLock
+from tests.test_garbage import Home
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def damage(path: Path, kind: str) -> None:
+    data = bytearray(path.read_bytes())
+    match kind:
+        case "cut off":
+            del data[len(data) * 9 // 10 :]
+        case "no header":
+            data[:100] = bytes(100)
+        case "no first page":
+            data[:4096] = random.Random(1).randbytes(4096)
+        case "schema":
+            at = data.index(b"CREATE TABLE messages")
+            data[at : at + 12] = b"CREATE TUBLE"
+        case "a page":
+            at = data.index(b'"echo message 30') // 4096 * 4096
+            data[at : at + 4096] = random.Random(2).randbytes(4096)
+        case "the log":
+            log = path.with_name("sessions.db-wal")
+            found = bytearray(log.read_bytes())
+            at = 32 + 4120 * 2 + 500
+            found[at : at + 40] = b"\xa5" * 40
+            log.write_bytes(found)
+        case _:
+            raise ValueError(kind)
+    path.write_bytes(data)
+
+
+KINDS = ("cut off", "no header", "no first page", "schema", "a page", "the log")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_can_be_read_is_saved_and_the_rest_set_aside(kind: str, home: Home) -> None:
+    session = home.session(*(f"echo message {number}" for number in range(40)), "seq 5001")
+    other = home.session("seq 6001")
+    path = home.folder / "data" / "sessions.db"
+    ((before,),) = home.query("select count(*) from messages")
+    if kind == "the log":  # as a killed process leaves it
+        db = sqlite3.connect(path)
+        log = path.with_name("sessions.db-wal")
+        for number in range(8):
+            db.execute("update sessions set title = ? where id = ?", (f"title {number}", other))
+            db.commit()
+        kept = log.read_bytes()
+        db.close()
+        log.write_bytes(kept)
+    whole = path.read_bytes()
+    damage(path, kind)
+    damaged = path.read_bytes()
+    assert damaged != whole or kind == "the log"
+    run = home.ebb("doctor", "--repair", "-m", home.script())
+    assert (run.err, "Traceback" in run.out) == ("", False)
+    assert "into a new" in run.out
+    (aside,) = [each for each in path.parent.glob("sessions.db.damaged-*") if not each.name.endswith(("-wal", "-shm"))]
+    assert aside.read_bytes() == damaged
+    assert list(path.parent.glob("repair-*")) == []
+    ((after,),) = home.query("select count(*) from messages")
+    least = {"cut off": before // 4, "a page": before - 30}
+    assert least.get(kind, before) <= after <= before
+    assert (" messages of session " in run.out) is (after < before)
+    listed = home.ebb("sessions", "list")
+    assert listed.code == 0
+    for one in (session, other):
+        if one in listed.out:
+            assert home.ebb("sessions", "show", one).code == 0
+            assert home.ebb("-p", "more", "-r", one, "-m", home.script()).code == 0
+    assert kind == "cut off" or (session in listed.out and other in listed.out)
+    again = home.ebb("doctor", "--repair", "-m", home.script())
+    assert "the database is not damaged, and nothing was changed" in again.out
+
+
+def test_nothing_is_repaired_that_is_sound_or_in_use(home: Home) -> None:
+    session = home.session("seq 5001")
+    path = home.folder / "data" / "sessions.db"
+    whole = path.read_bytes()
+    run = home.ebb("doctor", "--repair", "-m", home.script())
+    assert (run.code, path.read_bytes()) == (0, whole)
+    assert "the database is not damaged, and nothing was changed" in run.out
+    damage(path, "no header")
+    damaged = path.read_bytes()
+    lock = SessionLock(home.folder / "data" / "locks", session)
+    lock.acquire()
+    run = home.ebb("doctor", "--repair", "-m", home.script())
+    lock.release()
+    assert (run.code, path.read_bytes()) == (1, damaged)
+    assert f"nothing was repaired: `{session}` is open" in run.out
+    assert os.listdir(path.parent).count("sessions.db") == 1
