@@ -99,8 +99,9 @@ class Recall:
         notes += [REBUILT] if self._indexer.repairs > repairs else []
         if any(match.way == "some" for match in matches):
             notes.append(SOME)
-        if asked.query and all(match.way == "meaning" for match in matches):
-            notes += [MEANT] if matches else []
+        if asked.query and matches and all(match.way == "meaning" for match in matches):
+            notes.append(MEANT)
+        if asked.query and asked.kinds in ((), ("output",)):
             notes += await self._unsearched("`read_result` with a `pattern` searches all of one")
         return Memory(found, tuple(notes))
 

@@ -17,7 +17,7 @@ from tools.schema import object_of
 from tools.truncate import LONGEST_LINE, is_mostly_noise, plain
 
 if TYPE_CHECKING:  # a type only: see `matches`
-    from tools.sift import Hit
+    from tools.sift import Hit, Sifted
 
 T = TypeVar("T")
 
@@ -229,10 +229,21 @@ async def matches(
     if fitting < len(entries):
         shown.append(f'(there is more; continue at lines="{entries[fitting][0]}-" with the same pattern)')
     elif sifted.ending == "late":
-        shown.append(f"(stopped after {SECONDS:.0f} s, so lines may be missing: take a simpler `pattern` or `lines`)")
+        shown.append(_late(found, sifted, lines[0], before, f"stopped after {SECONDS:.0f} s"))
     elif sifted.ending == "enough":
         shown.append(f'(there is more; continue at lines="{entries[-1][0] + 1}-" with the same pattern)')
     return Result("\n".join(shown) or "no lines match")
+
+
+def _late(found: Found, sifted: "Sifted", first: int, before: int, why: str) -> str:
+    """How far a search got that took too long, and how to go on."""
+    content = found.content
+    done = content.line_start(first) + sifted.searched
+    where = f"{why} at line {sifted.line + before:,} of {content.lines + before:,}, "
+    where += f"byte {min(done, content.size):,} of {content.size:,}; "
+    if sifted.line > first:
+        return f'({where}continue at lines="{sifted.line + before}-" with the same pattern)'
+    return f"({where}so lines may be missing: take a simpler `pattern` or other `lines`)"
 
 
 def _entries(hits: Sequence["Hit"], before: int, *, with_gaps: bool) -> Iterator[tuple[int, str]]:

@@ -3,7 +3,7 @@ arguments of their own; an `offset` of lines counts from 0."""
 
 from tools.arguments import number, text
 from tools.base import Arguments, Effect, Result, Tool, Workspace
-from tools.read_result import lines_around, matches, numbered_lines, unhurried
+from tools.read_result import lines_around, lines_of, matches, numbered_lines, unhurried
 from tools.schema import object_of
 
 LIMIT = 200
@@ -43,6 +43,7 @@ class ToolOutputCacheGrep:
         {
             "ref_id": {"type": "string"},
             "pattern": {"type": "string"},
+            "lines": {"type": "string"},
             "before": {"type": "integer"},
             "after": {"type": "integer"},
         },
@@ -53,10 +54,10 @@ class ToolOutputCacheGrep:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        around = lines_around(arguments)
+        around, wanted = lines_around(arguments), lines_of(text(arguments, "lines", ""))
         found = await workspace.kept(text(arguments, "ref_id"))
         try:
-            return await matches(found, text(arguments, "pattern"), around, None)
+            return await matches(found, text(arguments, "pattern"), around, wanted)
         finally:
             found.content.close()
 

@@ -1,6 +1,10 @@
 """Parts of kept outputs, as a model reads them."""
 
+import contextlib
+import io
 import itertools
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +15,7 @@ from hypothesis import strategies as st
 
 from store.blobs import Blobs
 from tests.tools.reading import as_bytes
-from tools import sift
+from tools import scan, sift
 from tools.base import Picture, Result, Tool, ToolError, Workspace
 from tools.cap import MOST
 from tools.kept import Content, Found, Framed, InMemory
@@ -108,17 +112,111 @@ async def test_a_long_line_is_cut_and_its_rest_can_be_read(workspace: Workspace)
 
 
 async def test_a_match_at_the_seam_of_a_long_line_is_found_once(workspace: Workspace) -> None:
-    content = InMemory(b"x" * (sift.PIECE - 3) + b"needle" + b"y" * sift.PIECE)
+    content = InMemory(b"x" * (scan.PIECE - 3) + b"needle" + b"y" * scan.PIECE)
     shown = await ask(workspace, content, pattern="needle")
     assert shown.count("needle") == 1
-    assert shown.startswith(f"1:[byte {sift.PIECE - 203:,} of the line] xxx")
+    assert shown.startswith(f"1:[byte {scan.PIECE - 203:,} of the line] xxx")
 
 
 async def test_a_pattern_that_blows_up_is_ended(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RE2 has no way to say `\\1`, so `re` takes the pattern."""
     monkeypatch.setattr(sift, "SECONDS", 1.0)
     content = InMemory(b"found\n" + b"a" * 5000 + b"b\n")
-    shown = await ask(workspace, content, pattern="found|(a+)+$")
-    assert shown.startswith("1:found\n(stopped after")
+    shown = await ask(workspace, content, pattern=r"found|(a+)+\1$")
+    assert shown == (
+        "1:found\n(stopped after 1 s at line 1 of 2, byte 0 of 5,008; "
+        "so lines may be missing: take a simpler `pattern` or other `lines`)"
+    )
+
+
+async def test_a_pattern_that_would_blow_up_takes_no_longer_than_others(workspace: Workspace) -> None:
+    content = InMemory((b"a" * 5000 + b"b\n") * 200 + b"aaa\n")
+    assert await ask(workspace, content, pattern="(a+)+$") == "201:aaa"
+
+
+async def test_a_search_that_is_ended_says_how_far_it_got_and_goes_on_from_there(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that are done are told of at once here, and the slow line stands in the third."""
+    monkeypatch.setattr(sift, "SECONDS", 1.5)
+    line = b"x" * 1023 + b"\n"
+    content = InMemory(b"one found\n" + line * 2048 + b"a" * 5000 + b"b\n" + b"two found\n")
+    shown = await ask(workspace, content, pattern=r"found$|(a+)+\1$")
+    first, told = shown.split("\n")
+    assert first == "1:one found"
+    match = re.fullmatch(
+        r"\(stopped after 2 s at line ([\d,]+) of 2,051, byte ([\d,]+) of 2,102,174; "
+        r'continue at lines="(\d+)-" with the same pattern\)',
+        told,
+    )
+    assert match is not None
+    assert 1 < int(match[3]) <= 2050
+    assert await ask(workspace, content, pattern="found$", lines=f"{match[3]}-") == "2051:two found"
+    cache = ToolOutputCacheGrep()
+    assert await ask(workspace, content, cache, pattern="found$", lines=f"{match[3]}-") == "2051:two found"
+
+
+SPELLINGS = st.sampled_from(
+    [
+        "a",
+        "b",
+        ".",
+        "^",
+        "$",
+        "a+",
+        "(a|b)*",
+        "[^a]",
+        r"\d",
+        r"\w+",
+        r"\s",
+        r"\bb",
+        "é",
+        "(?i:A)",
+        "x?",
+        ".*b$",
+        "^$",
+        r"\.",
+        "[ab]{2}",
+    ]
+)
+TEXTS = st.lists(
+    st.sampled_from(
+        [b"a", b"b", b"ab", b" ", b"1", "é".encode(), "１".encode(), b"\xff", b"\x1c", b"\n", b"\r\n", b"B."]
+    ),
+    max_size=30,
+)
+
+
+@given(st.lists(SPELLINGS, min_size=1, max_size=4).map("".join), TEXTS.map(b"".join), st.integers(0, 2))
+def test_both_engines_find_the_same(pattern: str, data: bytes, again: int) -> None:
+    data = scan._plain(data)
+    again = min(again, len(data.split(b"\n")[0])) if data.isascii() else 0  # pieces may part a character
+    block = scan.Block(1, 0, again, data)
+    fast, slow = scan.searcher(pattern, print), scan._by_line(pattern, print)
+    assert [data[:start] for start, _ in fast(block)] == [data[:start] for start, _ in slow(block)]
+
+
+@given(TEXTS.map(b"".join), st.integers(0, 2), st.integers(0, 2), st.integers(1, 9), st.sampled_from([4, 1 << 20]))
+def test_the_lines_around_matches_are_those_of_the_text(
+    data: bytes, before: int, after: int, last: int, piece: int
+) -> None:
+    """Compared with the plainest way to say it."""
+    lines = [line.rstrip(b"\r") for line in data.removesuffix(b"\n").split(b"\n")] if data else []
+    hits = [number for number, line in enumerate(lines, 1) if b"a" in line and number <= last]
+    wanted = {n for hit in hits for n in range(hit - before, hit + after + 1) if 1 <= n <= min(last, len(lines))}
+    expected = [(number, lines[number - 1].decode("utf-8", "replace"), number in hits) for number in sorted(wanted)]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        output = scan._Output(last, before, after, 10**9)
+        search = scan.searcher("a", print)
+        rows = [line for line in data.removesuffix(b"\n").split(b"\n")] if data else []
+        number = 1
+        for at in range(0, len(rows), piece):
+            part = b"\n".join(line.rstrip(b"\r") for line in rows[at : at + piece])
+            if not output.take(scan.Block(number, 0, 0, part), search):
+                break
+            number += len(rows[at : at + piece])
+    found = [record for record in map(json.loads, printed.getvalue().splitlines()) if len(record) == 4]
+    assert [tuple(record[:3]) for record in found] == expected
 
 
 async def test_bytes_that_are_no_text_can_be_read(workspace: Workspace) -> None:

@@ -1,0 +1,247 @@
+"""The program that searches bytes for lines that match: bytes in, JSON lists out.
+
+Patterns are matched by RE2 where it understands them as `re` does: its time grows with the bytes and never faster, and
+it takes a megabyte at once instead of a line. `re` takes the others, line by line.
+"""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO
+
+PIECE = 1 << 20
+"""Bytes that are searched at a time, and of a longer line, too. Neighbouring pieces of one share some, so no short
+match is lost."""
+_SHARED = 1 << 12
+_AROUND = 200
+"""Characters of a long line that are shown before what was found in it, and twice as many in all."""
+_OFTEN = 0.2
+"""Seconds after which it is said at which line a slow search is."""
+
+_NUMBERS = re.compile(rb"^\d{1,18}\t", re.MULTILINE)
+_RETURNS = re.compile(rb"\r+(?=\n|\Z)")
+_OTHERWISE = re.compile(r"\\[AZz]|\{,|\(\?[a-zA-Z]*[sxauL]")
+"""What RE2 understands otherwise, or in a text of many lines."""
+_ASCII_ONLY = re.compile(r"\\[wWdDsSbB]|\(\?[a-zA-Z]*i")
+"""What RE2 understands otherwise in a text that is not plain ASCII."""
+_BLANKS = (b"\x0b", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
+"""Characters of ASCII that are blanks to `re` alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines, many at once, or a piece of one that is longer."""
+
+    number: int
+    """Of the first line."""
+    offset: int
+    """In bytes, of what there is of the first line."""
+    again: int
+    """Bytes of the first line that were searched before."""
+    data: bytes
+
+
+Found = tuple[int, int]
+"""Where a line begins and where the first match in it does, in bytes of a block."""
+Search = Callable[[Block], Iterator[Found]]
+
+
+def main(request_json: str) -> None:
+    """Prints a list for each line that is shown; one with the number of the next line and the bytes searched so
+    far; and an empty one when that was all."""
+    request = json.loads(request_json)
+    output = _Output(int(request["last"]), int(request["before"]), int(request["after"]), int(request["most"]))
+    search, searched = searcher(request["pattern"], output.reached), 0
+    for block in blocks(sys.stdin.buffer, int(request["first"])):
+        data = _NUMBERS.sub(b"", block.data) if request["numbered"] else block.data
+        output.searched = searched
+        if not output.take(Block(block.number, block.offset, block.again, data), search):
+            return
+        searched += len(block.data) - block.again + 1
+        output.reached(block.number + data.count(b"\n") + 1, searched)
+    print("[]", flush=True)
+
+
+class _Output:
+    """Prints the lines that match and those around them."""
+
+    def __init__(self, last: int, before: int, after: int, most: int) -> None:
+        self._last, self._before, self._after, self._left = last, before, after, most
+        self._earlier: list[tuple[int, int, bytes]] = []
+        """Lines right before what comes next that were not printed, as far as they may be wanted."""
+        self._follow = 0
+        """Lines that are still to be printed behind a match."""
+        self.searched = 0
+
+    def reached(self, line: int, searched: int | None = None) -> None:
+        print(json.dumps([line, self.searched if searched is None else searched]), flush=True)
+
+    def take(self, block: Block, search: Search) -> bool:
+        """Whether more is wanted."""
+        if block.number > self._last:
+            return self._end()
+        at, number, data = 0, block.number, block.data
+        for start, found in search(block):
+            between = data.count(b"\n", at, start)
+            if not self._pass(block, at, start, number, between):
+                return self._end()
+            number += between
+            if number > self._last:
+                return self._end()
+            for line in self._earlier:
+                self._print(*line, None)
+            end = data.find(b"\n", start)
+            end = len(data) if end < 0 else end
+            self._print(number, block.offset if start == 0 else 0, data[start:end], found - start)
+            self._earlier, self._follow = [], self._after
+            at, number = end + 1, number + 1
+            if self._left <= 0:
+                return False
+        if at <= len(data) and not self._pass(block, at, len(data) + 1, number, data.count(b"\n", at) + 1):
+            return self._end()
+        return self._left > 0
+
+    def _end(self) -> bool:
+        print("[]", flush=True)
+        return False
+
+    def _pass(self, block: Block, start: int, end: int, number: int, count: int) -> bool:
+        """Goes past lines in which nothing was found; whether the last that is wanted lies behind them."""
+        if not count or not (self._follow or self._before):
+            return True
+        lines = block.data[start : end - 1].split(b"\n") if count <= self._follow + self._before else []
+        followed = min(self._follow, count)
+        head = lines[:followed] or block.data[start : end - 1].split(b"\n", followed)[:followed]
+        for index, line in enumerate(head, number):
+            if index > self._last:
+                return False
+            self._print(index, block.offset if start == 0 and index == number else 0, line, None)
+        self._follow -= followed
+        rest = min(count - followed, self._before)
+        if rest:
+            tail = block.data[start : end - 1].rsplit(b"\n", rest)[-rest:]
+            first = number + count - rest
+            here = [
+                (index, block.offset if index == block.number else 0, line) for index, line in enumerate(tail, first)
+            ]
+            self._earlier = [*(self._earlier if not followed else ()), *here][-self._before :]
+        elif followed:
+            self._earlier = []
+        return True
+
+    def _print(self, number: int, offset: int, line: bytes, found: int | None) -> None:
+        text = line.decode("utf-8", "replace")
+        at = -1
+        if len(text) > 4 * _AROUND or offset:
+            start = max(len(line[:found].decode("utf-8", "replace")) - _AROUND, 0) if found else 0
+            at = offset + len(text[:start].encode("utf-8", "replace"))
+            text = text[start : start + 2 * _AROUND]
+        print(json.dumps([number, text, found is not None, at]), flush=found is not None)
+        self._left -= len(text) + 8
+
+
+def searcher(pattern: str, reached: Callable[[int], None]) -> Search:
+    """What finds the lines of a block that match. `reached` is told now and then which line a slow one is at."""
+    by_line, by_block = _by_line(pattern, reached), _by_block(pattern)
+    if by_block is None:
+        return by_line
+    needs_plain = _ASCII_ONLY.search(pattern) is not None
+
+    def search(block: Block) -> Iterator[Found]:
+        if block.data.isascii():
+            is_fit = not needs_plain or not any(blank in block.data for blank in _BLANKS)
+        else:
+            is_fit = not needs_plain and _is_text(block.data)
+        return by_block(block) if is_fit else by_line(block)
+
+    return search
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _by_block(pattern: str) -> Search | None:
+    """By RE2; None where it is not there or does not understand the pattern as `re` does."""
+    if _OTHERWISE.search(pattern):
+        return None
+    try:
+        import re2  # noqa: PLC0415  # deferred: only this program needs it
+    except ImportError:
+        return None
+    options = re2.Options()
+    options.log_errors, options.never_nl = False, True
+    with suppress(re2.error):
+        return _found_by(re2.compile(f"(?m:{pattern})", options).search)
+    return None
+
+
+def _found_by(search: Callable[[bytes, int], re.Match[bytes] | None]) -> Search:
+    def found(block: Block) -> Iterator[Found]:
+        data, at = block.data, 0
+        while at <= len(data):
+            match = search(data, at)
+            if match is None:
+                return
+            if block.again and match.end() <= block.again:
+                at = max(match.end(), at + 1)
+                continue
+            start = data.rfind(b"\n", 0, match.start()) + 1
+            yield start, match.start()
+            end = data.find(b"\n", match.start())
+            at = len(data) + 1 if end < 0 else end + 1
+
+    return found
+
+
+def _by_line(pattern: str, reached: Callable[[int], None]) -> Search:
+    compiled = re.compile(pattern)
+
+    def found(block: Block) -> Iterator[Found]:
+        at, told = 0, time.monotonic()
+        for number, line in enumerate(block.data.split(b"\n"), block.number):
+            text = line.decode("utf-8", "replace")
+            again = len(line[: block.again].decode("utf-8", "replace")) if at == 0 and block.again else 0
+            match = compiled.search(text)
+            if match is not None and again and match.end() <= again:
+                match = next((each for each in compiled.finditer(text) if each.end() > again), None)
+            if match is not None:
+                yield at, at + len(text[: match.start()].encode("utf-8", "replace"))
+            if time.monotonic() - told > _OFTEN:
+                told = time.monotonic()
+                reached(number + 1)
+            at += len(line) + 1
+
+    return found
+
+
+def blocks(stream: IO[bytes], number: int) -> Iterator[Block]:
+    """Whole lines without the last one's end, and pieces of those that are longer."""
+    held, offset, again = b"", 0, 0
+    while chunk := stream.read(PIECE):
+        data = held + chunk
+        end = data.rfind(b"\n")
+        if end >= 0:
+            lines = data[:end]
+            yield Block(number, offset, again, _plain(lines))
+            number, held, offset, again = number + lines.count(b"\n") + 1, data[end + 1 :], 0, 0
+        elif len(data) >= PIECE:
+            yield Block(number, offset, again, _plain(data))
+            held = data[-_SHARED:]
+            offset, again = offset + len(data) - len(held), len(held)
+        else:
+            held = data
+    if len(held) > again or offset:
+        yield Block(number, offset, again, _plain(held))
+
+
+def _plain(data: bytes) -> bytes:
+    return _RETURNS.sub(b"", data) if b"\r" in data else data
