@@ -39,8 +39,9 @@ from agent.served import Served
 from agent.session import Session
 from agent.sessionlog import SessionLog
 from agent.storethread import StoreThread
+from agent.stream import Retries
 from agent.targets import Connected, Targets
-from agent.terms import compacting_of, hooks_for_calls, mode_of, model_of, policy_of, tools_for
+from agent.terms import compacting_of, hooks_for_calls, mode_of, model_of, persistence_of, policy_of, tools_for
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.sessions import SessionRow, SessionStore
@@ -189,6 +190,7 @@ class Sessions:
             compacting=compacting,
             after_tool=hooks_for_calls(config),
             effort=config.reasoning_effort,
+            retries=Retries(persistence_of(config, interactive=self._interactive)),
             debug=self._debug(),
             surroundings=self._surroundings,
             note_at=config.context_note_at,

@@ -58,7 +58,8 @@ class ProviderConfig:
     api_key_env: str | None = None
     """The environment variable that holds the key, when it is not the provider's usual one."""
     wire: Wire = "auto"
-    timeout: float = 300.0
+    timeout: float | None = None
+    """None: 120 seconds, 600 for a server on this machine."""
     context_window: int | None = None
     max_output_tokens: int | None = None
     context_window_buffer_tokens: int | None = None
@@ -117,6 +118,9 @@ class Config:
     archive_max_age: float | None
     """Days."""
     archive_max_bytes: int | None
+    retry_patience: float
+    retry_first: float
+    retry_fallback_after: float | None
     mcp_startup_timeout: float | None
     mcp_disabled: tuple[str, ...]
     hooks_after_tool: tuple[AfterTool, ...]

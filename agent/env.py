@@ -21,6 +21,7 @@ from agent.providers.base import Provider
 from agent.recorder import Recorder
 from agent.rent import Rent
 from agent.served import Served
+from agent.stream import Retries
 from agent.tail import Tail
 from agent.targets import Targets
 from agent.watch import Watch
@@ -75,6 +76,8 @@ class Env:
     """The models that the user set for summaries."""
     lessons: Lessons = field(default_factory=Lessons)
     effort: str | None = None
+    retries: Retries = field(default_factory=Retries)
+    """How a request that fails is tried again."""
     debug: Debug = field(default_factory=Debug)
     meter: Meter = field(default_factory=Meter)
     """What is known of the size of requests."""

@@ -96,9 +96,12 @@ class RetryScheduled:
 
     attempt: int
     attempts: int
+    """The most of them; 0 where time is the limit."""
     delay: float
     """Seconds until the next attempt."""
     reason: str
+    left: float | None = None
+    """Seconds behind that attempt in which others may follow; None: no end is set."""
 
 
 @dataclass(frozen=True, slots=True)

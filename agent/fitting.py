@@ -78,7 +78,10 @@ async def ask(
         env.debug.say("context-guard/build-metrics", **env.meter.counters.told())
         request = env.watch.sending(to_request(prompt, tools, env), env.provider.facts)
         try:
-            reply = await stream_reply(env.provider, request, env.interrupt, env.emit, budget)
+            may_leave = env.retries.persistence.fallback_after is not None and bool(env.targets.fallbacks)
+            reply = await stream_reply(
+                env.provider, request, env.interrupt, env.emit, budget, env.retries, may_leave=may_leave
+            )
         except ContextOverflow as error:
             smaller = await recover(conversation, env, attempt, error.size, error.limit)
             smaller = smaller or await leave_model(conversation, env)
@@ -87,8 +90,14 @@ async def ask(
                 env.lessons.window = known
                 raise ContextExhausted(f"{str(error).rstrip('.')}, even after compaction; {START_ANEW}") from error
         except ProviderError as error:
-            if given is None:
+            smaller = await leave_model(conversation, env, str(error)) if may_leave and error.retryable else None
+            if smaller is None and given is None:
                 raise
+            if smaller is not None:
+                conversation, tools = smaller, env.offered
+                budget = budget_of(conversation, env)
+                continue
+            assert given is not None
             env.emit(Noticed(f"the answer is taken as it was, since it could not be had again: {error}"))
             env.emit(TextDelta(given.message.text))  # whoever shows it has let it go for the second try
             return conversation.plus(given.message), given

@@ -257,8 +257,10 @@ def _printer(form: Format, out: TextIO, err: TextIO) -> Callable[[Event], None]:
 
     def show(event: Event) -> None:
         match event:
-            case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason):
-                print(f"ebb: {reason}; attempt {attempt} of {attempts} in {delay:.1f} s", file=err)
+            case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason, left=left):
+                of = f" of {attempts}" if attempts else ""
+                end = f", given up {left:.0f} s later" if left is not None and not attempts else ""
+                print(f"ebb: {reason.rstrip('.')}; attempt {attempt}{of} in {delay:.1f} s{end}", file=err)
             case Noticed(text=text):
                 print(f"ebb: {text}", file=err)
             case ModelSwitched(after=after, why=why):

@@ -279,6 +279,11 @@ OPTIONS: tuple[Option, ...] = (
         "bytes that kept outputs may take before the oldest go that nothing refers to",
     ),
     Option("hooks.after_tool", (), _hooks, "programs of yours that see each output of some calls as it came"),
+    Option(
+        "retry.patience", 600.0, _seconds, "seconds that a request is tried again; in a terminal until Esc, if unset"
+    ),
+    Option("retry.first", 10.0, _seconds, "the same for an address that nobody has reached yet"),
+    Option("retry.fallback_after", None, _optional_wait, "seconds after which a model of `fallback_models` takes over"),
     Option("agent.max_turns", None, _optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, _dollars, "US dollars one run may cost"),
     Option(

@@ -63,6 +63,7 @@ def env_of(
         summarisers=parts.summarisers,
         lessons=parts.lessons,
         effort=parts.effort,
+        retries=parts.retries,
         debug=parts.debug,
         meter=parts.meter,
         rent=parts.rent,

@@ -25,6 +25,7 @@ from agent.recorder import Recorder
 from agent.rent import Rent
 from agent.served import Served
 from agent.shelf import Shelf
+from agent.stream import Retries
 from agent.targets import Targets
 from tools.base import Tool, Workspace
 
@@ -58,6 +59,8 @@ class Parts:
     after_tool: Sequence[AfterTool] = ()
     """The user's programs that see outputs as they came."""
     effort: str | None = None
+    retries: Retries = field(default_factory=Retries)
+    """How a request that fails is tried again."""
     debug: Debug = field(default_factory=Debug)
     surroundings: Callable[[], Surroundings] = Surroundings
     """What the model is told besides the conversation when it changes; at the start its system text says it."""

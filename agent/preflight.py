@@ -84,21 +84,23 @@ async def choose_model(
     return conversation, budget
 
 
-async def leave_model(conversation: Conversation, env: Env) -> Conversation | None:
-    """The conversation with the next model that takes it, when the session's own has refused it for good. None when
-    there is none."""
+async def leave_model(conversation: Conversation, env: Env, failure: str = "") -> Conversation | None:
+    """The conversation with the next model that takes it, when the session's own has refused it for good, or does not
+    answer (`failure` says why). None when there is none."""
     budget = budget_of(conversation, env)
     while not env.interrupt.requested():
         found = turn_preflight(env.meter.counters, with_shares(env.targets.fallbacks, env))
         if found.target is None:
             return None
-        switched = await _switch(conversation, found.target, budget, env)
+        switched = await _switch(conversation, found.target, budget, env, failure)
         if switched is not None:
             return switched
     return None
 
 
-async def _switch(conversation: Conversation, to: Target, budget: ContextBudget, env: Env) -> Conversation | None:
+async def _switch(
+    conversation: Conversation, to: Target, budget: ContextBudget, env: Env, failure: str = ""
+) -> Conversation | None:
     """The conversation as another model is shown it from now on. None when that model cannot be connected, or turns out
     to be smaller than was known."""
     target = next(target for target in env.targets.fallbacks if target.id == to.id)
@@ -107,7 +109,7 @@ async def _switch(conversation: Conversation, to: Target, budget: ContextBudget,
         env.targets.pass_over(target)
         return None
     before, after = env.provider.facts.id, connected.provider.facts.id
-    why = (
+    why = failure or (
         f"the conversation takes about {budget.used:,} tokens, and `{before}` has room for {budget.window.effective:,}"
     )
     env.targets.go_on_with(target, connected.provider)

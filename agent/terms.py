@@ -10,6 +10,7 @@ from agent.context.settings import Caps, Compacting, Patience
 from agent.context.summary import Wishes
 from agent.options import MODES, AfterTool, Mode, stricter_mode
 from agent.permissions import Policy, Rule, parse_rule
+from agent.providers.retry import Persistence
 from agent.providers.setup import first_choice
 from tools.base import Tool
 from tools.catalog import builtin_tools
@@ -98,3 +99,10 @@ def _usual_protection(config: Config, effective: int) -> int:
     if config.rewrite_policy == "total_budget":
         return min(max(effective // 4, 20_000), 60_000)
     return Caps().protect
+
+
+def persistence_of(config: Config, *, interactive: bool) -> Persistence:
+    """How long a request is tried again: until the user has enough of it, where one is there and nothing is set."""
+    until_stopped = interactive and config.sources.get("retry.patience") == "default"
+    patience = None if until_stopped else config.retry_patience
+    return Persistence(patience, config.retry_first, config.retry_fallback_after)

@@ -115,6 +115,27 @@ def saying(content: bytes, context: ssl.SSLContext | None = None) -> Iterator[in
         yield port
 
 
+@contextmanager
+def dripping(head: bytes, piece: bytes) -> Iterator[int]:
+    """A server that begins to answer, then says the same again and again until its client goes away; its port."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            client: socket.socket = self.request
+            client.recv(65536)
+            try:
+                client.sendall(head)
+                while True:
+                    client.sendall(piece)
+                    if select.select([client], [], [], 0.02)[0] and not client.recv(65536):
+                        return
+            except OSError:  # the client is gone
+                return
+
+    with _serving(Handler) as port:
+        yield port
+
+
 def answer(head: Sequence[str], body: bytes) -> bytes:
     """An HTTP answer with status 200 and these headers, as it is sent."""
     return "\r\n".join(["HTTP/1.1 200 OK", *head, "connection: close", "", ""]).encode("latin-1") + body

@@ -210,7 +210,7 @@ def test_a_configuration_that_cannot_be_read_exits_with_2(user: User) -> None:
 )  # fmt: skip
 def test_what_a_server_refuses_has_its_exit_code(user: User, turn: Turn, expected: tuple[int, str, str]) -> None:
     with FakeProvider([lambda _: turn]) as server:
-        run = user.ask_server(server)
+        run = user.ask_server(server, "--config", "retry.patience=1")
     assert ended(run) == expected
     assert run.result["session"] is not None
 

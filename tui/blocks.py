@@ -59,8 +59,15 @@ class Call:
 class Retry:
     attempt: int
     attempts: int
+    """The most of them; 0 where time is the limit."""
     delay: float
     reason: str
+    left: float | None = None
+    """Seconds behind that attempt in which others may follow; None: no end is set."""
+
+    @property
+    def which(self) -> str:
+        return f"attempt {self.attempt} of {self.attempts}" if self.attempts else f"attempt {self.attempt}"
 
 
 @dataclass(frozen=True, slots=True)

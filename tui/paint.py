@@ -16,6 +16,7 @@ from tui.diffs.drawn import Drawn
 from tui.diffs.rows import WIDE, layout_of
 from tui.diffs.unified import files_of
 from tui.markdown import advance_pieces
+from tui.numbers import seconds
 from tui.outcomes import FEW, few_lines, outcome_of
 from tui.palette import Palette
 from tui.prose import PaletteConsole, highlighted, prose
@@ -50,8 +51,9 @@ def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> li
             return _thought(block, opened, width, console)
         case Call():
             return _call(block, opened, width, console)
-        case Retry(attempt=attempt, attempts=attempts, delay=delay, reason=reason):
-            note = f"{reason} Trying again in {delay:.0f} s ({attempt} of {attempts})."
+        case Retry(delay=delay, reason=reason, attempts=attempts, left=left):
+            end = " Esc stops it." if left is None and not attempts else ""
+            note = f"{reason} Trying again in {seconds(round(delay))} ({block.which}).{end}"
             return _note("↻", note, palette.warn, palette.dim, width, console)
         case Notice(text=text):
             return _note("·", text, palette.dim, palette.dim, width, console)

@@ -1,5 +1,6 @@
 """What the status line says, by parts. Pure: it is given all numbers and a width."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from tui.blocks import View
+from tui.blocks import Retry, View
 from tui.elapsed import Took
 from tui.inks import Ink, Line
 from tui.keyline import key_lines
@@ -94,10 +95,19 @@ def _left(shown: Shown, keys: str, width: int) -> Line:
         return key_lines(keys, width)[0] if keys else _mode(view.mode)
     if view.asked:
         return (("● waits for your answer", "warn"),)
-    activity = visible_line(view.activity or "working")
+    activity = _countdown(shown) or visible_line(view.activity or "working")
     part, turn = shown.took.part, shown.took.turn
     took = seconds(part) if part == turn else f"{seconds(part)} of {seconds(turn)}"
     return (("● ", "accent"), (activity, "text"), (f"  {took}  Esc interrupts", "dim"))
+
+
+def _countdown(shown: Shown) -> str:
+    """How long it is until a failed request is sent again; empty when none waits."""
+    last = shown.view.turn[-1] if shown.view.turn else None
+    if not isinstance(last, Retry):
+        return ""
+    left = math.ceil(last.delay) - shown.took.part
+    return f"{last.which} in {seconds(left)}" if left > 0 else last.which
 
 
 def _mode(mode: str) -> Line:

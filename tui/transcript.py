@@ -184,8 +184,8 @@ def _settle_texts(view: View) -> View:
 def _retry_scheduled(view: View, event: RetryScheduled) -> View:
     before, step = view.turn[: view.step_start], view.turn[view.step_start :]
     kept = tuple(block for block in step if not isinstance(block, AnswerText | Thought | Retry))
-    note = Retry(event.attempt, event.attempts, event.delay, event.reason)
-    return replace(view, turn=(*before, *kept, note), activity="waiting to try again")
+    note = Retry(event.attempt, event.attempts, event.delay, event.reason, event.left)
+    return replace(view, turn=(*before, *kept, note), activity=f"waiting for {note.which}")
 
 
 def _window_learned(view: View, size: int) -> View:

@@ -108,8 +108,8 @@ class Endpoint:
     """It may hold a password."""
     key: str | None = field(default=None, repr=False)
     """The API key; None for a server that wants none."""
-    timeout: float = 300.0
-    """Seconds of silence, before the first byte or between two, after which the request has failed."""
+    timeout: float = 120.0
+    """Seconds without anything of an answer, before its beginning or in it, after which the request has failed."""
     connect_timeout: float = 10.0
 
 

@@ -1,5 +1,6 @@
 """What the decoders share: running one over a stream, reading arguments, keeping calls answerable. It knows no wire."""
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from uuid import uuid4
 from agent.errors import ProviderError
 from agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall, ToolOutput, Usage
 from agent.providers.base import Chunk, ModelFacts, Reply
-from agent.providers.http import Json, Origin, Wire, cut, drain
+from agent.providers.http import Json, Origin, Wire, cut, drain, silent
 
 NO_OUTPUT = "(no output)"
 """Stands for an empty output: most wires refuse an empty text."""
@@ -26,6 +27,9 @@ MISSHAPEN = (AttributeError, IndexError, KeyError, RecursionError, TypeError, Va
 _CHOICES = ("oneOf", "anyOf", "allOf", "enum", "not")
 _SUFFIX = 5
 """Characters of an id that was cut that are kept free, to tell it from others."""
+
+NO_PROGRESS = ("ping", "keepalive", "keep_alive", "heartbeat", "response.queued", "response.in_progress")
+"""Events that servers send while they have nothing to say."""
 
 DEEPEST = 100
 """Levels that arguments may be nested."""
@@ -65,13 +69,44 @@ def decode(events: Iterable[Json], decoder: Decoder, origin: Origin) -> Iterator
 async def converse(wire: Wire, body: Json, decoder: Decoder, origin: Origin) -> AsyncGenerator[Chunk, None]:
     """The chunks of one answer as they arrive, ending in one `Reply`."""
     async with aclosing(wire.events(body)) as events:
-        async for event in events:
+        patience = Patience(origin.endpoint.timeout)
+        while (event := await patience.next_event(events, origin)) is not None:
+            said = False
             for chunk in _fed(decoder, event, origin):
+                said = True
                 yield chunk
+            if said or is_progress(event):
+                patience.begin()
             if decoder.finished:
                 await drain(events)
                 break
     yield _whole(decoder, origin)
+
+
+class Patience:
+    """The time in which something of an answer has to come. What only keeps a connection alive is nothing of it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.begin()
+
+    def begin(self) -> None:
+        """All of the time is left again."""
+        self._end = asyncio.get_running_loop().time() + self._seconds
+
+    async def next_event(self, events: AsyncGenerator[Json, None], origin: Origin) -> Json | None:
+        """The next one; None after the last. Raises `TimedOut`."""
+        try:
+            async with asyncio.timeout_at(self._end):
+                return await anext(events, None)
+        except TimeoutError as error:
+            raise silent(origin) from error
+
+
+def is_progress(event: Json) -> bool:
+    """Whether an event of which nothing is shown brings the answer forward, as the end of a block does."""
+    kind = event.get("type")
+    return isinstance(kind, str) and kind not in NO_PROGRESS
 
 
 def _fed(decoder: Decoder, event: Json, origin: Origin) -> Iterator[Chunk]:

@@ -16,6 +16,11 @@ from tools.redaction import without_password
 OUTPUT_TOKENS = 16_384
 """Reserved for a reply, when the model can write as much."""
 
+TIMEOUT = 120.0
+"""Seconds without anything of an answer."""
+LOCAL_TIMEOUT = 600.0
+"""The same for a server on this machine, which may read a long request for minutes before it says anything."""
+
 _COMMAND_LINE = ("command line", "--config")
 
 _BASE_URLS = {
@@ -147,8 +152,8 @@ def _notices(facts: ModelFacts, size: Setting, outputs: tuple[Setting | None, ..
 def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:
     """Where a provider is reached, and the key for it. Raises `ConfigError` for a malformed URL, and `AuthFailed` when
     there is no key and one is needed: for any server but ollama and those on this machine."""
-    variable, usual = _BASE_URLS[name]
-    url, source = usual, "the default"
+    variable, usual_url = _BASE_URLS[name]
+    url, source = usual_url, "the default"
     if environment.get(variable):
         url, source = environment[variable], f"environment {variable}"
     if settings.base_url:
@@ -163,7 +168,8 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
         told = f"there is no key for {name}: set the environment variable {key_name}, then start again"
         others = [(key, model) for key, model in FIRST_CHOICE if environment.get(key)]
         raise AuthFailed(told + "".join(f"; {key} is set: `-m {model}` takes it" for key, model in others[:1]))
-    return Endpoint(url.rstrip("/"), key or None, settings.timeout)
+    usual = LOCAL_TIMEOUT if is_loopback(host) else TIMEOUT
+    return Endpoint(url.rstrip("/"), key or None, settings.timeout or usual)
 
 
 def is_own_server(name: str, endpoint: Endpoint) -> bool:

@@ -290,7 +290,7 @@ OVERFLOW_KINDS = any_of(
 
 OURS = any_of(
     r"(?:invalid|unsupported|bad_request|validation|not_supported|unprocessable)\w*",
-    r"\w*(?:image|policy)",
+    r"\w*(?:image|policy)\w*",
 )
 """Kinds of errors in a stream that another try would not mend."""
 

@@ -114,9 +114,9 @@ def words_of(block: Block) -> tuple[str, ...]:
             return ()
         case Call():
             return (f"Tool {title_of_call(block.name, block.arguments)}: {block.status}.",)
-        case Retry(attempt=attempt, attempts=attempts, delay=delay, reason=reason):
-            which = f"attempt {attempt} of {attempts}, in {delay:.0f} s"
-            return (f"The request failed: {visible_line(reason)}. It is sent again: {which}.",)
+        case Retry(delay=delay, reason=reason):
+            which = f"{block.which}, in {delay:.0f} s"
+            return (f"The request failed: {visible_line(reason).rstrip('.')}. It is sent again: {which}.",)
         case Notice(text=text):
             first, *rest = lines_of_text(text) or ("",)
             return (f"Note: {first}", *rest)

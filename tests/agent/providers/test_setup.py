@@ -24,9 +24,9 @@ def configured(folder: Path, *settings: str, flags: Mapping[str, object] | None 
     [
         ("anthropic", {"ANTHROPIC_API_KEY": "k"}, Endpoint("https://api.anthropic.com", "k")),
         ("openai", {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "https://x/v1/"}, Endpoint("https://x/v1", "k")),
-        ("openai-chat", {"OPENAI_BASE_URL": "http://localhost:1/v1"}, Endpoint("http://localhost:1/v1")),
-        ("openai-chat", {"OPENAI_BASE_URL": "http://[::1]:1/v1"}, Endpoint("http://[::1]:1/v1")),
-        ("ollama", {}, Endpoint("http://127.0.0.1:11434")),
+        ("openai-chat", {"OPENAI_BASE_URL": "http://localhost:1/v1"}, Endpoint("http://localhost:1/v1", timeout=600)),
+        ("openai-chat", {"OPENAI_BASE_URL": "http://[::1]:1/v1"}, Endpoint("http://[::1]:1/v1", timeout=600)),
+        ("ollama", {}, Endpoint("http://127.0.0.1:11434", timeout=600)),
         ("ollama", {"OLLAMA_HOST": "far:1234"}, Endpoint("http://far:1234")),
         ("ollama", {"OLLAMA_HOST": "far"}, Endpoint("http://far:11434")),
         ("ollama", {"OLLAMA_HOST": "https://far/ollama/"}, Endpoint("https://far/ollama")),
