@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -18,6 +19,7 @@ from agent.crash import crashed, print_nothing, secrets_of
 from agent.errors import AgentError, SchemaNotMet, UsageError
 from agent.events import (
     CallDenied,
+    ContextCompacted,
     Event,
     ModelSwitched,
     Noticed,
@@ -67,6 +69,8 @@ class Job:
     """The beginning of the id of a session to go on with; empty for the newest of the project."""
     piped: str = ""
     """What came through a pipe besides, too long to stand in the prompt."""
+    is_quiet: bool = False
+    """Rewrites of the view are counted, but not told as they happen."""
 
 
 @dataclass(slots=True)
@@ -84,6 +88,7 @@ class Outcome:
     steps: int = 0
     files_changed: dict[str, None] = field(default_factory=dict)
     denied: list[dict[str, object]] = field(default_factory=list)
+    rewrites: list[ContextCompacted] = field(default_factory=list)
     error: dict[str, str] | None = None
 
     def take(self, event: Event) -> None:
@@ -100,6 +105,8 @@ class Outcome:
                 self.files_changed.update(dict.fromkeys(changed))
             case CallDenied(name=name, arguments=arguments, rule=rule):
                 self.denied.append({"tool": name, "arguments": arguments, "rule": rule})
+            case ContextCompacted():
+                self.rewrites.append(event)
             case TurnFinished(end=end, text=text):
                 self.result = text
                 self._end(end)
@@ -147,6 +154,11 @@ class Outcome:
             "steps": self.steps,
             "files_changed": list(self.files_changed),
             "denied": self.denied,
+            "rewrites": {
+                "count": len(self.rewrites),
+                "removed_tokens": sum(one.before_tokens - one.after_tokens for one in self.rewrites),
+                "strategies": Counter(name for one in self.rewrites for name in one.strategies),
+            },
             "error": self.error,
         }
 
@@ -157,7 +169,7 @@ async def run(sessions: Sessions, job: Job, out: TextIO | None = None, err: Text
     out, err = out or sys.stdout, err or sys.stderr
     print_nothing(sessions.config.folders.logs)
     outcome, stop = Outcome(), _Stop()
-    show = _printer(job.format, out, err)
+    show = _printer(job, out, err)
     with _interrupted_by_signals(stop):
         try:
             await _work(sessions, job, outcome, show, stop)
@@ -250,8 +262,8 @@ def event_json(event: Event) -> dict[str, object]:
     return {"type": name, **asdict(event)}
 
 
-def _printer(form: Format, out: TextIO, err: TextIO) -> Callable[[Event], None]:
-    if form == "stream-json":
+def _printer(job: Job, out: TextIO, err: TextIO) -> Callable[[Event], None]:
+    if job.format == "stream-json":
         return lambda event: print_json(out, event_json(event))
     watched = err.isatty()
 
@@ -263,6 +275,10 @@ def _printer(form: Format, out: TextIO, err: TextIO) -> Callable[[Event], None]:
                 print(f"ebb: {reason.rstrip('.')}; attempt {attempt}{of} in {delay:.1f} s{end}", file=err)
             case Noticed(text=text):
                 print(f"ebb: {text}", file=err)
+            case ContextCompacted() if not job.is_quiet:
+                from agent.announcement import announcement  # noqa: PLC0415  # deferred: most runs rewrite nothing
+
+                print(f"ebb: {announcement(event)}", file=err)
             case ModelSwitched(after=after, why=why):
                 print(f"ebb: the model is now {after}: {why}", file=err)
             case Resumed():

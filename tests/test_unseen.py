@@ -31,6 +31,7 @@ class Job:
     """What the server takes, when that is less than the window that is set."""
     counts: float = 1.0
     has_picture: bool = False
+    flags: tuple[str, ...] = ()
 
 
 def played(job: Job, folder: Path) -> tuple[Run, FakeProvider, int]:
@@ -67,7 +68,7 @@ def played(job: Job, folder: Path) -> tuple[Run, FakeProvider, int]:
             (project / "p.png").write_bytes(picture(1000))
             prompt += " @p.png"
         keys = {"ANTHROPIC_API_KEY": "key", "OPENAI_API_KEY": "key"}
-        run = ebb("-p", prompt, "--output-format", "json", "-C", str(project), home=home, env=keys)
+        run = ebb("-p", prompt, "--output-format", "json", "-C", str(project), *job.flags, home=home, env=keys)
     return run, server, summaries
 
 
@@ -123,3 +124,14 @@ def test_each_request_shows_what_the_newest_calls_gave_back(job: Job, tmp_path: 
     newest = [shown[-job.calls :] for shown in server.shown if shown]
     assert len(newest) >= job.steps
     assert {output.form for outputs in newest for output in outputs} <= {"whole", "cut"}
+
+
+def test_each_rewrite_is_one_line_on_stderr_and_counted(tmp_path: Path) -> None:
+    loud, _, _ = played(Job("openai-chat", 16_384, 4, 3_500, steps=4), tmp_path / "loud")
+    quiet, _, _ = played(Job("openai-chat", 16_384, 4, 3_500, steps=4, flags=("--quiet",)), tmp_path / "quiet")
+    told = [line for line in loud.err.splitlines() if line.startswith("ebb: context rewritten")]
+    assert len(told) == loud.result["rewrites"]["count"] == loud.result["rewrites"]["strategies"]["mask"] > 0
+    assert "since the window was full: about " in told[0]
+    assert told[0].endswith("; old outputs became one line each. All of it is kept")
+    assert loud.result["rewrites"]["removed_tokens"] > 1_000
+    assert (quiet.err, quiet.result["rewrites"]) == ("", loud.result["rewrites"])

@@ -57,6 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
     headless.add_argument("--output-schema", metavar="FILE", help="JSON Schema that the answer must meet")
     headless.add_argument("--max-turns", type=int, metavar="N", help="requests the run may make")
     headless.add_argument("--max-cost", type=float, metavar="USD", help="dollars after which no request is made")
+    headless.add_argument("--quiet", action="store_true", help="say nothing on stderr of rewrites of the context")
     parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"))
     parser.add_argument("--allow", action="append", metavar="RULE", help="let calls run, such as 'bash(git status)'")
     parser.add_argument("--deny", action="append", metavar="RULE", help="never let calls run, such as 'write(.env)'")

@@ -130,7 +130,7 @@ def _headless(options: argparse.Namespace) -> int:
     sessions = open_sessions(options, interactive=False)
 
     resume = options.resume if options.pick is None else options.pick
-    job = headless.Job(prompt, options.output_format, schema, resume, piped)
+    job = headless.Job(prompt, options.output_format, schema, resume, piped, options.quiet)
     return asyncio.run(headless.run(sessions, job))
 
 

@@ -189,6 +189,9 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
             leaner += 1
         else:
             break
+    sizes[STEP] = max(sizes[STEP] - size_of_unseen(conversation), 0)  # these can be cut further
+    if sum(sizes.values()) * room.scale <= FLOOR * room.effective:
+        return Floor(caps, 0, deferred=whole - room.tools, pins=pins, request=request)
     name, size = max(sizes.items(), key=lambda item: item[1])
     share = round(100 * sum(sizes.values()) * room.scale / max(room.effective, 1))
     return Floor(
