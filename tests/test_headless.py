@@ -83,6 +83,7 @@ def test_json_prints_one_object(user: User) -> None:
             "steps": 1,
             "files_changed": [],
             "denied": [],
+            "rewrites": {"count": 0, "removed_tokens": 0, "strategies": {}},
             "error": None,
         }
     ]

@@ -240,6 +240,8 @@ class Writer:
             blocks += [block] if block else []
         while blocks and role == "assistant" and blocks[-1].get("type") in UNMARKED:
             blocks.pop()  # the API refuses a reply that ends in a thought
+        if isinstance(message, Assistant) and message.is_paused and blocks and blocks[-1]["type"] == "text":
+            blocks[-1] |= {"text": str(blocks[-1]["text"]).rstrip()}  # and one that ends in a blank
         if blocks and before:
             self.sheet.replace_last({"role": role, "content": before + blocks})
         elif blocks:

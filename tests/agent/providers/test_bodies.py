@@ -401,3 +401,10 @@ def test_one_servers_odd_schema_does_not_spoil_every_request(adapter: Any) -> No
     assert refusal(adapter.name, body) is None
     assert "path" in json.dumps(body["tools"])
     assert "anyOf" in schema
+
+
+def test_a_paused_reply_goes_back_without_blanks_at_its_end() -> None:
+    adapter = next(adapter for adapter in ADAPTERS if adapter.name == "anthropic")
+    paused = Assistant((Text("so far \n"),), adapter.facts.id, is_paused=True)
+    sent = adapter.body(talk(user("go"), paused), adapter.facts)
+    assert sent["messages"][-1]["content"] == [{"type": "text", "text": "so far"}]
