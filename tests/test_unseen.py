@@ -127,8 +127,8 @@ def test_each_request_shows_what_the_newest_calls_gave_back(job: Job, tmp_path: 
 
 
 def test_each_rewrite_is_one_line_on_stderr_and_counted(tmp_path: Path) -> None:
-    loud, _, _ = played(Job("openai-chat", 16_384, 4, 3_500, steps=4), tmp_path / "loud")
-    quiet, _, _ = played(Job("openai-chat", 16_384, 4, 3_500, steps=4, flags=("--quiet",)), tmp_path / "quiet")
+    loud, _, _ = played(Job("openai-chat", 16_384, 4, 3_500, steps=4), tmp_path / "a")
+    quiet, _, _ = played(Job("openai-chat", 16_384, 4, 3_500, steps=4, flags=("--quiet",)), tmp_path / "b")
     told = [line for line in loud.err.splitlines() if line.startswith("ebb: context rewritten")]
     assert len(told) == loud.result["rewrites"]["count"] == loud.result["rewrites"]["strategies"]["mask"] > 0
     assert "since the window was full: about " in told[0]
