@@ -7,9 +7,7 @@ import gc
 import io
 import json
 import os
-import select
 import signal
-import stat
 import sys
 import traceback
 from collections.abc import Sequence
@@ -17,6 +15,7 @@ from pathlib import Path
 
 from agent.errors import AgentError, UsageError
 from tui.arguments import first_word, make_parser, open_sessions, with_resume
+from tui.piped import has_piped_input, is_attachment, piped_input
 
 SUBCOMMANDS = ("sessions", "context", "config", "mcp", "doctor", "demo", "serve")
 RESERVED = ("acp",)
@@ -24,15 +23,6 @@ RESERVED = ("acp",)
 
 _ALIKE = 0.7
 """How much a word is like a subcommand that is taken for one: `ebb sesions`, but not `ebb search`."""
-
-_STDIN_WAIT = 2.0
-"""Seconds to wait for the first byte of a pipe that may never say anything."""
-
-_LONG_PIPED = 8_000
-"""Characters of piped input that stand in the prompt itself."""
-
-_MOST_PIPED = 64 << 20
-"""Bytes of piped input that a message may bring."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -155,41 +145,6 @@ def _whole_prompt(prompt: str, words: Sequence[str]) -> tuple[str, str]:
 
 def _joined(parts: Sequence[str]) -> str:
     return "\n\n".join(part.strip("\n") for part in parts if part.strip())
-
-
-def is_attachment(piped: str) -> bool:
-    """Whether what was piped in stands beside the words: it is long, or not text alone."""
-    return len(piped) > _LONG_PIPED or "\0" in piped or not _is_text(piped)
-
-
-def _is_text(piped: str) -> bool:
-    try:
-        piped.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def piped_input() -> str:
-    """What standard input holds; a byte that is no text is half of a surrogate pair. Raises `UsageError`."""
-    data = sys.stdin.buffer.read(_MOST_PIPED + 1)
-    if len(data) > _MOST_PIPED:
-        most = f"more than {_MOST_PIPED >> 20} MB was piped in"
-        raise UsageError(f"{most}; save it to a file and name that in the prompt, so that parts of it can be read")
-    return data.decode("utf-8", "surrogateescape")
-
-
-def has_piped_input() -> bool:
-    """Whether stdin is a file, or a pipe that says something soon."""
-    try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (OSError, ValueError, AttributeError):
-        return False
-    if stat.S_ISREG(mode):
-        return True
-    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-        return False
-    return bool(select.select([sys.stdin], [], [], _STDIN_WAIT)[0])
 
 
 def _read_schema(name: str) -> dict[str, object]:

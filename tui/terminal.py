@@ -13,6 +13,7 @@ from agent.errors import UsageError
 from tui.arguments import read_settings, sessions_of, told_settings
 from tui.drafts import Drafts
 from tui.ending import ended_by_signals
+from tui.piped import has_piped_input, piped_input, take_terminal
 from tui.plain.ability import is_unable
 
 if TYPE_CHECKING:  # types only: a front end loads what it needs, when it needs it
@@ -27,14 +28,21 @@ _PATIENCE = 0.001
 def run(options: argparse.Namespace) -> int:
     """Runs a session in the terminal; the exit code. Raises `AgentError` when none can be opened."""
     is_served = os.environ.get("TEXTUAL_DRIVER", "").startswith("tui.serving.")
-    if not is_served and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    is_there = is_served or (sys.stdin.isatty() and sys.stdout.isatty())
+    piped = ""
+    if not is_there and options.plain and not sys.stdin.isatty():
+        piped = piped_input() if has_piped_input() else ""
+        is_there = take_terminal()
+    if not is_there and not (options.plain and (piped.strip() or options.words)):
         raise UsageError("there is no terminal to draw in; write `ebb -p PROMPT` to get an answer without one")
     # Whoever started us may ignore it (`nohup`), and a program without its terminal would read its end for ever.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     root, config = told_settings(options)
     drafts = Drafts(None if options.ephemeral else config.folders.drafts)
-    show = _lines if not is_served and (options.plain or is_unable(os.environ)) else _screen
-    left, code = asyncio.run(show(options, root, config, drafts))
+    if not is_served and (options.plain or is_unable(os.environ)):
+        left, code = asyncio.run(_lines(options, root, config, drafts, piped, is_there=is_there))
+    else:
+        left, code = asyncio.run(_screen(options, root, config, drafts))
     is_gone = code == 128 + signal.SIGHUP
     if left and not options.ephemeral and not is_served and not is_gone:
         print(f"Go on with this session: ebb -r {left}")
@@ -89,12 +97,15 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
     return left, ending.code or app.return_code or 0
 
 
-async def _lines(options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts) -> tuple[str | None, int]:
+async def _lines(
+    options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts, piped: str, *, is_there: bool
+) -> tuple[str | None, int]:
+    """`piped`: what came through a pipe; `is_there`: somebody types."""
     from tui.history import History  # noqa: PLC0415  # deferred: see below
     from tui.plain.front import PlainFront  # noqa: PLC0415  # deferred: few runs are in lines
     from tui.plain.start import run_plain  # noqa: PLC0415  # deferred: see above
 
-    sessions = _sessions(options, root, config)
+    sessions = _sessions(options, root, config, is_there=is_there)
     try:
         # A word after `-r` that is no session's id belongs to the prompt that follows it.
         is_word = bool(options.pick and options.words) and not await sessions.knows(options.pick)
@@ -108,20 +119,21 @@ async def _lines(options: argparse.Namespace, root: Path, config: "Config", draf
             session=None if choose else await sessions.open(resume),
             choose=choose,
             first_message=" ".join([options.pick, *options.words] if is_word else options.words),
+            piped=piped,
             drafts=drafts,
             settings=_settings(options, config, lambda: sessions),
         )
-        return await run_plain(front, history, os.environ)
+        return await run_plain(front, history, os.environ, is_there=is_there)
     finally:
         await sessions.close()
 
 
-def _sessions(options: argparse.Namespace, root: Path, config: "Config") -> "Sessions":
+def _sessions(options: argparse.Namespace, root: Path, config: "Config", *, is_there: bool = True) -> "Sessions":
     """The sessions of a folder. From here on nothing but the front end prints."""
     from agent.crash import print_nothing  # noqa: PLC0415  # deferred: behind the first paint
 
     print_nothing(config.folders.logs)
-    return sessions_of(root, config, options, interactive=True)
+    return sessions_of(root, config, options, interactive=is_there)
 
 
 def _settings(options: argparse.Namespace, config: "Config", made: "Callable[[], object]") -> "Settings":

@@ -10,7 +10,7 @@ from agent.errors import AgentError, UsageError
 from agent.events import Decision, Event, PermissionAsked
 from agent.settings import Settings
 from tui.arrivals import GUARD, Arrival
-from tui.blocks import Asked
+from tui.blocks import Asked, Failure
 from tui.commands import Invocation, Unknown, parse
 from tui.drafts import Drafts
 from tui.history import History
@@ -70,6 +70,7 @@ class PlainFront:
         choose: bool = False,
         model: str | None = None,
         first_message: str | None = None,
+        piped: str = "",
         guard: float = GUARD,
         drafts: Drafts | None = None,
         settings: Settings | None = None,
@@ -101,8 +102,9 @@ class PlainFront:
         self._interrupted_at: float | None = None
         self._failure: BaseException | None = None
         self._id: str | None = None
-        if first_message:
-            self.talk.queue.add(first_message)
+        said = [text for text in (first_message, self.talk.pastes.fold(piped) if piped else "") if text]
+        if said:
+            self.talk.queue.add("\n\n".join(said))
 
     async def run(self, reader: Reader) -> str | None:
         self._reader = reader
@@ -118,6 +120,17 @@ class PlainFront:
         if self._failure is not None:
             raise self._failure
         return self._id
+
+    async def finished(self) -> None:
+        """Returns once nothing is left to be done."""
+        while self._job is not None:
+            await asyncio.wait({self._job})
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last thing that was done went wrong."""
+        blocks = self.talk.view.blocks
+        return bool(blocks) and isinstance(blocks[-1], Failure)
 
     def interrupt(self) -> None:
         """What Ctrl-C does: it ends what runs; pressed again, it quits."""

@@ -8,11 +8,16 @@ from tui.history import History
 from tui.plain.ability import is_unable
 from tui.plain.front import PlainFront
 from tui.plain.reading import Reader
+from tui.plain.unattended import Unattended
 
 
-async def run_plain(front: PlainFront, history: History, environment: Mapping[str, str]) -> tuple[str | None, int]:
-    """Runs a session in lines until the user leaves or the terminal is gone. Its id, if anything was said in it, and
-    the exit code."""
+async def run_plain(
+    front: PlainFront, history: History, environment: Mapping[str, str], *, is_there: bool = True
+) -> tuple[str | None, int]:
+    """Runs a session in lines until the user leaves or the terminal is gone; with nobody there, until all is answered.
+    Its id, if anything was said in it, and the exit code."""
+    if not is_there:
+        return await front.run(Unattended(front.finished)), int(front.has_failed)
     with ended_by_signals(front.leave) as ending:
         left = await front.run(_reader(front, history, environment))
     return left, ending.code
