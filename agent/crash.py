@@ -65,7 +65,10 @@ def _remove_oldest(folder: Path) -> None:
 def print_nothing(folder: Path) -> None:
     """From now on what goes wrong in threads, in forgotten tasks and in libraries is written to reports: on standard
     error it would tear the screen and might hold secrets."""
-    logging.getLogger().addHandler(_Reports(folder))
+    root = logging.getLogger()
+    for earlier in [handler for handler in root.handlers if isinstance(handler, _Reports)]:
+        root.removeHandler(earlier)
+    root.addHandler(_Reports(folder))
     threading.excepthook = lambda args: _report_thread(args, folder)
 
 
