@@ -135,7 +135,9 @@ class Sessions:
                 self.config, self._environment, lambda: targets.provider.facts, headless=not self._interactive
             )
             closing.push_async_callback(summarisers.close)
-            parts = self._parts(targets, recorder, outputs, connected.meter, mode_of(self.config, row.mode))
+            is_from_outside = self._interactive and not is_new and row.id not in self._kept_here
+            mode = self.config.permission_mode if is_from_outside else mode_of(self.config, row.mode)
+            parts = self._parts(targets, recorder, outputs, connected.meter, mode)
             servers = self._servers(parts.served)
             if servers is not None:
                 closing.push_async_callback(servers.close)
@@ -151,10 +153,13 @@ class Sessions:
             closing.callback(self._open_parts.pop, row.id)
             if is_new:
                 return Session(parts, on_close=closing.pop_all().aclose)
-            mode, there = parts.policy.mode, self._interactive
+            there = self._interactive
             restored = await restore(recorder, parts.workspace, chosen, mode, parts.debug, ask_again=there)
+            if is_from_outside and mode != row.mode:
+                await recorder.goes_on_with(chosen, mode)  # it may be opened anew in this program
             conversation = counted_for(restored.conversation, connected.provider.facts.id)
-            return Session(parts, conversation, restored.spent, closing.pop_all().aclose, resumed=restored.event)
+            resumed = replace(restored.event, mode_before=row.mode if is_from_outside and mode != row.mode else "")
+            return Session(parts, conversation, restored.spent, closing.pop_all().aclose, resumed=resumed)
 
     async def _connect(self, model: str) -> Connected:
         """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""

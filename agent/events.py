@@ -424,6 +424,8 @@ class Resumed:
     """Background commands that ended with the program."""
     problems: tuple[str, ...] = ()
     """What could not be restored, a sentence each."""
+    mode_before: str = ""
+    """The mode in which it was left, where it goes on in another: a terminal has its user's own."""
 
 
 @dataclass(frozen=True, slots=True)

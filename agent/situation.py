@@ -62,7 +62,10 @@ def news_for_user(event: Resumed) -> tuple[str, ...]:
         )
         if count
     ]
-    return (*event.problems, *([f"since this session was closed: {', '.join(parts)}"] if parts else []))
+    was = event.mode_before
+    told = f"this session was left in `{was}` mode; here it is in `{event.mode}`, as this terminal is set"
+    modes = (f"{told}: `/mode {was}` goes back",) if was else ()
+    return (*event.problems, *modes, *([f"since this session was closed: {', '.join(parts)}"] if parts else []))
 
 
 def shown_paths(paths: tuple[Path, ...], root: Path) -> tuple[str, ...]:

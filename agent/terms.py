@@ -27,7 +27,8 @@ def model_of(config: Config, own: str, environment: Mapping[str, str]) -> str:
 
 
 def mode_of(config: Config, own: str) -> Mode:
-    """The session's own mode, unless this run was told another; a project's file can only make it stricter."""
+    """The session's own mode, where nobody looks on, unless this run was told another; a project's file can only make
+    it stricter."""
     configured, source = config.permission_mode, config.sources["agent.permission_mode"]
     if own not in MODES or source == "command line" or source.startswith(("environment", "--config")):
         return configured

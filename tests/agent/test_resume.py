@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,16 @@ class Desk:
         self.opened: list[Sessions] = []
 
     def sessions(self, **flags: object) -> Sessions:
+        return self._made(flags, interactive=False)
+
+    def terminal(self, **flags: object) -> Sessions:
+        """The same where somebody looks on."""
+        return self._made(flags, interactive=True)
+
+    def _made(self, flags: Mapping[str, object], *, interactive: bool) -> Sessions:
         environment = {"EBB_HOME": str(self.home)}
         told = {f"agent.{name}": value for name, value in flags.items()}
-        sessions = Sessions(load_config(self.root, environment, told), self.root, environment, interactive=False)
+        sessions = Sessions(load_config(self.root, environment, told), self.root, environment, interactive=interactive)
         self.opened.append(sessions)
         return sessions
 
@@ -97,6 +104,28 @@ async def test_a_mode_on_the_command_line_wins_over_the_one_of_the_session(desk:
     await left(desk)
     again = await desk.session({"text": "Yes."}, resume="", mode="plan")
     assert again.mode == "plan"
+    await again.close()
+
+
+async def test_a_terminal_opens_a_session_in_its_own_mode_and_says_so(desk: Desk) -> None:
+    before = await left(desk)
+    sessions = desk.terminal()
+    again = await sessions.open(before.id)
+    assert again.mode == "ask"
+    assert again.news == (
+        "this session was left in `auto` mode; here it is in `ask`, as this terminal is set: `/mode auto` goes back",
+    )
+    await again.change_mode("plan")
+    await again.close()
+    reopened = await sessions.open(before.id)  # as for another model
+    assert (reopened.mode, reopened.news) == ("plan", ())
+    await reopened.close()
+
+
+async def test_a_terminal_that_is_set_to_the_mode_of_a_session_says_nothing(desk: Desk) -> None:
+    before = await left(desk, mode="plan")
+    again = await desk.terminal(permission_mode="plan").open(before.id)
+    assert (again.mode, again.news) == ("plan", ())
     await again.close()
 
 
