@@ -267,12 +267,12 @@ class Sessions:
         row = await self._find(prefix)
         return readable(await thread.run(store.messages, row.id)).messages
 
-    async def earlier(self, prefix: str, position: int, limit: int) -> tuple[Message, ...]:
+    async def earlier(self, prefix: str, position: int, limit: int, /) -> tuple[Message, ...]:
         """At most `limit` messages of a session, the newest of those before a position, in order."""
         thread, store = await self._store()
         row = await self._find(prefix)
         rows = await thread.run(store.messages_before, row.id, position, limit)
-        return readable(rows).messages
+        return (await thread.run(readable, rows)).messages  # of many that takes a while
 
     async def overview(self, prefix: str) -> "Overview":
         """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's

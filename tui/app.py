@@ -26,6 +26,8 @@ from tui.screens.main import MainScreen
 from tui.twice import Twice
 from tui.typeahead import TypeAhead
 from tui.widgets.prompt import Prompt
+from tui.widgets.reader import Reader
+from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
     from agent.options import KeysName, NotifyName, StatusPart, ThemeName
@@ -195,6 +197,14 @@ class EbbApp(CaretApp, App[str]):
     def action_suspend(self) -> None:
         if not self.outside.suspend():
             self.desk.showing.for_a_moment("no shell to come back from")
+
+    @on(Transcript.EarlierWanted)
+    async def _read_earlier(self) -> None:
+        self.run_worker(self.talk.read_earlier(), group="earlier")
+
+    @on(Reader.Opened)
+    async def _read_all_earlier(self) -> None:
+        self.run_worker(self.talk.read_earlier(all=True), group="earlier")
 
     @on(events.TextSelected)
     def _selected(self) -> None:

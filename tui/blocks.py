@@ -91,8 +91,26 @@ class Summary:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What was said before all that is shown, and is read from the store when it is wanted."""
+
+    messages: int
+
+
 Block: TypeAlias = (
-    UserText | AnswerText | Thought | Call | Retry | Notice | Failure | Compacting | Compaction | Undone | Summary
+    UserText
+    | AnswerText
+    | Thought
+    | Call
+    | Retry
+    | Notice
+    | Failure
+    | Compacting
+    | Compaction
+    | Undone
+    | Summary
+    | Earlier
 )
 
 Asked: TypeAlias = "PermissionAsked | QuestionAsked"
@@ -137,10 +155,21 @@ class View:
     def blocks(self) -> tuple[Block, ...]:
         return self.past + self.turn
 
+    @property
+    def earlier(self) -> int:
+        """Messages before all that is shown."""
+        first = self.past[0] if self.past else None
+        return first.messages if isinstance(first, Earlier) else 0
+
+    def below(self, messages: int, blocks: tuple[Block, ...]) -> "View":
+        """The same with more of what was said before it; so many `messages` are before that."""
+        rest = self.past[1:] if self.earlier else self.past
+        return replace(self, past=(*((Earlier(messages),) if messages else ()), *blocks, *rest))
+
     def plus(self, *blocks: Block) -> "View":
         return replace(self, turn=self.turn + blocks)
 
 
 def opens(block: Block) -> bool:
     """Whether there is more to a block than the line it shows."""
-    return isinstance(block, Call | Thought | Summary | Compaction)
+    return isinstance(block, Call | Thought | Summary | Compaction | Earlier)

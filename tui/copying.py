@@ -11,6 +11,7 @@ from tui.blocks import (
     AnswerText,
     Block,
     Call,
+    Earlier,
     Failure,
     Notice,
     Retry,
@@ -36,6 +37,8 @@ _STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def source_of(block: Block) -> str:
     """The block as it was written: markdown, a command with what it printed, an output."""
     match block:
+        case Earlier():
+            return ""
         case UserText(text=text) | AnswerText(text=text) | Thought(text=text) | Summary(text=text) | Notice(text=text):
             return text
         case Failure(message=message):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from tui import receipts
-from tui.blocks import AnswerText, Block, Call, Failure, Notice, Retry, Summary, Thought, UserText
+from tui.blocks import AnswerText, Block, Call, Earlier, Failure, Notice, Retry, Summary, Thought, UserText
 from tui.diffs.calls import diff_of
 from tui.paint import arguments_text
 from tui.titles import command_of, title_of
@@ -105,6 +105,8 @@ def text_of(block: Block) -> str:
     match block:
         case UserText(text=text) | AnswerText(text=text) | Thought(text=text) | Summary(text=text) | Notice(text=text):
             return text
+        case Earlier():
+            return ""
         case Failure(message=message):
             return message
         case Retry(reason=reason):

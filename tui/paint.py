@@ -10,13 +10,26 @@ from rich.text import Text
 
 from tui import receipts
 from tui.advice import advice_for
-from tui.blocks import MARGIN, AnswerText, Block, Call, CallStatus, Failure, Notice, Retry, Summary, Thought, UserText
+from tui.blocks import (
+    MARGIN,
+    AnswerText,
+    Block,
+    Call,
+    CallStatus,
+    Earlier,
+    Failure,
+    Notice,
+    Retry,
+    Summary,
+    Thought,
+    UserText,
+)
 from tui.diffs.calls import diff_of, file_of
 from tui.diffs.drawn import Drawn
 from tui.diffs.rows import WIDE, layout_of
 from tui.diffs.unified import files_of
 from tui.markdown import advance_pieces
-from tui.numbers import seconds
+from tui.numbers import counted, seconds
 from tui.outcomes import FEW, few_lines, outcome_of
 from tui.palette import Palette
 from tui.prose import PaletteConsole, highlighted, prose
@@ -65,6 +78,8 @@ def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> li
             return _receipt(block, opened, width, console)
         case Compacting() | Undone():
             return [_receipt_line(receipts.title_of(block), width, console)]
+        case Earlier(messages=messages):
+            return [_line(_earlier(messages, console.palette), width, console)]
         case Summary(text=text):
             return _summary(text, opened, width, console)
 
@@ -154,6 +169,11 @@ def _summary(text: str, opened: bool, width: int, console: PaletteConsole) -> li
         Text.assemble(("≋ ", palette.accent), ("earlier conversation, summarised", palette.dim)), width, console
     )
     return [title, *(_quoted(visible(text).strip(), palette.dim, width, console) if opened else [])]
+
+
+def _earlier(messages: int, palette: Palette) -> Text:
+    how = "scroll up, or Enter here, to read them"
+    return Text.assemble(("≋ ", palette.accent), (f"{counted(messages, 'earlier message')}  {how}", palette.dim))
 
 
 def _note(mark: str, text: str, ink: Style, style: Style, width: int, console: PaletteConsole) -> list[Line]:

@@ -1,6 +1,7 @@
 """What the screen shows of a conversation that goes on, from its messages. It knows neither events nor a widget."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.context.attachments import attached_in, is_told
@@ -9,6 +10,7 @@ from agent.messages import (
     Assistant,
     Conversation,
     Image,
+    Message,
     Opaque,
     Reasoning,
     Text,
@@ -16,7 +18,7 @@ from agent.messages import (
     ToolOutput,
     User,
 )
-from tui.blocks import AnswerText, Block, Call, Notice, Summary, Thought, UserText, View
+from tui.blocks import AnswerText, Block, Call, Earlier, Notice, Summary, Thought, UserText, View
 
 _NAMED = re.compile(r"\[image #\d+")
 
@@ -24,7 +26,9 @@ _NAMED = re.compile(r"\[image #\d+")
 def view_of(conversation: Conversation, *, is_at_question: bool = False) -> View:
     """What a resumed session shows. Calls that never got an output are shown as interrupted; not those of a step that
     was left at a question, which goes on and shows them."""
-    blocks: list[Block] = [Summary(conversation.summary.text)] if conversation.summary else []
+    blocks: list[Block] = [Earlier(conversation.messages_before)] if conversation.messages_before else []
+    if conversation.summary:
+        blocks.append(Summary(conversation.summary.text))
     blocks.extend(_user_blocks(conversation.summary.request))
     calls: dict[str, int] = {}
     for message in conversation.messages:
@@ -39,6 +43,12 @@ def view_of(conversation: Conversation, *, is_at_question: bool = False) -> View
                     blocks.append(block)
     open_calls = {call.id for call in conversation.unanswered} if is_at_question else ()
     return View(past=tuple(b for b in blocks if not (isinstance(b, Call) and b.call_id in open_calls)))
+
+
+def whole_steps(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The same without outputs whose calls are not among them."""
+    first = messages[0] if messages else None
+    return tuple(messages[1:] if isinstance(first, User) and first.outputs else messages)
 
 
 def _user_blocks(message: User) -> tuple[Block, ...]:

@@ -40,6 +40,14 @@ class Search:
         self._here = places.at(max(0, places.up_to(self._bottom) - 1)) if places else None
         return self._found(places)
 
+    def moved(self, rows: int) -> None:
+        """So many rows have come above all that there were."""
+        following, (row, line) = self.origin
+        self.origin, self._bottom = (following, (row + rows, line)), self._bottom + rows
+        self._drawn.clear()
+        if self._here is not None:
+            self._here = Place(self._here.row + rows, self._here.nth)
+
     def move(self, step: int) -> Found:
         """Goes on to another place, around at the ends."""
         places = self._places()

@@ -21,6 +21,7 @@ from tui.statusline import Shown
 from tui.talk import Talk
 from tui.widgets.prompt import Prompt
 from tui.widgets.queue import QueueLines
+from tui.widgets.reader import Reader
 from tui.widgets.status import StatusLine
 from tui.widgets.transcript import Transcript
 
@@ -62,6 +63,7 @@ class Showing:
         """What else a new session is greeted with, by its model: lines."""
         talk.queue.watch(self.queue)
         talk.glimpsed = self._restart
+        talk.grown = self._begin_earlier
 
     @property
     def is_behind(self) -> bool:
@@ -112,6 +114,11 @@ class Showing:
 
     def _restart(self) -> None:
         self._app.query_one(Transcript).restart(self._talk.view.blocks)
+
+    def _begin_earlier(self) -> None:
+        view = self._talk.view
+        self._app.query_one(Transcript).begin_earlier(view.past, view.turn)
+        self._app.query_one(Reader).look_again()
 
     def recolor(self) -> None:
         """Draws in the colours of another theme what does not do so by itself."""

@@ -46,6 +46,17 @@ class Stack:
                 rows[index].change(block, above)
             above = block
 
+    def begin_earlier(self, past: Sequence[Block], turn: Sequence[Block]) -> None:
+        """Makes the rows those of these blocks, which end with all that there were but the first. What was drawn or
+        opened stays so."""
+        _, *kept = self.rows
+        self.clear()
+        self.show(past, turn)
+        if kept:
+            first = len(self.rows) - len(kept)
+            self.rows[first + 1 :] = kept[1:]  # another block is above the first of them
+            self.rows[first].opened = kept[0].opened
+
     def clear(self) -> None:
         self.rows.clear()
         self._kept.clear()

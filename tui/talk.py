@@ -18,10 +18,14 @@ from tui.pastes import UNFOLDED, Pastes
 from tui.places import never_seen
 from tui.ports import Session, Sessions
 from tui.queued import Queue
-from tui.resumed import view_of
+from tui.resumed import view_of, whole_steps
 from tui.transcript import advance, compaction_over
 
 Given = TypeVar("Given")
+
+
+PAGE = 200
+"""Messages of what was said earlier that are read at once."""
 
 
 def next_mode(mode: str) -> Mode:
@@ -55,6 +59,10 @@ class Talk:
         """A turn runs, or a session is being opened, closed or compacted."""
         self._at_rest = asyncio.Event()
         self._changed = changed
+        self._is_reading = False
+        """What was said earlier is being read."""
+        self.grown: Callable[[], None] = lambda: None
+        """Called when the view has got more at its beginning."""
         self.glimpsed: Callable[[], None] = lambda: None
         """Called when the view has become the end of a session that is being opened."""
 
@@ -109,6 +117,26 @@ class Talk:
         self._show(replace(shown, model=session.model, mode=session.mode, cost=session.cost))
         for text in session.news:
             self.notice(text)
+
+    async def read_earlier(self, *, all: bool = False) -> None:
+        """Shows more of what was said before all that is shown, a page of it or `all`. What cannot be read is told."""
+        session, position = self.session, self.view.earlier
+        if session is None or not position or self._is_reading:
+            return
+        self._is_reading = True
+        try:
+            limit = position if all else PAGE
+            read = await self.sessions.earlier(session.id, position, limit)
+            whole = whole_steps(read) if position > limit else tuple(read)
+            blocks = (await asyncio.to_thread(view_of, Conversation(whole))).past  # of many that takes a while
+        except AgentError as error:
+            self.notice(str(error))
+            return
+        finally:
+            self._is_reading = False
+        if self.session is session and self.view.earlier == position:
+            self.view = self.view.below(max(0, position - limit) + len(read) - len(whole), blocks)
+            self.grown()
 
     async def measure(self) -> None:
         """Shows what a session that goes on takes, before its first request; no provider is asked. Nothing happens

@@ -278,6 +278,8 @@ class FakeSessions:
     names: tuple[str, ...] = ("anthropic/claude", "openai/gpt", "scripted/demo")
     end: Conversation | None = None
     """What is shown of the next session before it is open."""
+    said_before: dict[str, tuple[Message, ...]] = field(default_factory=dict)
+    """All messages of sessions, also those that the model is not shown any more."""
     may_open: asyncio.Event | None = None
     """Keeps that session from being open until the test sets it."""
 
@@ -302,6 +304,9 @@ class FakeSessions:
 
     async def recent(self) -> tuple[SessionInfo, ...]:
         return self.infos
+
+    async def earlier(self, prefix: str, position: int, limit: int, /) -> tuple[Message, ...]:
+        return self.said_before.get(prefix, ())[:position][-limit:]
 
     async def library(self) -> FakeLibrary:
         self.shelf = self.shelf or FakeLibrary(self.infos)

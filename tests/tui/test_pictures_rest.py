@@ -15,8 +15,9 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
+from agent.messages import Conversation, Summary
 from agent.servers.forms import fields_of
-from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, measured
+from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, conversation, measured
 from tests.tui.picturing import SIZES, Compare, ready
 from tests.tui.test_pictures_diffs import CHANGED
 from tui.app import EbbApp
@@ -123,3 +124,35 @@ The comment says `# שלום עולם` and the string is `"مرحبا بالعا
 def test_a_wide_table_and_foreign_words(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = app_with(TextDelta(FOREIGN), DONE)
     assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: not app.is_working))
+
+
+SAID = conversation(120).messages
+SUMMARY = Summary(summary="The parser fails at the end of a file.")
+
+
+@SIZES
+def test_a_session_that_was_compacted_goes_on(snap_compare: Compare, size: tuple[int, int]) -> None:
+    app = EbbApp(FakeSessions([FakeSession(history=Conversation(SAID[-2:], SUMMARY, messages_before=238))]), guard=0.0)
+
+    async def at_its_beginning(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        app.screen.query_one(Transcript).focus()
+        await pilot.press("up", "up")
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=size, run_before=at_its_beginning)
+
+
+def test_what_was_said_before_is_read(snap_compare: Compare) -> None:
+    session = FakeSession(id="s1", history=Conversation(SAID[-2:], SUMMARY, messages_before=238))
+    app = EbbApp(FakeSessions([session], said_before={"s1": SAID}), guard=0.0)
+
+    async def above(pilot: Pilot[str]) -> None:
+        await ready(app, lambda: not app.is_working)(pilot)
+        await app.talk.read_earlier()
+        transcript = app.screen.query_one(Transcript)
+        transcript.go_end()
+        transcript.page(-1)
+        await pilot.pause()
+
+    assert snap_compare(app, run_before=above)

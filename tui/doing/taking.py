@@ -15,6 +15,7 @@ async def print_conversation(desk: Desk, _: str = "") -> None:
     from tui.scrollback import print_all  # noqa: PLC0415  # deferred: few take it out
 
     app = desk.app
+    await desk.talk.read_earlier(all=True)
     try:
         with given_away(app):
             await print_all(desk.talk.view.blocks, app.size.width, dark=app.current_theme.dark, colorless=app.no_color)

@@ -21,7 +21,7 @@ from agent.events import (
     WindowLearned,
 )
 from agent.messages import BY_USER
-from tui.blocks import AnswerText, Block, Call, Failure, Notice, Retry, Summary, Thought, UserText, View
+from tui.blocks import AnswerText, Block, Call, Earlier, Failure, Notice, Retry, Summary, Thought, UserText, View
 from tui.inks import Line
 from tui.numbers import counted
 from tui.outcomes import count_of, why_failed
@@ -126,6 +126,8 @@ def words_of(block: Block) -> tuple[str, ...]:
         case Compacting() | Compaction() | Undone():
             title = title_of(block)
             return (visible_line(title[:1].upper() + title[1:]).replace("→", "to"),)
+        case Earlier(messages=messages):
+            return (f"{counted(messages, 'earlier message')} before this: `/print` prints them, too.",)
         case Summary(text=text):
             return ("Summary of what was said before:", *lines_of_text(text))
 

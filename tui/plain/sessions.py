@@ -100,9 +100,22 @@ def greet(desk: PlainDesk) -> None:
             f"Ebbtide in {visible_line(str(session.root))}, model {visible_line(session.model)}, mode {session.mode}."
         )
         advice = chosen_by_key(session.model, desk.settings)
-        desk.say((where, *advice, "`/help` lists what can be typed.", *last_said(desk.talk.view)))
+        desk.say(
+            (
+                where,
+                *advice,
+                "`/help` lists what can be typed.",
+                *before_this(desk.talk.view),
+                *last_said(desk.talk.view),
+            )
+        )
         if draft := desk.talk.take_draft():
             desk.write(draft, unsent=True)
+
+
+def before_this(view: View) -> tuple[str, ...]:
+    """How much was said before what the model is shown in full, and how it is read."""
+    return words_of(view.past[0]) if view.earlier else ()
 
 
 def last_said(view: View) -> tuple[str, ...]:

@@ -11,4 +11,5 @@ async def print_answer(desk: PlainDesk, _: str) -> None:
 
 
 async def print_conversation(desk: PlainDesk, _: str) -> None:
+    await desk.talk.read_earlier(all=True)
     desk.say([line for block in desk.talk.view.blocks for line in words_of(block)] or ("Nothing was said yet.",))

@@ -18,6 +18,9 @@ class Reader(Vertical):
     """While words are looked for, their line takes the keys: Enter and Up go to older places, Shift-Enter and Down to
     newer ones, Tab into the transcript and back, and Esc to where the user was."""
 
+    class Opened(Message):
+        """Words are about to be looked for, in all that was said."""
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._before: Widget | None = None
@@ -40,6 +43,7 @@ class Reader(Vertical):
                 await self.mount(self._search)
             self._search.display = True
             self.add_class("searched")
+            self.post_message(self.Opened())
         if (line := self._open_line) is not None:
             line.begin()
             self._look(line)
@@ -105,6 +109,11 @@ class Reader(Vertical):
 
     def on_below_mark_followed(self) -> None:
         self._transcript.go_end()
+
+    def look_again(self) -> None:
+        """There is more to look through than before."""
+        if (line := self._open_line) is not None and line.words:
+            line.tell(self._transcript.find(line.words), self.size.width)
 
     def _look(self, line: "SearchLine") -> bool:
         """Looks for what is written, unless that is done. Tells whether it was not."""

@@ -10,14 +10,14 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.blocks import AnswerText, Block, Call, Failure, Summary, Thought, UserText, opens
+from tui.blocks import AnswerText, Block, Call, Earlier, Failure, Summary, Thought, UserText, opens
 from tui.receipts import Compaction
 from tui.rows import Row
 from tui.sanitise import visible
 from tui.widgets.searched import SearchedRows
 from tui.widgets.selecting import over
 
-_WALKED = (UserText, AnswerText, Call, Thought, Summary, Compaction, Failure)
+_WALKED = (UserText, AnswerText, Call, Thought, Summary, Compaction, Failure, Earlier)
 """Blocks that the mark stops at."""
 _NEWS = (UserText, AnswerText, Call, Failure)
 """Blocks that count as something new."""
@@ -46,6 +46,9 @@ class Transcript(SearchedRows, can_focus=True):
         def __init__(self, count: int) -> None:
             super().__init__()
             self.count = count
+
+    class EarlierWanted(Message):
+        """The user has come to the beginning of what is shown, and more was said before."""
 
     class Copied(Message):
         """The user wants a block in the clipboard."""
@@ -83,6 +86,37 @@ class Transcript(SearchedRows, can_focus=True):
         self._following, self._anchor = self._following or not is_end, (index + more, offset)
         self._seen += more
         self.show(blocks)
+
+    def begin_earlier(self, past: Sequence[Block], turn: Sequence[Block]) -> None:
+        """Shows the same blocks with more before them. What is on the screen stays where it is."""
+        index, offset = self._anchor
+        more = len(past) + len(turn) - len(self._stack.rows)
+        self._stack.begin_earlier(past, turn)
+        # What stood below the row that told of more stands where it stood.
+        self._anchor = (index + more, offset) if index else (more, max(0, offset - 1))
+        self._seen += more
+        if self._search is not None:
+            self._search.moved(more)
+        self._marked = self._marked if self._marked in self._stack.rows else None
+        self.show(past, turn)
+
+    def page(self, direction: int) -> None:
+        super().page(direction)
+        if direction < 0:
+            self._look_up()
+
+    def go_home(self) -> None:
+        super().go_home()
+        self._look_up()
+
+    def on_mouse_scroll_up(self) -> None:
+        self._look_up()
+
+    def _look_up(self) -> None:
+        """Asks for more where there is no way further up."""
+        rows = self._stack.rows
+        if rows and isinstance(rows[0].block, Earlier) and self.scroll_offset.y <= 0:
+            self.post_message(self.EarlierWanted())
 
     def toggle_last(self) -> None:
         """Opens or closes the last tool call."""
@@ -223,6 +257,16 @@ class Transcript(SearchedRows, can_focus=True):
     def _toggle(self, index: int) -> None:
         """Opens or closes a row. What is above it stays where it is, as far as the row is then on the screen."""
         row = self._stack.rows[index]
+        if isinstance(row.block, Earlier):
+            self.post_message(self.EarlierWanted())
+            return
+        if (
+            isinstance(row.block, Summary)
+            and not row.opened
+            and index
+            and isinstance(self._stack.rows[index - 1].block, Earlier)
+        ):
+            self.post_message(self.EarlierWanted())
         row.toggle()
         self._hold(*self._stack.locate(self.scroll_offset.y))
         self._stack.measure((index,), 1)

@@ -1,0 +1,148 @@
+"""What was said before a compaction is on the screen of a session that goes on: read when it is wanted."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pytest
+
+from agent.errors import StoreFailed
+from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, ToolCall, ToolOutput, User
+from tests.tui.doubles import FakeSession, FakeSessions, conversation
+from tests.tui.piloting import Terminal
+from tui.app import EbbApp
+from tui.blocks import Call, Earlier, UserText
+from tui.blocks import Summary as SummaryBlock
+from tui.plain.sessions import before_this
+from tui.resumed import view_of, whole_steps
+from tui.talk import PAGE, Talk
+
+ALL = conversation(350).messages
+GONE = 650
+"""Messages that a summary stands for."""
+LEFT = Conversation(ALL[GONE:], Summary(summary="The parser was looked at."), messages_before=GONE)
+
+
+@dataclass
+class Kept(FakeSessions):
+    """Says how much of what was said was read at once."""
+
+    read: list[tuple[int, int]] = field(default_factory=list)
+    fails: bool = False
+
+    async def earlier(self, prefix: str, position: int, limit: int, /) -> tuple[Message, ...]:
+        self.read.append((position, limit))
+        if self.fails:
+            raise StoreFailed("cannot read", "disk")
+        return await super().earlier(prefix, position, limit)
+
+
+@asynccontextmanager
+async def compacted(
+    history: Conversation = LEFT, said: tuple[Message, ...] = ALL
+) -> AsyncIterator[tuple[Terminal, Kept]]:
+    opener = Kept([FakeSession(id="s1", history=history)], said_before={"s1": said})
+    app = EbbApp(opener, guard=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = Terminal(app, pilot, opener)
+        await t.rests()
+        yield t, opener
+
+
+def is_left(t: Terminal, messages: int) -> bool:
+    return t.app.talk.view.earlier == messages
+
+
+def questions(t: Terminal) -> list[str]:
+    return [block.text.split(":")[0] for block in t.app.talk.view.blocks if isinstance(block, UserText)]
+
+
+async def test_scrolling_up_reads_it_in_pages_and_keeps_what_is_on_the_screen() -> None:
+    async with compacted() as (t, opener):
+        assert opener.read == []  # nothing is read before it is wanted
+        t.transcript.focus()
+        await t.pilot.press("ctrl+home")
+        await t.until(lambda: t.app.talk.view.earlier == GONE - PAGE)
+        await t.shows("earlier conversation, summarised")
+        assert questions(t)[0] == f"question {(GONE - PAGE) // 2}"
+        await t.pilot.press("pageup")
+        await t.shows(f"Answer {GONE // 2 - 2}.")
+        for left in (GONE - 2 * PAGE, GONE - 3 * PAGE, 0):
+            await t.pilot.press("ctrl+home")
+            await t.until(partial(is_left, t, left))
+        assert questions(t) == [f"question {number}" for number in range(350)]
+        await t.pilot.press("ctrl+home")
+        await t.shows("question 0: please")
+        assert opener.read == [(GONE, PAGE), (GONE - PAGE, PAGE), (GONE - 2 * PAGE, PAGE), (GONE - 3 * PAGE, PAGE)]
+
+
+async def test_the_rows_above_open_it() -> None:
+    async with compacted() as (t, _):
+        t.app.screen.set_focus(t.transcript)
+        view = t.app.talk.view
+        assert view.past[:2] == (Earlier(GONE), SummaryBlock(LEFT.summary.text))
+        t.transcript._toggle(1)
+        await t.until(lambda: t.app.talk.view.earlier == GONE - PAGE)
+        assert t.transcript.opened == (SummaryBlock(LEFT.summary.text),)  # what was opened stays open
+        t.transcript._toggle(0)
+        await t.until(lambda: t.app.talk.view.earlier == GONE - 2 * PAGE)
+
+
+async def test_a_search_finds_it() -> None:
+    async with compacted() as (t, opener):
+        await t.pilot.press("ctrl+f", *"question", "space", *"17:")
+        await t.shows("question 17: please look")
+        assert opener.read == [(GONE, GONE)]
+        await t.pilot.press("escape")
+        await t.shows("Answer 349.")
+
+
+async def test_what_cannot_be_read_is_told_and_may_be_tried_again() -> None:
+    async with compacted() as (t, opener):
+        opener.fails = True
+        await t.pilot.press("ctrl+home")
+        await t.until(lambda: opener.read)
+        await t.rests()
+        assert t.app.talk.view.earlier == GONE
+        opener.fails = False
+        await t.pilot.press("ctrl+home")
+        await t.until(lambda: t.app.talk.view.earlier == GONE - PAGE)
+
+
+CALLED = Assistant((ToolCall("c1", "read", {"path": "a.py"}),), "scripted/demo")
+OUTPUT = User((ToolOutput("c1", "one\n", "done"),))
+
+
+def test_a_page_begins_with_no_output_whose_call_is_on_the_page_before() -> None:
+    assert whole_steps((OUTPUT, CALLED, OUTPUT)) == (CALLED, OUTPUT)
+    assert whole_steps((CALLED, OUTPUT)) == (CALLED, OUTPUT)
+    assert whole_steps(()) == ()
+
+
+async def test_a_step_across_the_edge_of_a_page_is_shown_whole() -> None:
+    edge = (User((Text("look"),)), *ALL[:PAGE])
+    said = (*edge[:50], CALLED, OUTPUT, *ALL[: PAGE - 1], User((Text("and this"), Image("image/png", "aGk="))))
+    history = Conversation(ALL[:2], Summary(ledger="Done."), messages_before=len(said))
+    async with compacted(history, (*said, *ALL[:2])) as (t, _):
+        await t.app.talk.read_earlier()
+        assert t.app.talk.view.earlier == len(said) - PAGE + (said[-PAGE] == OUTPUT)
+        await t.app.talk.read_earlier()
+        calls = [block.status for block in t.app.talk.view.blocks if isinstance(block, Call)]
+        assert (calls, t.app.talk.view.earlier) == (["done"], 0)
+        assert UserText("and this\n[image, image/png]") in t.app.talk.view.blocks
+
+
+async def test_in_lines_it_is_said_how_to_see_it_and_printed() -> None:
+    assert before_this(view_of(LEFT)) == ("650 earlier messages before this: `/print` prints them, too.",)
+    assert before_this(view_of(replace(LEFT, messages_before=0))) == ()
+
+
+@pytest.mark.parametrize("before", [1, 2, PAGE, PAGE + 1])
+async def test_pages_end_at_the_beginning(before: int) -> None:
+    history = Conversation(ALL[before:], messages_before=before)
+    talk = Talk(Kept([FakeSession(id="s1", history=history)], said_before={"s1": ALL}), lambda: None)
+    await talk.begin("s1", None)
+    while talk.view.earlier:
+        await talk.read_earlier()
+    assert talk.view.past == view_of(Conversation(ALL)).past
