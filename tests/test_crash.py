@@ -99,6 +99,18 @@ def test_the_terminal_is_given_back_with_a_sentence(tmp_path: Path, broken: dict
     assert "Traceback" not in shown
 
 
+@pytest.mark.parametrize("model", ["anthropic/claude-haiku-5-5", "openai/gpt-6-sol", "ollama/q"])
+@pytest.mark.parametrize("variable", ["ALL_PROXY=foo://x", "SSL_CERT_FILE=/nonexistent"])
+def test_an_sdk_that_cannot_be_loaded_or_used_is_a_sentence(tmp_path: Path, model: str, variable: str) -> None:
+    name, _, value = variable.partition("=")
+    wire = f"providers.{model.partition('/')[0]}.wire=sdk"
+    env = {name: value, "OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "OLLAMA_HOST": "https://127.0.0.1:1"}
+    done = ebb("-p", "hi", "-m", model, "--config", wire, home=tmp_path, env=env)
+    assert done.code == 3
+    assert f"`{name}`" in done.err
+    assert "fault of its own" not in done.err
+
+
 def test_no_output_holds_a_secret(tmp_path: Path) -> None:
     home, project = tmp_path / "home", tmp_path / "project"
     (home / "config").mkdir(parents=True)

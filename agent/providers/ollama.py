@@ -7,13 +7,13 @@ request states the window, and always the same one, since another one makes the 
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, cast
 
 from agent.context.budget import Window
-from agent.errors import ProviderError
+from agent.errors import ProviderError, RouteFailed
 from agent.messages import (
     Assistant,
     AssistantPart,
@@ -273,11 +273,12 @@ class SdkWire:
         self._client: ollama.AsyncClient | None = None
 
     async def prepare(self) -> None:
-        await asyncio.to_thread(import_module, "ollama")
+        with suppress(RouteFailed):  # the first request says it
+            await _load()
 
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
         if self._client is None:
-            await self.prepare()
+            await _load()
         with translated_sdk(self._origin):
             if self._client is None:
                 self._client = make_client(self._origin)
@@ -291,6 +292,17 @@ class SdkWire:
         if self._client is not None:
             await self._client.close()  # type: ignore[no-untyped-call]  # the SDK leaves it without types
             self._client = None
+
+
+async def _load() -> None:
+    """Loads the SDK, which makes a client of its own at once, with the environment's proxies and certificates. Raises
+    `RouteFailed` when those cannot be used."""
+    try:
+        await asyncio.to_thread(import_module, "ollama")
+    except Exception as error:
+        from agent.providers import route  # noqa: PLC0415 - deferred: with what it explains
+
+        raise route.no_client(error) from error
 
 
 def make_client(origin: Origin) -> "ollama.AsyncClient":
