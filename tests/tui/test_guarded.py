@@ -228,6 +228,20 @@ async def test_the_key_for_one_question_does_not_answer_the_next() -> None:
             hold.event.set()
 
 
+async def test_two_answers_that_nobody_had_time_for_are_one() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session, guard=GUARD) as t:
+        with hands(t) as user:
+            await t.type("go")
+            await user.asked(PermissionScreen)
+            user.sends(102.0, b"y")
+            user.sends(103.0, b"y")
+            user.sends(104.0, b"n")
+            await t.until(lambda: session.answers == {"q": Decision("allow")})
+            await t.rests()
+            assert t.app.screen is t.app.main
+
+
 async def test_keys_that_the_question_takes_may_follow_each_other_at_once() -> None:
     session = FakeSession([[WORDS, DONE]])
     async with terminal(session, guard=GUARD) as t:

@@ -6,6 +6,7 @@ from time import monotonic
 from typing import ClassVar, TypeVar
 
 from textual import events
+from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, Screen
 
 Answer = TypeVar("Answer")
@@ -54,3 +55,12 @@ class Guarded(Screen[Answer]):
 
 class GuardedScreen(ModalScreen[Answer], Guarded[Answer]):
     """A dialog that asks. (Styles follow the first of the two.)"""
+
+    _is_answered = False
+
+    def dismiss(self, result: Answer | None = None) -> AwaitComplete:
+        """Once: a second key may be on its way when the first one answers, and would take away the screen below."""
+        if self._is_answered:
+            return AwaitComplete()
+        self._is_answered = True
+        return super().dismiss(result)
