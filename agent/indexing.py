@@ -27,6 +27,9 @@ MOST_SAID = 1 << 22
 """Characters of one message of the user that can be searched, with what they piped in or pasted."""
 BATCH = 200
 """Messages that are indexed at a time, so that others get at the database in between."""
+MOST_AT_ONCE = 1 << 21
+"""Characters after which a batch ends before it is full: long outputs would fill the memory, and keep the store from
+whoever needs it."""
 TITLE = 160
 
 Done = TypeVar("Done")
@@ -99,11 +102,14 @@ class Indexer:
             done = replace(progress, messages=0, summaries=progress.summaries + progress.waiting, waiting=0)
             self.index.add(done, self._summaries(progress), start)
             return done
-        documents, calls = list[Document](), Calls({}, progress.outputs)
+        documents, calls, end, size = list[Document](), Calls({}, progress.outputs), start, 0
         for row in rows:
             found, calls = self._documents(row, calls, is_new=row.position >= start)
             documents += found
-        end = rows[-1].position + 1
+            end = row.position + 1
+            size += sum(len(document.text) for document in found)
+            if size >= MOST_AT_ONCE and end > start:
+                break
         done = replace(
             progress, position=end, outputs=calls.outputs, messages=max(progress.messages - (end - start), 0)
         )

@@ -214,10 +214,10 @@ class Recorder:
         """What the user said is on disk when this returns. The session is made with its first message."""
         if self._is_new:
             self._row = replace(self._row, title=title_of(message.text))
-            await self._thread.run(self._store.create, self._row)
+            await self._thread.persist(self._tell, self._store.create, self._row)
             self._is_new = False
         elif not self._row.title and (title := title_of(message.text)):  # it began with a note
-            await self._thread.run(self._store.rename, self.session, title)
+            await self._thread.persist(self._tell, self._store.rename, self.session, title)
             self.renamed(title)
         await self._write(self._rows(message))
 
@@ -298,8 +298,8 @@ class Recorder:
         await self._write([])
         if (model, mode) != (self._row.model, self._row.mode):
             self._row = replace(self._row, model=model, mode=mode)
-            await self._thread.run(self._store.update, self.session, model=model, mode=mode)
-        await self._thread.run(self._store.end_turn, self.session)
+            await self._thread.persist(self._tell, self._store.update, self.session, model=model, mode=mode)
+        await self._thread.persist(self._tell, self._store.end_turn, self.session)
 
     async def _new_summary(self, conversation: Conversation) -> tuple[SummaryRow, ...]:
         """The row of a summary that is not written down yet."""
@@ -330,7 +330,8 @@ class Recorder:
             facts += tuple(FactRow(_CALL, id, body) for id, body in states.items() if known.get(id) != body)
             over += tuple((_CALL, id) for id in known.keys() - states.keys())
         if rows or usage or shown or rewrites or facts or over:
-            await self._thread.run(
+            await self._thread.persist(
+                self._tell,
                 self._store.write,
                 self.session,
                 rows,

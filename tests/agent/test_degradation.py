@@ -11,13 +11,24 @@ from typing import Any
 
 import pytest
 
+from agent import storethread
 from agent.compose import Sessions
 from agent.config import load_config
 from agent.context.estimate import count_text, estimate_text
 from agent.context.prompt import Instructions, build_prompt
-from agent.events import ContextCompacted, PrefixDrifted, PrefixRenewed, TurnFailed, TurnFinished, WindowLearned
+from agent.events import (
+    ContextCompacted,
+    Event,
+    Noticed,
+    PrefixDrifted,
+    PrefixRenewed,
+    TurnFailed,
+    TurnFinished,
+    WindowLearned,
+)
 from agent.recorder import UNREADABLE_SNAPSHOT
 from agent.session import Session
+from agent.storethread import WAITING, WRITTEN
 from tests.agent.context.test_context import is_valid
 from tests.agent.test_resume import READ, Desk, say
 
@@ -244,7 +255,27 @@ async def test_overflow_after_overflow_is_told_and_ends(place: Desk, times: int,
     await again.close()
 
 
-async def test_a_database_that_another_program_holds_ends_the_turn_and_loses_nothing(place: Desk) -> None:
+async def test_what_is_to_be_stored_waits_for_a_database_that_another_program_holds(place: Desk) -> None:
+    session = await place.session({"text": "Done."}, {"text": "Yes."}, mode="auto")
+    await say(session, "one")
+    other = sqlite3.connect(place.home / "data" / "sessions.db", isolation_level=None)
+    other.execute("begin immediate")
+    events: list[Event] = []
+    async for event in session.send("two"):
+        events.append(event)
+        if event == Noticed(WAITING):
+            other.execute("rollback")
+    other.close()
+    assert events[-1] == TurnFinished("answered", "Yes.")
+    assert [event for event in events if isinstance(event, Noticed)] == [Noticed(WAITING), Noticed(WRITTEN)]
+    assert_whole(session, place, "one", "two")
+    await session.close()
+
+
+async def test_a_database_that_another_program_keeps_holding_ends_the_turn(
+    place: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storethread, "PATIENCE", 0.0)
     session = await place.session({"text": "Done."}, {"text": "Yes."}, {"text": "Yes."}, mode="auto")
     await say(session, "one")
     other = sqlite3.connect(place.home / "data" / "sessions.db", isolation_level=None)

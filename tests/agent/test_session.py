@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent import storethread
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
 from agent.context.settings import Caps, Compacting
@@ -674,6 +675,7 @@ async def test_a_change_that_could_not_be_written_leaves_no_gap_behind(
         raise StoreError("locked", "another program writes")
 
     with monkeypatch.context() as patch:
+        patch.setattr(storethread, "PATIENCE", 0.0)
         patch.setattr(SessionStore, "write", locked)
         with pytest.raises(StoreFailed):
             await session.change(reminded_of("- use tabs"))
