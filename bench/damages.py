@@ -1,0 +1,49 @@
+"""Damages a home in as many ways as asked for, runs commands in it, and prints what they did: `python -m bench.damages
+200`. A command that ends in a traceback, without a word or with an unknown exit code is a fault; so is a repair after
+which a session cannot go on."""
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.damages import Seen, made, tried
+from tests.running import ebb
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int, nargs="?", default=200)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--share", type=int, default=1, help="run one of so many commands after each damage")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ebb-damages-") as folder:
+        whole = made(Path(folder) / "whole")
+        listed = ebb("sessions", "list", "-C", str(whole / "app"), home=whole)
+        session = listed.out.split()[0]
+
+        def one(seed: int) -> tuple[int, str, list[Seen]]:
+            return (seed, *tried(whole, Path(folder) / f"home-{seed}", seed, session, options.share))
+
+        seeds = range(options.first, options.first + options.count)
+        with ThreadPoolExecutor(options.jobs) as threads:
+            results = list(threads.map(one, seeds))
+    codes, faults = Counter[tuple[str, int]](), 0
+    for seed, what, seen in results:
+        for each in seen:
+            target = what.partition(":")[0]
+            codes[target, each.run.code] += 1
+            if each.fault:
+                faults += 1
+                print(f"seed {seed} ({what}): {' '.join(each.arguments)}: {each.fault}\n{each.run.err[-2000:]}")
+    for (target, code), count in sorted(codes.items()):
+        print(f"{target:<14} exit {code}: {count:>5} commands")
+    print(f"{len(results)} damages, {sum(codes.values())} commands, {faults} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
