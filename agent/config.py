@@ -89,6 +89,8 @@ class Config:
     threshold_ratio: float | None
     """The trigger as a share of the whole window. Where it is set, it holds instead of `compact_trigger`."""
     hard_block: float
+    background_at: float
+    background_messages: int
     context_note_at: float
     on_full: Literal["compact", "final"]
     protect_tokens: int | None

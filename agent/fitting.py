@@ -12,7 +12,7 @@ from agent.errors import ContextExhausted, ContextOverflow, ProviderError
 from agent.events import ContextMeasured, Noticed, TextDelta, WindowLearned
 from agent.measuring import budget_of, to_request
 from agent.messages import Conversation
-from agent.occasions import pay_rent
+from agent.occasions import pay_rent, tell_less
 from agent.preflight import choose_model, ends_in_report, leave_model, preflight
 from agent.providers.base import Reply
 from agent.stream import stream_reply
@@ -45,6 +45,9 @@ async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation,
     if env.provider is not before:
         # Its cache holds nothing yet, so that what is masked now costs nothing more.
         conversation, budget = await pay_rent(conversation, env)
+    if budget.verdict == "fits":
+        told = await tell_less(conversation, budget, env)
+        conversation, budget = (told, budget_of(told, env)) if told is not conversation else (conversation, budget)
     parts = tuple((name, size) for name, size in budget.components.items() if size)
     env.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective, parts))
     if is_stuck(budget, env) and not env.interrupt.requested():

@@ -19,6 +19,7 @@ from agent.crash import crashed, print_nothing, secrets_of
 from agent.errors import AgentError, SchemaNotMet, UsageError
 from agent.events import (
     CallDenied,
+    CompactionFailed,
     ContextCompacted,
     Event,
     ModelSwitched,
@@ -90,6 +91,8 @@ class Outcome:
     denied: list[dict[str, object]] = field(default_factory=list)
     rewrites: list[ContextCompacted] = field(default_factory=list)
     error: dict[str, str] | None = None
+    unused_summaries: list[dict[str, str]] = field(default_factory=list)
+    """Summaries that could not be used, with the model that was asked and why."""
 
     def take(self, event: Event) -> None:
         """Counts an event in."""
@@ -107,6 +110,8 @@ class Outcome:
                 self.denied.append({"tool": name, "arguments": arguments, "rule": rule})
             case ContextCompacted():
                 self.rewrites.append(event)
+            case CompactionFailed(model=model, reason=reason):
+                self.unused_summaries.append({"model": model, "reason": reason})
             case TurnFinished(end=end, text=text):
                 self.result = text
                 self._end(end)
@@ -159,6 +164,7 @@ class Outcome:
                 "removed_tokens": sum(one.before_tokens - one.after_tokens for one in self.rewrites),
                 "strategies": Counter(name for one in self.rewrites for name in one.strategies),
             },
+            "unused_summaries": self.unused_summaries,
             "error": self.error,
         }
 
@@ -279,6 +285,8 @@ def _printer(job: Job, out: TextIO, err: TextIO) -> Callable[[Event], None]:
                 from agent.announcement import announcement  # noqa: PLC0415  # deferred: most runs rewrite nothing
 
                 print(f"ebb: {announcement(event)}", file=err)
+            case CompactionFailed(model=model, reason=reason):
+                print(f"ebb: the summary by {model} is not used: {reason}", file=err)
             case ModelSwitched(after=after, why=why):
                 print(f"ebb: the model is now {after}: {why}", file=err)
             case Resumed():

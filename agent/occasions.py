@@ -39,6 +39,52 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
     return conversation, budget_of(conversation, env)
 
 
+async def tidied(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation between two turns, compacted where the next one would have to wait for that, or where it is long
+    and a summary will pay."""
+    due = tidying_due(conversation, env)
+    if due is None:
+        return conversation
+    from agent.rewriting import compact_now  # noqa: PLC0415  # deferred: see above
+
+    if due == "summary":
+        return await _rewritten(conversation, env, "background", "summary")
+    return (await compact_now(conversation, env, "background")).conversation
+
+
+def tidying_due(conversation: Conversation, env: Env) -> Literal["room", "summary"] | None:
+    """What is to be made between two turns: room in whatever way, when the window is nearly full; a summary, when there
+    are many messages; nothing, as long as that would not pay."""
+    how = env.compacting
+    if not how.is_automatic or how.on_full != "compact":
+        return None
+    budget = budget_of(conversation, env)
+    if budget.verdict != "fits":
+        return "room"
+    if how.policy != "rent" or budget.used < conversation.held:
+        return None
+    is_large, is_long = (
+        budget.used_percentage >= how.background_at,
+        len(conversation.messages) >= how.background_messages,
+    )
+    if not is_large and not is_long:
+        return None
+    if not env.rent.will_pay(conversation, budget, unit_prices(env.provider.facts.prices), how):
+        return None
+    return "room" if is_large else "summary"
+
+
+async def tell_less(conversation: Conversation, budget: ContextBudget, env: Env) -> Conversation:
+    """The conversation with a note on how much room there is, when a rewrite has made untrue what was said of that and
+    can be read yet."""
+    note = env.tail.correction(conversation, 100 * budget.used / max(budget.window.effective, 1), env.watch.epoch)
+    if note is None:
+        return conversation
+    told = User((note,))
+    await env.recorder.said(told)
+    return conversation.plus(told)
+
+
 async def leave_room(conversation: Conversation, env: Env) -> Conversation:
     """The conversation at the end of a turn, with old outputs masked where the next request would have to wait for
     that. No summary is asked for: whether there will be a next request is not known."""

@@ -15,6 +15,7 @@ from agent.context.rent import (
     compaction_offer,
     mask_offer,
     rent_step,
+    will_pay,
 )
 from agent.context.settings import Compacting
 from agent.events import Price
@@ -55,6 +56,11 @@ class Rent:
         if ruling.act != "nothing":
             self._sizes.forget()
         return ruling
+
+    def will_pay(self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: Compacting) -> bool:
+        """Whether a summary will pay that is made while nobody waits. Nothing is paid by asking."""
+        _, compaction = self.offers(conversation, budget, prices, how, is_cold=False)
+        return will_pay(compaction, self.rents, prices)
 
 
 def price_by(

@@ -26,10 +26,10 @@ from agent.events import (
 )
 from agent.filelog import FileLog
 from agent.interrupt import Interrupt
-from agent.measuring import is_over_trigger, remembered
+from agent.measuring import remembered
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.meter import counted_for
-from agent.occasions import leave_room, unheard
+from agent.occasions import leave_room, tidied, tidying_due, unheard
 from agent.options import Mode
 from agent.outfit import env_of
 from agent.parts import Parts
@@ -87,6 +87,8 @@ class Session:
         """What happened between two turns, told with the next one."""
         self._is_told = False
         """Whether the end of the running turn has been told."""
+        self._has_answered = False
+        """Whether the newest turn was answered, here: another one after it may begin with less."""
         self._env = env_of(
             parts, self._conversation, self._asking, self._interrupt, self._emit, lambda: self._spent_here.cost or 0.0
         )
@@ -212,6 +214,8 @@ class Session:
         try:
             await self._catch_up()
             self._is_behind = True
+            if self._has_answered and not self._parts.interactive:
+                self._conversation = await tidied(self._conversation, env)
             self._conversation, end, answer = await run_turn(said, self._conversation, env)
             if not self._parts.interactive:
                 self._conversation = await leave_room(self._conversation, env)
@@ -226,7 +230,8 @@ class Session:
         else:
             self._emit(TurnFinished(end, answer))
             self._is_told = True
-            if end == "answered":
+            self._has_answered = end == "answered"
+            if self._has_answered:
                 self._start_tidying()
 
     async def _keep_turn(self) -> None:
@@ -236,20 +241,17 @@ class Session:
 
     def _start_tidying(self) -> None:
         """Compacts between two turns where somebody will go on, so that the next one need not wait for it."""
-        is_wanted = self._parts.interactive and is_over_trigger(self._conversation, self._env)
+        is_wanted = self._parts.interactive and tidying_due(self._conversation, self._env) is not None
         if is_wanted and (self._tidying is None or self._tidying.done()):
             self._stop_tidying.reset()
             self._tidying = asyncio.create_task(self._tidy())
 
     async def _tidy(self) -> None:
         """What goes wrong here goes wrong in the next turn, too, and is told then."""
-        from agent.rewriting import compact_now  # noqa: PLC0415  # deferred: few turns end with too little room
-
         env = replace(self._env, interrupt=self._stop_tidying)
         async with self._busy:
             with suppress(AgentError):
-                compacted = await compact_now(self._conversation, env, "background")
-                self._conversation = compacted.conversation
+                self._conversation = await tidied(self._conversation, env)
                 await self._parts.recorder.end_turn(self.model, self.mode)
 
     def _with_news(self, said: User) -> User:

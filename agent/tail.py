@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from agent.context.notes import Surroundings, after_telling, notes_for, told_in
+from agent.context.notes import Surroundings, after_telling, correction, notes_for, told_in
 from agent.context.todos import open_items
-from agent.messages import Conversation, User
+from agent.messages import Conversation, Note, User
 from agent.situation import Situation
 
 
@@ -24,6 +24,10 @@ class Tail:
         self._note_at = note_at
         self._start = replace(surroundings(), deferred=0, served="")
         self._told = told_in(conversation or Conversation(), self._start)
+
+    def correction(self, conversation: Conversation, used: float, epoch: int) -> Note | None:
+        """What has to be said after a rewrite of a note that it has made untrue."""
+        return correction(conversation, used, self._note_at) if epoch != self._told.epoch else None
 
     def add_to(self, message: User, situation: Situation, used: float, epoch: int) -> User:
         """The message with the notes that are due. `situation`: as the message leaves it; `used`: percent of the usable

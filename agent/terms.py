@@ -92,6 +92,8 @@ def compacting_of(config: Config, effective: int) -> Compacting:
         config.on_full,
         config.rewrite_policy,
         Patience(config.rewrite_kappa_mask, config.rewrite_kappa_compact),
+        config.background_at,
+        config.background_messages,
     )
 
 

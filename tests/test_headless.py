@@ -84,10 +84,28 @@ def test_json_prints_one_object(user: User) -> None:
             "files_changed": [],
             "denied": [],
             "rewrites": {"count": 0, "removed_tokens": 0, "strategies": {}},
+            "unused_summaries": [],
             "error": None,
         }
     ]
     assert len(session) == 12
+
+
+def test_a_summary_that_cannot_be_used_is_told_on_stderr_and_in_the_result(user: User) -> None:
+    path = user.project.parent / "small.json"
+
+    def run(*replies: dict[str, Any], flags: tuple[str, ...] = ()) -> Run:
+        path.write_text(json.dumps({"context_window": 14_000, "reply": replies}))
+        return user.run("-p", "go", "-m", f"scripted/{path}", "--output-format", "json", *flags)
+
+    for flags in ((), ("-c",)):
+        assert ended(run({"text": "what was found out so far " * 320}, flags=flags)) == (0, "answered", None)
+    refusal = {"when": "Write down what is needed", "text": "I would rather not."}
+    last = run(refusal, refusal, {"text": "done"}, flags=("-c",))
+    assert ended(last) == (0, "answered", None)
+    failed = last.result["unused_summaries"]
+    assert [one["model"] for one in failed] == [f"scripted/{path}"]
+    assert last.err.count(f"the summary by scripted/{path} is not used: {failed[0]['reason']}") == 1
 
 
 def test_stream_json_prints_an_event_a_line_and_the_result_last(user: User) -> None:

@@ -13,6 +13,9 @@ from agent.messages import Conversation, Note, User
 NOTE_STEP = 5
 """Percent that the context must grow before the model is told again."""
 
+CONTEXT = r"\[Context: (\d+)%"
+"""How a note begins that tells how full the context is."""
+
 MODES = {
     "ask": "calls that change something are put to the user first",
     "accept-edits": "files of the project may be changed without a question",
@@ -62,6 +65,15 @@ def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> t
     return tuple(Note(text) for text in texts if text)
 
 
+def correction(conversation: Conversation, used: float, note_at: float = 0.80) -> Note | None:
+    """What has to be said once more of how full the context is, since the newest note about it says that it is fuller
+    than a rewrite has left it."""
+    told = _newest(conversation, CONTEXT)
+    if told is None or _level(Surroundings(float(told)), note_at) <= _level(Surroundings(used), note_at):
+        return None
+    return Note(f"[Context: {floor(used)}% used now. What was said of it before does not hold any more.]")
+
+
 def after_telling(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> Surroundings:
     """What the model has been told once it has the notes: a context that has shrunk within an epoch was told fuller."""
     if now.epoch == told.epoch and _level(told, note_at) > _level(now, note_at):
@@ -73,7 +85,7 @@ def told_in(conversation: Conversation, start: Surroundings) -> Surroundings:
     """What the model has been told, in a session that is gone on with: what its system text says, and what the newest
     notes said of how full the context was, how many tools were held back and how they are found, and how the tools of
     servers had changed."""
-    used = _newest(conversation, r"\[Context: (\d+)%")
+    used = _newest(conversation, CONTEXT)
     deferred = _newest(conversation, r"\[(?:(\d+) tools deferred to save|No tools are deferred)")
     way = _newest(conversation, r"\[(?:\d+ tools deferred to save context\. (Search)|\d+ tools deferred|No tools are)")
     served = _newest(

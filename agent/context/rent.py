@@ -89,6 +89,14 @@ def rent_step(
     return Ruling("nothing", paid, offer=mask)
 
 
+def will_pay(compaction: Offer, rents: Rents, prices: UnitPrices) -> bool:
+    """Whether a summary that is made while nobody waits will have paid for itself, if as many requests follow as there
+    were since the last rewrite. Where tokens cost nothing, the time that nobody waits for is all there is to gain."""
+    if compaction.removed <= LEAST_COMPACTED:
+        return False
+    return prices.read <= 0 or 2 * (rents.compact + prices.read * compaction.removed) >= compaction.cost
+
+
 def mask_offer(
     conversation: Conversation,
     caps: Caps,

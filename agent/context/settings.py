@@ -45,6 +45,10 @@ class Compacting:
     """`final`: a full window ends the turn with a report instead of a compaction."""
     policy: RewritePolicy = "rent"
     patience: Patience = Patience()  # a frozen value
+    background_at: float = 0.80
+    """Share of the usable window from which a summary is made between two turns, where it will pay."""
+    background_messages: int = 400
+    """The same by the number of messages."""
 
     @property
     def is_automatic(self) -> bool:

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.notes import Surroundings, after_telling, notes_for, told_in
+from agent.context.notes import Surroundings, after_telling, correction, notes_for, told_in
 from agent.messages import Conversation, Note, Text, User
 from tests.agent.histories import texts
 
@@ -64,6 +65,27 @@ def test_a_rewrite_brings_back_what_it_took_away() -> None:
         "[Context: 81% used. You can call compact_context to free space before continuing with large operations.]",
     ]
     assert tell(now, replace(now, todos="other", scratchpad="port 90")) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "used", "told"),
+    [
+        (None, 40, None),
+        (87, 41.9, "[Context: 41% used now. "),
+        (87, 88, None),
+        (87, 83, "[Context: 83% used now. "),
+        (84, 81, None),
+        (41, 30, None),
+    ],
+)
+def test_what_a_rewrite_has_made_untrue_is_put_right(said: int | None, used: float, told: str | None) -> None:
+    parts = [Note(f"[Context: {said}% used. You can call compact_context.]")] if said else []
+    conversation = Conversation((User((Text("go"), *parts)),))
+    found = correction(conversation, used)
+    assert (found.text[:24] if found else None) == (told[:24] if told else None)
+    if found:
+        assert correction(conversation.plus(User((found,))), used) is None
+        assert told_in(conversation.plus(User((found,))), Surroundings()).used == int(used)
 
 
 def test_what_was_told_is_found_again() -> None:

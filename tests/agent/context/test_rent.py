@@ -18,6 +18,7 @@ from agent.context.rent import (
     mask_offer,
     rent_step,
     wanted_again,
+    will_pay,
 )
 from agent.context.settings import Caps, Patience
 from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
@@ -66,6 +67,26 @@ def test_a_model_whose_cache_is_free_is_never_summarised_early(
     ruling = rent_step(mask, compaction, Rents(), LOCAL, PATIENCE, is_cold=is_cold)
 
     assert ruling.act == "nothing" or (is_cold and ruling.act == "mask")
+
+
+@given(offers, rents, prices)
+def test_while_nobody_waits_a_summary_is_made_that_pays_with_as_many_requests_again(
+    offer: Offer, paid: Rents, prices: UnitPrices
+) -> None:
+    found = will_pay(offer, paid, prices)
+    if found and prices.read > 0:
+        assert offer.removed > LEAST_COMPACTED
+        assert 2 * (paid.compact + prices.read * offer.removed) >= offer.cost
+    more = will_pay(offer, Rents(compact=2 * paid.compact + 1), prices)
+    assert more or not found
+
+
+def test_a_summary_while_nobody_waits_needs_no_patience_and_costs_no_time() -> None:
+    offer = Offer(removed=30_000, behind=9_000, cost=26_000)
+    assert not will_pay(offer, Rents(compact=5_000), PRICES)
+    assert will_pay(offer, Rents(compact=10_000), PRICES)
+    assert will_pay(offer, Rents(), LOCAL)
+    assert not will_pay(Offer(removed=8_000), Rents(compact=1e6), LOCAL)
 
 
 def test_a_cold_cache_masks_at_once_and_summarises_never() -> None:

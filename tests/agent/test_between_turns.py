@@ -1,0 +1,113 @@
+"""What is done between two turns: summaries while nobody waits, and what the model is told of its room afterwards."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent.context.settings import Caps, Compacting
+from agent.events import CompactionFailed, ContextCompacted, Event
+from agent.messages import Note, User
+from agent.providers.base import Request
+from agent.providers.scripted import Scripted
+from agent.session import Session
+from tests.agent.test_compaction import ASKED, Home, compactions, events_of
+
+CAPS = Caps(tail=2000, ledger=900, protect=200)
+SUMMARY = {"when": ASKED, "text": "<summary>they talked</summary>"}
+LONG = "some words that say hardly anything " * 1210
+"""About 14,000 tokens; 37,500 are usable of a window of 60,000."""
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    opened = Home(tmp_path)
+    yield opened
+    await opened.thread.close()
+
+
+async def talk(session: Session, *said: str) -> list[Event]:
+    """All events of these turns, each begun when nothing is done any more behind the one before."""
+    events: list[Event] = []
+    for text in said:
+        async with session._busy:
+            pass
+        events += await events_of(session, text)
+    return events
+
+
+@pytest.mark.parametrize("interactive", [True, False])
+@pytest.mark.parametrize(
+    ("how", "compacted"),
+    [
+        (Compacting(CAPS), [("background", ("summary",))]),
+        (Compacting(CAPS, background_at=0.9), []),
+        (Compacting(CAPS, background_at=0.9, background_messages=4), [("background", ("summary",))]),
+        (Compacting(CAPS, policy="fixed"), []),
+        (Compacting(CAPS, policy="off"), []),
+        (Compacting(CAPS, on_full="final"), []),
+    ],
+    ids=["large", "not so large", "many messages", "fixed", "off", "report"],
+)
+async def test_a_long_conversation_is_summarised_between_two_turns(
+    home: Home, how: Compacting, compacted: list[tuple[str, tuple[str, ...]]], interactive: bool
+) -> None:
+    """In a terminal while the user reads, in a script when the next turn begins."""
+    provider = Scripted.of({"text": "one"}, {"text": "two"}, SUMMARY, {"text": "three"}, context_window=60_000)
+    session = await home.open(provider, compacting=how, interactive=interactive)
+    events = await talk(session, LONG, LONG, "and now?")
+    assert compactions(events) == compacted
+    await session.close()
+
+
+@pytest.mark.parametrize("interactive", [True, False])
+async def test_nothing_is_summarised_that_would_not_pay(home: Home, interactive: bool) -> None:
+    provider = Scripted.of(*[{"text": "yes"}] * 6, context_window=60_000)
+    how = Compacting(CAPS, background_messages=2)
+    session = await home.open(provider, compacting=how, interactive=interactive)
+    assert compactions(await talk(session, *["a word"] * 6)) == []
+    await session.close()
+
+
+async def test_a_run_of_one_turn_asks_for_no_summary_behind_it(home: Home) -> None:
+    provider = Scripted.of({"text": "one"}, {"text": "two"}, context_window=60_000)
+    session = await home.open(provider, compacting=Compacting(CAPS))
+    await talk(session, LONG, LONG)
+    await session.close()
+    assert len(provider.requests) == 2
+
+
+async def test_a_summary_that_cannot_be_used_is_told_with_the_next_turn(home: Home) -> None:
+    provider = Scripted.of(
+        {"text": "one"}, {"text": "two"}, {"when": ASKED, "text": "I would rather not."}, {"text": "three"},
+        context_window=60_000,
+    )  # fmt: skip
+    session = await home.open(provider, compacting=Compacting(CAPS), interactive=True)
+    events = await talk(session, LONG, LONG, "and now?")
+    assert [type(e) for e in events if isinstance(e, CompactionFailed | ContextCompacted)] == [
+        CompactionFailed,
+        ContextCompacted,
+    ]
+    await session.close()
+
+
+def told_of_room(request: Request) -> list[str]:
+    notes = [part.text for m in request.messages if isinstance(m, User) for part in m.parts if isinstance(part, Note)]
+    return [note[:22] for note in notes if note.startswith("[Context: ")]
+
+
+async def test_what_was_said_of_the_room_is_put_right_before_the_model_reads_it(home: Home) -> None:
+    """A note says how full the window is; the mask that follows makes that untrue."""
+    for name in "abcdef":
+        (home.root / f"{name}.txt").write_text(f"{name} says what is written here\n" * 850)
+    reads = [{"calls": [{"name": "read", "arguments": {"path": f"{name}.txt"}}]} for name in "abcdef"]
+    provider = Scripted.of(*reads, {"text": "done"}, context_window=60_000)
+    session = await home.open(provider, compacting=Compacting(CAPS, policy="fixed"))
+    events = await events_of(session)
+    assert ("full", ("mask",)) in compactions(events)
+    told = [told_of_room(request) for request in provider.requests]
+    full = next(notes for notes in told if notes)
+    after = next(notes for notes in told if len(notes) > len(full) or (notes and notes[0] != full[0]))
+    assert after[-1].endswith("% used now")
+    assert int(after[-1].split()[1][:-1]) < int(full[-1].split()[1][:-1])
+    await session.close()
