@@ -338,11 +338,12 @@ class Session:
         asked again when the session goes on."""
         if self._asking.is_about_a_call and self._running is not None:
             self._running.cancel()
-        self.interrupt()
+        self._interrupt.request()
 
     async def close(self) -> None:
         """Ends what runs in the background and gives back what the session holds."""
         self.leave_turn()
+        self._stop_tidying.request()
         try:
             if self._tidying is not None:
                 await self._tidying
