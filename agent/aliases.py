@@ -14,6 +14,8 @@ _NAMES = {
     "context_buffer_tokens": "agent.context_window_buffer_tokens",
     "tool_response_max_bytes": "agent.result_offload_threshold",
     "context_budget_tokens": "agent.protect_tokens",
+    "tools_allowed": "tools.allowed",
+    "tools_denied": "tools.denied",
 }
 """By name, in whatever table it stands."""
 

@@ -142,6 +142,8 @@ async def compact(
         after = smaller
     is_done = bool(ran) and cause != "asked" and is_enough(TOOLS, after, room)
     rungs = LADDERS[cause] if chosen is None else (chosen.rung,)
+    if cause == "full" and work.lessons.is_resting:
+        rungs = tuple(rung for rung in rungs if rung != "summary")
     bill = Bill(work.emit)
     work = replace(work, emit=bill.hear)
     work.emit(CompactionStarted(result_of(conversation, conversation, ran, work.room).before_tokens))
@@ -199,6 +201,7 @@ async def _try(
         plan = plan_at(conversation, cut)
     if plan is None or work.lessons.is_broken or not can_pay(conversation, plan):
         return None
+    work.lessons.since_summary = 0
     draft = await summarise(conversation, plan, work, floor, focus, cached=rung == "summary")
     after = compacted(plan, draft, floor.caps) if draft else conversation
     if draft and is_worth_it(conversation, after):

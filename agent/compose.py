@@ -187,7 +187,7 @@ class Sessions:
         return Parts(
             targets=targets,
             instructions=self._instructions(mode),
-            tools=tools_for(compacting),
+            tools=tools_for(compacting, config, provider.window.effective),
             workspace=Workspace(self._root, outputs),
             policy=policy_of(config, self._root, mode, outputs),
             recorder=recorder,

@@ -134,6 +134,8 @@ class Config:
     max_cost: float | None
     allow: tuple[str, ...]
     deny: tuple[str, ...]
+    tools_allowed: tuple[str, ...]
+    tools_denied: tuple[str, ...]
     providers: Mapping[str, ProviderConfig]
     servers: Mapping[str, Mapping[str, object]] = field(repr=False)
     """What the user says of each server, by `SERVER_KEYS`."""

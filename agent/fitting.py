@@ -105,6 +105,7 @@ async def ask(
             env.emit(TextDelta(given.message.text))  # whoever shows it has let it go for the second try
             return conversation.plus(given.message), given
         else:
+            env.lessons.since_summary += 1
             env.watch.answered(reply.counted)
             say_estimate(conversation, reply, env)
             reply = replace(reply, message=with_own_ids(reply.message, env.view.call_ids(conversation)))

@@ -12,6 +12,9 @@ from agent.providers.base import Provider
 FAILURES = 3
 """Summaries in a row that failed, after which no more are asked for until something changes."""
 
+PAUSE = 5
+"""Requests that are answered after a summary before a full window asks for the next."""
+
 Summarisers: TypeAlias = Callable[[Job, Callable[[Event], None]], Awaitable[Sequence[Provider]]]
 """The models to ask for a summary before the session's own, the first to ask in front. Called when one is needed, with
 what is told of requests that finding them takes."""
@@ -25,12 +28,19 @@ class Lessons:
     """The real window, when the provider has shown that it is smaller than was known."""
     failures: int = 0
     """Summaries in a row that could not be used."""
+    since_summary: int = PAUSE
+    """Requests that were answered since a summary was asked for."""
     is_floor_told: bool = False
     """Whether the user knows that what stays after any compaction leaves too little room."""
 
     def forget(self) -> None:
         """Another model has another window, and may write summaries that can be used."""
         self.window, self.failures, self.is_floor_told = None, 0, False
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether a summary was asked for only a few requests ago: in a small window each step would ask for one."""
+        return self.since_summary < PAUSE
 
     @property
     def is_broken(self) -> bool:

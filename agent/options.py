@@ -195,6 +195,12 @@ def _also_names(current: object, project: object) -> object:
     return tuple(dict.fromkeys((*_texts(current), *_texts(project))))
 
 
+def _both(current: object, project: object) -> object:
+    """The names that both have; an empty list names all."""
+    here, there = _texts(current), _texts(project)
+    return tuple(name for name in there if name in here) or here if here else there
+
+
 _TOKENIZERS = (
     r"tiktoken:.+|anthropic(:.*)?|claude:.*|gemini(:.*)?|google:gemini.*|google-gemini.*|"
     r"approximate(:[1-9](\.\d+)?)?|bytes"
@@ -286,6 +292,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("retry.first", 10.0, _seconds, "the same for an address that nobody has reached yet"),
     Option("retry.fallback_after", None, _optional_wait, "seconds after which a model of `fallback_models` takes over"),
+    Option("tools.allowed", (), _texts, "the built-in tools that are offered; none named: all", tightens=_both),
+    Option("tools.denied", (), _texts, "built-in tools that are neither offered nor run", tightens=_also_names),
     Option("agent.max_turns", None, _optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, _dollars, "US dollars one run may cost"),
     Option(

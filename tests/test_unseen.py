@@ -4,7 +4,7 @@ it, whole or cut."""
 import struct
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -135,3 +135,34 @@ def test_each_rewrite_is_one_line_on_stderr_and_counted(tmp_path: Path) -> None:
     assert told[0].endswith("; old outputs became one line each. All of it is kept")
     assert loud.result["rewrites"]["removed_tokens"] > 1_000
     assert (quiet.err, quiet.result["rewrites"]) == ("", loud.result["rewrites"])
+
+
+TINY = [
+    Job("openai-chat", 4_096, 2, 2_000, 20),
+    Job("ollama", 8_192, 3, 3_000, 20),
+    Job("anthropic", 16_384, 4, 3_500, 20),
+]
+
+
+@pytest.mark.parametrize("job", TINY, ids=lambda job: f"{job.provider}-{job.window}")
+def test_twenty_steps_end_in_a_small_window_with_few_summaries(job: Job, tmp_path: Path) -> None:
+    run, server, summaries = played(job, tmp_path)
+    assert (run.code, run.result["result"], server.blind) == (0, "the answer", [])
+    assert run.result["rewrites"]["strategies"].get("summary", 0) <= len(server.requests) // 5
+    assert summaries <= len(server.requests) // 4  # one that is written in pieces takes several requests
+    steps = [recorded.body for recorded in server.requests if ASKED not in str(recorded.body)]
+    assert all(body["tools"] == steps[0]["tools"] for body in steps)
+
+
+def test_the_user_chooses_the_tools(tmp_path: Path) -> None:
+    job = Job("openai-chat", 200_000, 1, 100, steps=1, flags=("--config", "tools.denied=['read']"))
+    _, server, _ = played(job, tmp_path / "a")
+    names = [tool["function"]["name"] for tool in server.requests[0].body["tools"]]
+    assert ("read" in names, "edit" in names) == (False, True)
+    assert "no tool" in str(server.requests[1].body["messages"][-1])
+    job = Job("openai-chat", 200_000, 1, 100, steps=0, flags=("--config", "toolsAllowed=['read', 'bash']"))
+    _, server, _ = played(job, tmp_path / "b")
+    assert [tool["function"]["name"] for tool in server.requests[0].body["tools"]] == ["read", "bash"]
+    run, server, _ = played(replace(job, flags=("--config", "tools.allowed=['raed']")), tmp_path / "c")
+    assert (run.code, server.requests) == (2, [])
+    assert "`tools.allowed`: there is no built-in tool `raed`; there are read, write" in run.err + run.out

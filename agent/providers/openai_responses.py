@@ -60,6 +60,8 @@ ALIASES = {"tool_search": "search_tools"}
 LONGEST_ID = 64
 """Characters of a call's id that the API takes."""
 
+LEAST_OUTPUT = 16
+"""Fewer tokens of a reply the API refuses."""
 INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
 
@@ -116,7 +118,7 @@ def body(
     content: Json = {
         "model": facts.name,
         "input": sheet.items(marks, {"prompt_cache_breakpoint": {"mode": "explicit"}}),
-        "max_output_tokens": request.max_output_tokens,
+        "max_output_tokens": max(request.max_output_tokens, LEAST_OUTPUT),
         "store": False,
         "stream": True,
     }
