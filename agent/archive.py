@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from agent.content import Kept
 from agent.context.ends import bytes_of
+from agent.context.mask import paths_of
 from agent.context.offload import frame_of
 from agent.context.refs import (
     CURRENT_PROJECT,
@@ -148,7 +149,21 @@ class Archive:
         beside = [self._short(replace(located, reference=_part_of(located, part))) for part in located.beside]
         first = await self._thread.run(_first_number, content) if located.tool == "read" else None
         frame = "" if await self._thread.run(_is_text, content) else await self._frame(located)
-        found = Found(self._short(located), content, located.media_type, None, None, tuple(beside), first, frame)
+        row, paths = located.output, await self._paths(located)
+        found = Found(
+            self._short(located),
+            content,
+            located.media_type,
+            None,
+            None,
+            tuple(beside),
+            first,
+            frame,
+            _kind_of(located),
+            paths,
+            row.accesses if row else 0,
+            row.accessed if row else None,
+        )
         match located.reference.location:
             case Lines(first=first, last=last):
                 return replace(found, lines=(first, last))
@@ -326,6 +341,17 @@ class Archive:
             raise StoreFailed(f"the message with `r{row.number}` cannot be read", "corrupt")
         return outputs[index]
 
+    async def _paths(self, located: Located) -> tuple[str, ...]:
+        """The files that the call of an output was about; none where that cannot be read."""
+        row = located.output
+        if row is None or row.position == 0:
+            return ()
+        with suppress(StoreFailed):
+            message = await self._message_at(located.session, row.position - 1)
+            calls = message.calls if isinstance(message, Assistant) else ()
+            return tuple(path for call in calls if call.id == row.call for path in paths_of(call))
+        return ()
+
     async def _frame(self, located: Located) -> str:
         """What belongs to an output beside the bytes that are kept of it; nothing where its message is damaged."""
         row = located.output
@@ -425,6 +451,16 @@ def _ambiguous(wanted: Reference, candidates: Sequence[str]) -> str:
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def _kind_of(located: Located) -> str:
+    match located.reference.target:
+        case OutputRef():
+            return f"output of {located.tool}" if located.tool else "output"
+        case MessageRef():
+            return "message"
+        case SummaryRef():
+            return "summary"
 
 
 def _is_text(content: Content) -> bool:

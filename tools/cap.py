@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 MOST = 51_200
 """Bytes of one answer."""
-NOTES, NOTE_TOKENS = 200, 100
+NOTES, NOTE_TOKENS = 200, 200
 """Bytes and tokens of that for what is said besides."""
 BYTES_A_TOKEN = 3
 

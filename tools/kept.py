@@ -49,6 +49,14 @@ class Found:
     """The number that its first line carries, when its lines carry their own: those of the file that it shows."""
     frame: str = ""
     """What belongs to it and stands not in it, since it is no text: how a program ended."""
+    kind: str = ""
+    """What it is, in words: `output of read`, `message`, `summary`."""
+    paths: tuple[str, ...] = ()
+    """The files that the call was about."""
+    accesses: int = 0
+    """How often it was looked up before."""
+    accessed: float | None = None
+    """When it was looked up last, in Unix seconds."""
 
 
 class Framed:

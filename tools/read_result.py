@@ -10,6 +10,7 @@ from tools.arguments import number, text
 from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace
 from tools.cap import MOST, NOTES, Cap
 from tools.described import description_beside
+from tools.extent import Extent
 from tools.grep import checked
 from tools.kept import Content, Found
 from tools.pictures import LARGEST_PICTURE, PICTURE_TYPES
@@ -151,7 +152,8 @@ def numbered_lines(found: Found, first: int, last: int, cap: Cap = _WHOLE) -> Re
     where = f"lines {first}-{next_line - 1} of {among}"
     if next_line <= last:
         where += f'; continue at lines="{next_line}-{last}"'
-    return Result("\n".join([*shown, f"({where})"]) if content.size else f"`{found.ref}` is empty")
+    extent = Extent("lines", len(shown), last - first + 1, first)
+    return Result("\n".join([*shown, f"({where})"]) if content.size else f"`{found.ref}` is empty", extent=extent)
 
 
 def _holds(found: Found) -> str:
@@ -232,7 +234,9 @@ async def matches(
         shown.append(_late(found, sifted, lines[0], before, f"stopped after {SECONDS:.0f} s"))
     elif sifted.ending == "enough":
         shown.append(f'(there is more; continue at lines="{entries[-1][0] + 1}-" with the same pattern)')
-    return Result("\n".join(shown) or "no lines match")
+    is_all = fitting == len(entries) and sifted.ending == "complete"
+    extent = Extent("lines", fitting, fitting if is_all else None)
+    return Result("\n".join(shown) or "no lines match", extent=extent)
 
 
 def _late(found: Found, sifted: "Sifted", first: int, before: int, why: str) -> str:

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import get_args
 
@@ -28,6 +29,8 @@ from tools.truncate import plain
 
 MAX_TOKENS = 2000
 MOST_HITS = 20
+MOST_PATHS, LONGEST_PATH = 2, 60
+"""Paths that are named, and characters of each."""
 MANY = 2000
 """Messages that take long enough to index that it is told."""
 
@@ -71,7 +74,8 @@ class Recall:
         wanted = lines_of(text(arguments, "lines", ""))
         found = await workspace.fetch(ref, _scope(arguments))
         try:
-            return with_pictures_named(await _shown(found, arguments, wanted, cap), found)
+            result = with_pictures_named(await _shown(found, arguments, wanted, cap), found)
+            return replace(result, text=f"{result.text}\n{_told_of(found, result, workspace.measure)}")
         finally:
             found.content.close()
 
@@ -85,6 +89,22 @@ async def _shown(found: Found, arguments: Arguments, wanted: tuple[int, int] | N
         return await unhurried(lambda: medium_of(found))
     first, last = wanted or found.lines or (1, 10**18)
     return await unhurried(lambda: numbered_lines(found, first, last, cap))
+
+
+def _told_of(found: Found, result: Result, measure: Callable[[str], int]) -> str:
+    """What was recalled: its kind, the files it is about, whether this is all that was asked for, how many tokens it
+    takes, and how often it was looked up before."""
+    facts = [found.kind or found.media_type]
+    if found.paths:
+        more = f" and {len(found.paths) - MOST_PATHS} more" if len(found.paths) > MOST_PATHS else ""
+        facts.append("paths: " + ", ".join(path[-LONGEST_PATH:] for path in found.paths[:MOST_PATHS]) + more)
+    facts.append(f"truncated: {'yes' if result.extent is not None and not result.extent.is_all else 'no'}")
+    facts.append(f"tokens: {measure(result.text):,}")
+    if found.accesses and found.accessed is not None:
+        last = datetime.fromtimestamp(found.accessed).strftime("%Y-%m-%d %H:%M")
+        times = "once" if found.accesses == 1 else f"{found.accesses} times"
+        facts.append(f"looked up {times} before, last {last}")
+    return f"[recall:{found.ref} – {'; '.join(facts)}]"
 
 
 def _telling(progress: Callable[[str], None]) -> Callable[[int, int], None]:

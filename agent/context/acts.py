@@ -18,7 +18,7 @@ from agent.context.mask import (
 from agent.context.offload import is_brought_back, is_preview
 from agent.context.pins import open_request, preview_form, size_of_pins
 from agent.context.pricing import Plan, Terms, priced
-from agent.context.refs import MessageRef, message_digits
+from agent.context.refs import BadReference, MessageRef, message_digits, parse_reference
 from agent.context.select import meant
 from agent.context.steps import starts_step
 from agent.context.summary import shown_summary
@@ -89,14 +89,17 @@ def plan_act(wish: Wish, conversation: Conversation, terms: Terms) -> Plan | Can
 
 def key_of(name: str, conversation: Conversation) -> str | None:
     """The key of what a name means in a view: a key, or a reference of which the newest message counts."""
-    name = name.strip().removeprefix("[").removesuffix("]").removeprefix("recall:")
-    if name.startswith("msg-") and len(name) > len("msg-"):
+    try:
+        target = parse_reference(name).target
+    except BadReference:
+        return name.strip() or None
+    if isinstance(target, MessageRef):
         messages = conversation.messages
         for index in range(len(messages) - 1, -1, -1):
-            if message_digits(messages[index]).startswith(name.removeprefix("msg-")):
+            if message_digits(messages[index]).startswith(target.prefix):
                 return message_key(conversation.messages_before + index)
-        return next((one.key for one in conversation.summary.kept if f"[recall:{name}" in one.title), None)
-    return name or None
+        return next((one.key for one in conversation.summary.kept if f"[recall:{target}" in one.title), None)
+    return str(target)
 
 
 def _thing(key: str, conversation: Conversation) -> Thing | None:

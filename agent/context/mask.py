@@ -267,6 +267,12 @@ def patched_paths(call: ToolCall) -> tuple[str, ...]:
     return tuple(path.strip() for path in _PATCHED.findall(_word(call, "patch")))
 
 
+def paths_of(call: ToolCall) -> tuple[str, ...]:
+    """The files that a call names."""
+    path = _word(call, "path")
+    return (path,) if path else patched_paths(call)
+
+
 def one_line(text: str, limit: int) -> str:
     """The text with every run of blanks as one, cut at the limit."""
     flat = " ".join(text.split())

@@ -17,11 +17,16 @@ FORMS = (
 )
 
 _SCHEME = re.compile(r"(?:ebb|nexora)://", re.IGNORECASE)
-_OBJECT = re.compile(r"r(?P<output>[1-9]\d{0,17})|msg-(?P<message>[0-9a-f]{1,8})|sum-(?P<summary>[1-9]\d{0,17})")
-_LOCATION = re.compile(
-    r"L(?P<first>[1-9]\d{0,17})-(?P<last>[1-9]\d{0,17})|B(?P<start>\d{1,18})-(?P<end>\d{1,18})|"
-    r"match-(?P<match>[1-9]\d{0,17})|tool-(?P<tool>[1-9]\d{0,17})"
+_OBJECT = re.compile(
+    r"r(?P<output>[1-9]\d{0,17})|msg-(?P<message>[0-9a-f]{1,8})|sum-(?P<summary>[1-9]\d{0,17})", re.IGNORECASE
 )
+_LOCATION = re.compile(
+    r"L(?P<first>[1-9]\d{0,17})(?:-L?(?P<last>[1-9]\d{0,17}))?|B(?P<start>\d{1,18})-B?(?P<end>\d{1,18})|"
+    r"match-(?P<match>[1-9]\d{0,17})|tool-(?P<tool>[1-9]\d{0,17})",
+    re.IGNORECASE,
+)
+_AROUND = re.compile(r"^(?:[\s`'\"\[(]|recall:|ref_id=)+|[\s`'\"\])]+$", re.IGNORECASE)
+"""What people and models write around a reference."""
 
 
 class BadReference(ValueError):
@@ -118,7 +123,7 @@ class Reference:
 
 def parse_reference(text: str) -> Reference:
     """The reference that a text is, in its short form or as a URI. Raises `BadReference`."""
-    bare = text.strip().removeprefix("[").removesuffix("]").removeprefix("recall:")
+    bare = _AROUND.sub("", text)
     scheme = _SCHEME.match(bare)
     if scheme is None:
         return Reference(*_object(bare, text))
@@ -142,13 +147,13 @@ def _object(thing: str, text: str) -> tuple[Target, Location | None]:
     if found["output"]:
         return OutputRef(int(found["output"])), location
     if found["message"]:
-        return MessageRef(found["message"]), location
+        return MessageRef(found["message"].lower()), location
     return SummaryRef(int(found["summary"])), location
 
 
 def _location(where: re.Match[str]) -> Location:
     if where["first"]:
-        return Lines(int(where["first"]), int(where["last"]))
+        return Lines(int(where["first"]), int(where["last"] or where["first"]))
     if where["start"]:
         return Bytes(int(where["start"]), int(where["end"]))
     if where["match"]:

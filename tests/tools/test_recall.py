@@ -42,7 +42,32 @@ async def fetch(workspace: Workspace, content: Content, media_type: str = "text/
     async def find(ref: str, scope: Scope | None) -> Found:
         return Found(ref, content, media_type)
 
-    return (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find))).text
+    text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find))).text
+    shown, told = text.rsplit("\n", 1)
+    assert told.startswith(f"[recall:r1 – {media_type}; truncated: ")
+    return shown
+
+
+async def test_an_answer_says_what_it_is_and_how_much_of_it(workspace: Workspace) -> None:
+    about = Found(
+        "r1", InMemory(TEXT), kind="output of read", paths=("src/a.py", "b.py", "c.py"), accesses=2, accessed=AT
+    )
+
+    async def find(ref: str, scope: Scope | None) -> Found:
+        return about
+
+    async def told(**arguments: object) -> str:
+        result = await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find, measure=len))
+        content, line = result.text.rsplit("\n", 1)
+        assert f"; tokens: {len(content):,}; " in line
+        return line.replace(f"tokens: {len(content):,}", "tokens: N")
+
+    begins = "[recall:r1 – output of read; paths: src/a.py, b.py and 1 more; truncated: "
+    ends = "; tokens: N; looked up 2 times before, last 2026-11-22 04:30]"
+    assert await told(lines="1-2") == f"{begins}no{ends}"
+    assert await told(search="line 2$") == f"{begins}no{ends}"
+    assert await told(max_tokens=500) == f"{begins}yes{ends}"
+    assert await told(max_tokens=500, search="line") == f"{begins}yes{ends}"
 
 
 async def test_what_is_found_names_its_reference_and_shows_where_the_words_stand(workspace: Workspace) -> None:
@@ -134,7 +159,8 @@ async def test_lines_that_carry_numbers_are_known_by_them(workspace: Workspace) 
         return Found(ref, InMemory(b"41\tdef a():\n42\t    pass\n43\t\n(lines 41-43 of 90)"), first=41)
 
     async def recalled(**arguments: str) -> str:
-        return (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find, kept=find))).text
+        text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find, kept=find))).text
+        return text.rsplit("\n", 1)[0]
 
     assert await recalled(lines="41-42") == "41\tdef a():\n42\t    pass\n(lines 41-42 of 41-44)"
     assert (await recalled()).startswith(
@@ -161,7 +187,8 @@ async def test_a_picture_comes_back_as_one(workspace: Workspace) -> None:
         return Found(ref, InMemory(b"png"), "image/png")
 
     result = await Recall().run({"ref_id": "r1"}, replace(workspace, fetch=find))
-    assert (result.text, result.pictures) == ("picture, image/png, 3 bytes", (Picture("image/png", b"png"),))
+    told = "picture, image/png, 3 bytes\n[recall:r1 – image/png; truncated: no; tokens: 9]"
+    assert (result.text, result.pictures) == (told, (Picture("image/png", b"png"),))
 
 
 @pytest.mark.parametrize("wanted", ["yesterday", "1x", "9999999w", "0000-00-00", "-1h"])

@@ -48,6 +48,10 @@ def test_a_reference_reads_back_as_it_was_written(reference: Reference) -> None:
     [
         ("r12", Reference(OutputRef(12))),
         (" [recall:r12] ", Reference(OutputRef(12))),
+        *((text, Reference(OutputRef(12))) for text in ("R12", "`r12`", "[r12]", "recall:r12", "[`R12`]", '"r12"')),
+        *((text, Reference(OutputRef(12), Lines(5, 5))) for text in ("r12:L5", "`r12:l5`", "[recall:R12:L5-5]")),
+        ("r12:L50-L60", Reference(OutputRef(12), Lines(50, 60))),
+        ("MSG-DEF67890", Reference(MessageRef("def67890"))),
         ("r12:L50-100", Reference(OutputRef(12), Lines(50, 100))),
         ("r12:B0-4096", Reference(OutputRef(12), Bytes(0, 4096))),
         ("sum-2", Reference(SummaryRef(2))),
@@ -64,7 +68,7 @@ def test_every_form_is_read(text: str, reference: Reference) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "r", "r0", "r-1", "r012", "R12", "r12:", "r12:L", "r12:L0-5", "r12:L5", "r12:X1-2", "msg-", "msg-XYZ",
+        "", "r", "r0", "r-1", "r012", "r12:", "r12:L", "r12:L0-5", "r12:L5-", "r12:X1-2", "msg-", "msg-XYZ",
         "msg-123456789", "sum-0", "ebb://", "ebb://a/b", "ebb://a/b/", "ebb://a/b/c/r1", "ebb:///b/r1", "http://a/b/r1",
         "r1 2", "r١", "r" + "9" * 30,
     ],
