@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from agent.context.budget import ContextBudget
-from agent.context.estimate import Sizes
+from agent.context.inventory import Inventory
 from agent.context.pins import size_of_pins
 from agent.context.rent import (
     LOCAL,
@@ -28,19 +28,20 @@ class Rent:
     """What a session has paid since its last rewrite for what it could have left out."""
 
     rents: Rents = field(default_factory=Rents)
-    _sizes: Sizes = field(default_factory=Sizes)
+    _inventory: Inventory = field(default_factory=Inventory)
 
     def rewritten(self) -> None:
         """After a rewrite that no rent has paid for, all rents begin again."""
         self.rents = Rents()
-        self._sizes.forget()
 
     def offers(
         self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: Compacting, *, is_cold: bool
     ) -> tuple[Offer, Offer]:
         """The mask and the summary that could be done now."""
         fixed = budget.used - budget.history - budget.pending - budget.retain - budget.summary
-        mask = mask_offer(conversation, how.caps, budget.used, fixed, prices, is_cold=is_cold, sizes=self._sizes)
+        mask = mask_offer(
+            conversation, how.caps, budget.used, fixed, prices, is_cold=is_cold, inventory=self._inventory
+        )
         pinned = size_of_pins(conversation) if conversation.pinned else 0
         return mask, compaction_offer(how.caps, budget.used, fixed, prices, pinned)
 
@@ -53,8 +54,6 @@ class Rent:
         compaction = compaction if how.on_full == "compact" else Offer()
         ruling = rent_step(mask, compaction, self.rents, prices, how.patience, is_cold=is_cold)
         self.rents = ruling.rents
-        if ruling.act != "nothing":
-            self._sizes.forget()
         return ruling
 
     def will_pay(self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: Compacting) -> bool:

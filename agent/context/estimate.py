@@ -246,25 +246,6 @@ def estimate_message(message: Message) -> int:
     return COLD.tokens(count_message(message))
 
 
-class Sizes:
-    """Estimated tokens of messages and outputs. Each is estimated once: it is known by identity, and kept, so that no
-    other can come to stand at its address."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[object, int]] = {}
-
-    def of(self, value: Message | ToolOutput) -> int:
-        known = self._known.get(id(value))
-        if known is None:
-            size = estimate_message(User((value,)) if isinstance(value, ToolOutput) else value)
-            known = self._known[id(value)] = (value, size)
-        return known[1]
-
-    def forget(self) -> None:
-        """After a rewrite: much of what is known has left the view."""
-        self._known.clear()
-
-
 def estimate_messages(messages: Sequence[Message]) -> int:
     return sum(estimate_message(message) for message in messages)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from agent.context.estimate import Sizes, estimate_message
+from agent.context.estimate import estimate_message
 from agent.context.offload import without_frame
 from agent.context.select import as_run
 from agent.context.steps import unseen_from
@@ -151,9 +151,7 @@ def mask_outputs(conversation: Conversation, protect: int, newest: int = 0) -> C
     return replace(conversation, masked=masked, retold=retold, anchor=None, anchored=0)
 
 
-def old_outputs(
-    conversation: Conversation, protect: int, newest: int = 0, sizes: Sizes | None = None
-) -> tuple[Numbered, ...]:
+def old_outputs(conversation: Conversation, protect: int, newest: int = 0) -> tuple[Numbered, ...]:
     """The outputs that are shown and could be masked, oldest first: all but the newest up to `protect` tokens, those of
     the last step, those that the model has not seen and those of the `newest` messages, and those that a line would
     hardly be shorter than. What is superseded is among them however new it is."""
@@ -161,7 +159,7 @@ def old_outputs(
     recent += conversation.messages[-newest:] if newest else ()
     kept = {output.call_id for message in recent if isinstance(message, User) for output in message.outputs}
     kept |= {output.call_id for output in _last_outputs(conversation.messages)} | conversation.masked
-    known, outputs = sizes or Sizes(), numbered_outputs(conversation)
+    outputs = numbered_outputs(conversation)
     told = {one.key: one for one in conversation.retold}
     kept |= {found.output.call_id for found in outputs if found.ref in conversation.pinned}
     cut = conversation.masked | {found.output.call_id for found in outputs if found.ref in told}
@@ -169,7 +167,7 @@ def old_outputs(
     chosen, passed = [], 0
     for found in reversed(outputs):
         call, is_whole = found.output.call_id, found.ref not in told
-        size = known.of(found.output) if is_whole else output_size(shown_output(found, frozenset(), told))
+        size = output_size(found.output if is_whole else shown_output(found, frozenset(), told))
         passed += size
         if (passed > protect or call in stale) and size > LEAST_MASKED and call not in kept:
             chosen.append(found)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent.context.estimate import Sizes
-from agent.context.mask import STUB, old_outputs
+from agent.context.inventory import Inventory, maskable
+from agent.context.mask import STUB
 from agent.context.settings import Caps, Patience
-from agent.messages import Assistant, Conversation
+from agent.messages import Conversation
 
 LEAST_MASKED, LEAST_COMPACTED = 2_000, 8_000
 """Tokens that a mask and a compaction must remove at least."""
@@ -105,26 +105,20 @@ def mask_offer(
     prices: UnitPrices,
     *,
     is_cold: bool = False,
-    sizes: Sizes | None = None,
+    inventory: Inventory | None = None,
 ) -> Offer:
     """What masking the outputs that `caps` do not protect would remove and cost. `size`: tokens of the next
-    request; `fixed`: of what stands before its messages, by which the estimates of single messages are put right."""
-    known = sizes or Sizes()
-    found_now = old_outputs(conversation, caps.protect, caps.newest, known)
-    chosen = {found.output.call_id: known.of(found.output) for found in found_now}
+    request; `fixed`: of what stands before its messages, by which the estimates of single messages are put right. With
+    the session's `inventory` it costs as much as the conversation has grown."""
+    stock = (inventory or Inventory()).of(conversation)
+    chosen = maskable(conversation, caps, stock)
     if not chosen:
         return Offer()
-    ages, behind, whole = [], 0, 0
-    requests = 0
-    for message in reversed(conversation.messages):
-        whole += known.of(message)
-        if isinstance(message, Assistant):
-            requests += 1
-        elif any(output.call_id in chosen for output in message.outputs):
-            ages += [requests for output in message.outputs if output.call_id in chosen]
-            behind = whole
+    whole = stock.sums[-1]
+    ages = [stock.replies[-1] - stock.replies[item.place + 1] for item in chosen]
+    behind = whole - stock.sums[chosen[-1].place]
     scale = max(size - fixed, 0) / max(whole, 1)
-    removed = int(scale * sum(tokens - STUB for tokens in chosen.values()))
+    removed = int(scale * sum(item.tokens - STUB for item in chosen))
     behind = max(int(scale * behind) - removed, 0)
     again = wanted_again(ages)
     fetched = (

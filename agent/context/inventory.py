@@ -1,0 +1,116 @@
+"""What the outputs and messages of a session take, and which outputs could be masked: each weighed once. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent.context.estimate import estimate_message
+from agent.context.growth import Growing
+from agent.context.mask import LEAST_MASKED, Numbered, output_size, shown_output
+from agent.context.select import as_run
+from agent.context.settings import Caps
+from agent.context.steps import unseen_from
+from agent.context.superseded import Viewed, lines_of
+from agent.messages import Assistant, Conversation, Message, Retold, ToolCall, ToolOutput, User
+
+
+@dataclass(slots=True)
+class Item:
+    """An output that a mask would make shorter."""
+
+    place: int
+    """The message that it is in."""
+    tokens: int
+    """What it takes when it is shown as it is."""
+    before: int
+    """What the outputs before it take as they are shown."""
+    is_stale: bool = False
+    """Whether something newer shows all that it shows."""
+
+
+@dataclass(slots=True)
+class Stock:
+    """The messages so far, weighed. `masked`, `pinned` and `told` are those of the conversation."""
+
+    masked: frozenset[str]
+    pinned: frozenset[str]
+    told: Mapping[str, Retold]
+    number: int
+    """Outputs that the session has so far."""
+    items: list[Item] = field(default_factory=list)
+    shown: int = 0
+    """What all outputs take as they are shown."""
+    sums: list[int] = field(default_factory=lambda: [0])
+    """What the messages before each place take, and all of them."""
+    replies: list[int] = field(default_factory=lambda: [0])
+    """How many of them are the model's, likewise."""
+    _calls: Mapping[str, ToolCall] = field(default_factory=dict)
+    _viewed: dict[str, list[tuple[Viewed, Item]]] = field(default_factory=dict)
+    """The reads of each file that may become stale."""
+
+    def plus(self, message: Message) -> "Stock":
+        if isinstance(message, Assistant):
+            self._calls = {call.id: call for call in message.calls}
+        else:
+            for output in message.outputs:
+                self._add(output, len(self.sums) - 1)
+        self.sums.append(self.sums[-1] + estimate_message(message))
+        self.replies.append(self.replies[-1] + isinstance(message, Assistant))
+        return self
+
+    def _add(self, output: ToolOutput, place: int) -> None:
+        self.number += 1
+        call = self._calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
+        found = Numbered(as_run(call, output), output, self.number)
+        tokens = output_size(output)
+        is_told = found.ref in self.told
+        shown = output_size(shown_output(found, frozenset(), self.told)) if is_told else tokens
+        item = Item(place, tokens, self.shown)
+        self.shown += shown
+        is_cut = is_told or output.call_id in self.masked
+        self._supersede(found, item, is_cut=is_cut)
+        if shown > LEAST_MASKED and output.call_id not in self.masked and found.ref not in self.pinned:
+            self.items.append(item)
+
+    def _supersede(self, found: Numbered, item: Item, *, is_cut: bool) -> None:
+        viewed = lines_of(found.call, found.output)
+        if viewed is None:
+            return
+        earlier = self._viewed.setdefault(viewed.path, [])
+        if not is_cut:
+            for before, one in earlier:
+                one.is_stale = one.is_stale or viewed.covers(before)
+        if found.call.name == "read":
+            earlier.append((viewed, item))
+
+
+class Inventory:
+    """One session's stock, kept from request to request while nothing is masked, pinned or retold otherwise."""
+
+    def __init__(self) -> None:
+        self._key: tuple[object, ...] | None = None
+        self._stock: Growing[Stock, Message] | None = None
+
+    def of(self, conversation: Conversation) -> Stock:
+        masked, pinned, before = conversation.masked, conversation.pinned, conversation.outputs_before
+        key = (masked, pinned, conversation.retold, before)
+        if self._stock is None or key != self._key:
+            told = {one.key: one for one in conversation.retold}
+            self._key, self._stock = key, Growing(lambda: Stock(masked, pinned, told, before), Stock.plus)
+        return self._stock.of(conversation.messages)
+
+
+def maskable(conversation: Conversation, caps: Caps, stock: Stock) -> Sequence[Item]:
+    """Those outputs that `old_outputs` gives, the newest first."""
+    messages = conversation.messages
+    whole = unseen_from(messages)
+    whole = min(whole, max(len(messages) - caps.newest, 0)) if caps.newest else whole
+    last = next((place for place in range(len(messages) - 1, -1, -1) if _outputs(messages[place])), -1)
+    return [
+        item
+        for item in reversed(stock.items)
+        if (stock.shown - item.before > caps.protect or item.is_stale) and item.place < whole and item.place != last
+    ]
+
+
+def _outputs(message: Message) -> Sequence[ToolOutput]:
+    return message.outputs if isinstance(message, User) else ()
