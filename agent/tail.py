@@ -41,4 +41,5 @@ class Tail:
         if epoch != told.epoch:
             told = replace(self._start, epoch=told.epoch, deferred=told.deferred)
         self._told = after_telling(now, told, self._note_at)
-        return replace(message, parts=(*message.parts, *notes_for(now, told, self._note_at)))
+        notes = notes_for(now, told, self._note_at)
+        return replace(message, parts=(*message.parts, *notes)) if notes else message

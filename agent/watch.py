@@ -59,7 +59,7 @@ class Watch:
         self._debug = debug or Debug()
         self._now = now
         self._digests = Digests()
-        self._lengths, self._chain = Lengths(), Chain()
+        self._lengths, self._chain, self._least = Lengths(), Chain(), 0
         self._static: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
         """A system text and tools, with the tokens that they take."""
         self._length = self._settled = 0
@@ -131,10 +131,13 @@ class Watch:
 
     def plan(self, prompt: Prompt, tools: tuple[ToolSpec, ...], facts: ModelFacts) -> Breakpoints:
         """Where the next request may be cut for the cache."""
-        length = self._lengths.of(prompt.messages)
-        self._settled = length.settled or 0
         if self._static[:2] != (prompt.system, tools):
             self._static = prompt.system, tools, estimate_text(prompt.system) + estimate_tools(tools)
+        least = facts.cache_min_tokens - self._static[2]
+        if self._least != least:
+            self._least, self._lengths = least, Lengths(least)
+        length = self._lengths.of(prompt.messages)
+        self._settled = length.settled or 0
         return plan_breakpoints(
             prompt.messages,
             self._length,
@@ -143,7 +146,7 @@ class Watch:
             stable=prompt.stable,
             static_tokens=self._static[2],
             settled=self._settled,
-            length=length.parts,
+            known=length,
         )
 
     def sending(self, request: Request, facts: ModelFacts) -> Request:

@@ -15,7 +15,7 @@ M = TypeVar("M")
 
 def begins(before: Sequence[object], now: Sequence[object]) -> bool:
     """Whether `now` is `before` and more, the very same objects. Equal ones may be sent as other bytes."""
-    return len(before) <= len(now) and all(map(is_, before, now))
+    return before is now or (len(before) <= len(now) and all(map(is_, before, now)))
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
-from itertools import accumulate, chain, repeat
+from itertools import chain, repeat
 from typing import TypeAlias
 
 from agent.context.estimate import estimate_message
@@ -53,16 +53,16 @@ def plan_breakpoints(
     stable: int = 0,
     static_tokens: int = 0,
     settled: int = 0,
-    length: int | None = None,
+    known: "Length | None" = None,
 ) -> Breakpoints:
     """At most four: the end of the system text; the newest part; the newest of the previous request, which had
     `previous_length` parts; the `settled` parts, which the next masking will leave as they are, so that what stands
     before it is still in the cache then; spares behind the newest while it is far from the others. A place that is left
     goes to the `stable` beginning of the system text, which other sessions share. None stands where the request so far
-    takes fewer than `minimum` tokens, `static_tokens` of which are its system text and tools. `length`: how many parts
-    there are, where that is known."""
-    length = count_parts(messages) if length is None else length
-    first = _first_allowed(messages, minimum - static_tokens)
+    takes fewer than `minimum` tokens, `static_tokens` of which are its system text and tools. `known`: the length of
+    the messages, where it was kept."""
+    whole = known or Lengths(minimum - static_tokens).of(tuple(messages))
+    length, first = whole.parts, whole.first
     ends: tuple[int, ...] = (len(system),) if system and static_tokens >= minimum else ()
     lowest = max(first, 1)
     parts = {place for place in (length, min(previous_length, length), min(settled, length)) if place >= lowest}
@@ -80,6 +80,12 @@ class Length:
     parts: int = 0
     settled: int | None = None
     """None when there is no such output so far."""
+    least: int = 0
+    """Tokens that the messages must take before a cache may be cut there."""
+    taken: int = 0
+    """Tokens of the messages, as far as `allowed` depends on them."""
+    allowed: int | None = None
+    """The parts that take so many; None when all of them do not."""
 
     def plus(self, message: Message) -> "Length":
         if self.settled is None and isinstance(message, User):
@@ -87,14 +93,22 @@ class Length:
             first = next(worth, None)
             self.settled = None if first is None else self.parts + first
         self.parts += len(message.parts)
+        if self.allowed is None and self.taken < self.least:
+            self.taken += estimate_message(message)
+            self.allowed = self.parts if self.taken >= self.least else None
         return self
+
+    @property
+    def first(self) -> int:
+        """The first place at which the cache may be cut; behind all parts when there is none."""
+        return 0 if self.least <= 0 else self.parts + 1 if self.allowed is None else self.allowed
 
 
 class Lengths:
     """The lengths of one session's requests. Each message is looked at once, but for the last, which may grow."""
 
-    def __init__(self) -> None:
-        self._before: Growing[Length, Message] = Growing(Length, Length.plus)
+    def __init__(self, least: int = 0) -> None:
+        self._before: Growing[Length, Message] = Growing(lambda: Length(least=least), Length.plus)
 
     def of(self, messages: tuple[Message, ...]) -> Length:
         length = replace(self._before.of(messages[:-1]))
@@ -103,15 +117,6 @@ class Lengths:
 
 def count_parts(messages: Sequence[Message]) -> int:
     return sum(len(message.parts) for message in messages)
-
-
-def _first_allowed(messages: Sequence[Message], tokens: int) -> int:
-    """How many parts there are when the messages have taken so many tokens; more than all when they never do."""
-    if tokens <= 0:
-        return 0
-    taken = accumulate(estimate_message(message) for message in messages)
-    counts = accumulate(len(message.parts) for message in messages)
-    return next((count for size, count in zip(taken, counts, strict=True) if size >= tokens), count_parts(messages) + 1)
 
 
 def in_sent_order(message: Message) -> tuple[Part, ...]:
