@@ -38,8 +38,9 @@ check: .venv/ready .venv/aimock/ready .venv/everything/ready
 	$(BIN)/lint-imports
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
 
-# Whether the terminal is quick enough, in ratios that hold on any machine: about a minute.
+# Whether steps and the terminal are quick enough, in ratios that hold on any machine: about two minutes.
 gates: .venv/ready
+	$(BIN)/python -m bench.gates
 	$(BIN)/python -m bench.tui.gates
 
 # The properties with 10,000 examples each: an hour or two.

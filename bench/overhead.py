@@ -1,45 +1,48 @@
-"""What a step costs by itself: from the end of a reply to the next request on the wire, with one `echo` in between.
+"""What a step costs by itself, at the start of a long session and at its end, beside a bare loop that does the same.
 
-python -m bench.overhead [STEPS]
+python -m bench.overhead [STEPS …]
 """
 
-import json
+import statistics
 import sys
-import tempfile
-import time
-from pathlib import Path
 
-from agent.context.estimate import estimate_text
-from bench.measure import compile_sources, environment, row, run
-from tests.fake_provider import Call, FakeProvider, Recorded, Turn
+from bench.measure import compile_sources
+from bench.steps import Steps, bare, ours
+
+QUICK = 8.0
+"""Milliseconds of a step at the start."""
+STEADY = 1.3
+"""How many times that a step may take at the end."""
 
 
 def main() -> int:
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 60
     compile_sources()
-    for wire in ("http", "sdk"):
-        sent: list[float] = []
-
-        def answer(request: Recorded, sent: list[float] = sent) -> Turn:
-            last = len(sent) == steps
-            sent.append(time.monotonic())
-            return Turn(text="Done.") if last else Turn(calls=(Call("bash", {"command": "echo"}),))
-
-        with tempfile.TemporaryDirectory() as name, FakeProvider([answer]) as server:
-            env = environment(Path(name), {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
-            command = [sys.executable, "-m", "tui.cli", "-p", "go", "-m", "anthropic/claude-sonnet-5-5"]
-            options = ["--permission-mode", "auto", "--config", f"providers.anthropic.wire={wire}"]
-            cost = run([*command, *options], env, Path(name))
-            assert cost.code == 0, f"the run failed with {cost.code}"
-            arrivals = [request.at for request in server.requests]
-            first = server.requests[0].body
-        # The server has answered within the same millisecond in which it was asked; its own time is in the figure.
-        between = [(after - before) * 1000 for before, after in zip(sent, arrivals[1:], strict=False)]
-        print(row(f"{wire}: step overhead with `echo`", between, "ms", 12))
-        print(row(f"{wire}: peak memory of {steps} steps", [cost.peak_mb], "MB"))
-    size = estimate_text(json.dumps(first["system"])) + estimate_text(json.dumps(first["tools"]))
-    print(row("first request: system and tools", [size], "tok", 4000))
+    for steps in [int(count) for count in sys.argv[1:]] or [300, 1_000]:
+        plain = bare(steps)
+        tell(f"{steps} steps, a bare loop", plain)
+        for wire in ("http", "sdk"):
+            run = ours(steps, wire)
+            tell(f"{steps} steps, {wire}", run, STEADY if wire == "http" else None)
+            beside = f"{run.first / plain.first:.1f} x at first, {run.last / plain.last:.1f} x at the end"
+            print(f"{'':28} beside the bare loop: {beside}; peak memory {run.peak_mb:.0f} MB")
+        print(f"first request: system and tools take {run.opening} tokens")
     return 0
+
+
+def tell(name: str, run: Steps, limit: float | None = None) -> None:
+    """The first and the last tenth of a run: processor time, and the time that passed."""
+    tenth = max(len(run.cpu) // 10, 10)
+    passed = statistics.median(run.passed[5 : 5 + tenth]), statistics.median(run.passed[-tenth:])
+    held = "" if limit is None else f"   limits {QUICK:g} ms, {limit:g} x: {verdict(run, limit)}"
+    print(
+        f"{name:28} processor {run.first:5.1f} to {run.last:5.1f} ms ({run.growth:.2f} x), "
+        f"passed {passed[0]:5.1f} to {passed[1]:5.1f} ms{held}",
+        flush=True,
+    )
+
+
+def verdict(run: Steps, limit: float) -> str:
+    return "hold" if run.first <= QUICK and run.growth <= limit else "MISSED"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ A step's own cost is the processor time of the program, which other programs on 
 passes is told besides. It knows no limits: `bench.overhead` prints them, `bench.gates` holds them.
 """
 
+import json
+import os
 import statistics
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from agent.context.estimate import estimate_text
 from bench.measure import environment
 from tests.fake_provider import Call, FakeProvider, Recorded, Turn
 
@@ -64,6 +67,9 @@ class Steps:
 
     cpu: tuple[float, ...]
     passed: tuple[float, ...]
+    peak_mb: float
+    opening: int
+    """Tokens of the first request's system text and tools."""
 
     @property
     def first(self) -> float:
@@ -108,10 +114,15 @@ def _measure(command: Sequence[str], steps: int) -> Steps:
         env = environment(Path(name), {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
         quiet = subprocess.DEVNULL
         with subprocess.Popen(command, env=env, cwd=name, stdin=quiet, stdout=quiet, stderr=quiet) as process:
-            code = process.wait()
-    assert code == 0, f"the run failed with {code}"
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        first = server.requests[0].body
+    assert process.returncode == 0, f"the run failed with {process.returncode}"
+    opening = sum(estimate_text(json.dumps(first[name])) for name in ("system", "tools") if name in first)
     passed = tuple((after - before) * 1000 for before, after in zip(sent, arrived[1:], strict=False))
-    return Steps(tuple((after - before) * 1000 for before, after in pairwise(cpu)), passed)
+    return Steps(
+        tuple((after - before) * 1000 for before, after in pairwise(cpu)), passed, usage.ru_maxrss / 1024, opening
+    )
 
 
 def used_by(process: int) -> float:

@@ -51,8 +51,8 @@ def shown_in(messages: Sequence[Message]) -> tuple[Shown, ...]:
 def _outputs(wire: WireName, body: Json) -> Iterator[tuple[str, str]]:
     match wire:
         case "anthropic":
-            blocks = (block for message in body["messages"] for block in message["content"])
-            for block in blocks:
+            lists = (message["content"] for message in body["messages"] if isinstance(message["content"], list))
+            for block in (block for blocks in lists for block in blocks):
                 if block["type"] == "tool_result":
                     yield block["tool_use_id"], _text(block["content"])
         case "responses":

@@ -76,7 +76,7 @@ def _need(holds: object, sentence: str) -> None:
 
 
 def _anthropic(body: Json, rules: Rules) -> None:
-    messages: list[Json] = body["messages"]
+    messages: list[Json] = [_in_blocks(message) for message in body["messages"]]
     tools = [tool for tool in body.get("tools", ()) if "input_schema" in tool]
     _check_tools("anthropic", [(tool["name"], tool["input_schema"]) for tool in tools])
     _need(not tools or not all(tool.get("defer_loading") for tool in tools), "at least one tool must not be deferred")
@@ -93,6 +93,12 @@ def _anthropic(body: Json, rules: Rules) -> None:
     marks = sum(1 for block in _blocks(body) if "cache_control" in block)
     _need(marks <= MOST_MARKS, f"A maximum of 4 blocks with cache_control may be provided. Found {marks}.")
     _check_thinking(body, messages)
+
+
+def _in_blocks(message: Json) -> Json:
+    """The message with its text as a block, which is another way to write it."""
+    said = message["content"]
+    return message | {"content": [{"type": "text", "text": said}]} if isinstance(said, str) else message
 
 
 def _check_blocks(message: Json, where: str, body: Json, rules: Rules) -> None:

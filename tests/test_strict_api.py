@@ -13,7 +13,7 @@ from agent.messages import Usage
 from tests.agent.providers.cases import ADAPTERS, Adapter, everything
 from tests.fake_frames import Json, WireName
 from tests.fake_provider import Call, FakeProvider, Turn
-from tests.shown import Shown, form_of
+from tests.shown import Shown, form_of, outputs_in
 from tests.strict_api import Rules, refusal
 
 BY_NAME = {adapter.name: adapter for adapter in ADAPTERS}
@@ -117,6 +117,13 @@ CHANGES: list[tuple[WireName, str, Change]] = [
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.name)
 def test_a_request_with_everything_in_it_is_taken(adapter: Adapter) -> None:
     assert refusal(adapter.name, BODIES[adapter.name]) is None
+
+
+def test_a_text_may_stand_where_blocks_may() -> None:
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+    assert refusal("anthropic", body) is None
+    assert outputs_in("anthropic", body) == ()
+    assert "non-whitespace" in (refusal("anthropic", body | {"messages": [{"role": "user", "content": " "}]}) or "")
 
 
 @pytest.mark.parametrize(("wire", "says", "change"), CHANGES, ids=[f"{wire}: {says}" for wire, says, _ in CHANGES])

@@ -1,0 +1,82 @@
+"""Whether steps stay as quick as they are at first, however long a session is: limits that hold on any machine.
+
+python -m bench.gates
+
+Processor time is compared within one run, and with a bare loop that sends the same and runs the same command. Noise
+makes everything slower, never quicker: the best of a few tries counts, and the limits leave room.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bench.measure import compile_sources
+from bench.startup import first_requests
+from bench.steps import Steps, bare, ours
+
+STEPS = 300
+TRIES = 3
+"""How often a gate that does not hold is measured again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    name: str
+    limit: float
+    measure: Callable[[], tuple[float, str]]
+    """How many times what it is compared with, and what that is."""
+
+
+def growth() -> tuple[float, str]:
+    run = ours(STEPS)
+    return run.growth, told(run)
+
+
+def beside_a_bare_loop() -> tuple[float, str]:
+    run, theirs = ours(STEPS), bare(STEPS)
+    return run.last / theirs.last, f"{told(run)}; the bare loop {told(theirs)}"
+
+
+def start() -> tuple[float, str]:
+    times = first_requests(("script", "http"), 3)
+    script, run = min(times["script"]), min(times["http"])
+    return run / script, f"{run * 1000:.0f} ms, a script on the SDK {script * 1000:.0f} ms"
+
+
+def told(run: Steps) -> str:
+    return f"{run.first:.1f} ms of processor time in the first tenth, {run.last:.1f} ms in the last"
+
+
+GATES: Sequence[Gate] = (
+    Gate(f"{STEPS} steps: the last beside the first", 1.3, growth),
+    Gate(f"{STEPS} steps: the last beside a bare loop's", 4.0, beside_a_bare_loop),
+    Gate("start of `-p` beside a script on the SDK", 0.25, start),
+)
+
+
+def main() -> int:
+    began = time.monotonic()
+    compile_sources()
+    missed = [line for gate in GATES if (line := missed_by(gate))]
+    print(f"{len(GATES) - len(missed)} of {len(GATES)} limits hold; {time.monotonic() - began:.0f} s")
+    for line in missed:
+        print(f"MISSED  {line}")
+    return 1 if missed else 0
+
+
+def missed_by(gate: Gate) -> str:
+    """What is said of a gate that does not hold; nothing of one that does."""
+    best, line = float("inf"), ""
+    for _ in range(TRIES):
+        ratio, about = gate.measure()
+        if ratio < best:
+            best, line = ratio, f"{gate.name:46} {ratio:7.2f} x   limit {gate.limit:g} x   {about}"
+        if best <= gate.limit:
+            break
+    print(line, flush=True)
+    return "" if best <= gate.limit else line
+
+
+if __name__ == "__main__":
+    sys.exit(main())
