@@ -109,11 +109,11 @@ def commands(home: Path, session: str) -> Sequence[tuple[str, ...]]:
         ("doctor",),
         ("doctor", "--deep"),
         ("-p", "new", "--permission-mode", "auto"),
-        ("-c", "-p", "more", "--permission-mode", "auto"),
+        ("-r", session, "-p", "more", "--permission-mode", "auto"),
         ("sessions", "fork", session),
         ("sessions", "delete", session),
         ("doctor", "--repair"),
-        ("-c", "-p", "after", "--permission-mode", "auto"),
+        ("-r", session, "-p", "after", "--permission-mode", "auto"),
     )
 
 
