@@ -16,6 +16,7 @@ _NAMES = {
     "context_budget_tokens": "agent.protect_tokens",
     "tools_allowed": "tools.allowed",
     "tools_denied": "tools.denied",
+    "reasoning": "agent.reasoning_effort",
 }
 """By name, in whatever table it stands."""
 

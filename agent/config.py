@@ -295,12 +295,18 @@ def _merge(
     if isinstance(of_mcp := rest.get("mcp"), dict) and "servers" in of_mcp:
         _merge_servers(of_mcp["servers"], source, sources, servers)
         rest["mcp"] = {name: value for name, value in of_mcp.items() if name != "servers"}
+    given: dict[str, str] = {}
     for setting in translate(_flat(rest)):
         named = f"{source} ({setting.written})" if setting.written else source
         if setting.without_effect:
             notices.append(f"{named}: {setting.without_effect}")
             continue
         option = _option(setting.key, source)
+        written = setting.written or setting.key
+        meant = "agent.compact_trigger" if setting.key == "agent.threshold_ratio" else setting.key
+        if meant in given:
+            notices.append(f"{source}: `{given[meant]}` has no effect, since `{written}` sets the same and wins")
+        given[meant] = written
         values[setting.key] = _parsed(option.parse, setting.value, source, setting.written or setting.key)
         sources[setting.key] = named
         if setting.key == "agent.compact_trigger":

@@ -173,3 +173,30 @@ def test_the_provider_of_summaries_joins_their_model_in_any_order() -> None:
     joined = Setting("agent.summary_model", "a/b", "summarization_provider, summarization_model")
     for order in (pairs, pairs[::-1]):
         assert translate(order) == (joined, Setting("agent.max_turns", 3))
+
+
+def test_how_hard_to_think_may_be_written_as_reasoning(tmp_path: Path) -> None:
+    assert configured(tmp_path, '[agent]\nreasoning = "high"').reasoning_effort == "high"
+
+
+@pytest.mark.parametrize(
+    ("text", "notice"),
+    [
+        (
+            '[agent]\nreasoning_effort = "low"\nreasoning = "high"',
+            "`reasoning` has no effect, since `agent.reasoning_effort` sets the same and wins",
+        ),
+        (
+            "[agent]\ncontext_window = 9000\ncontextBudget = 8000",
+            "`contextBudget` has no effect, since `agent.context_window` sets the same and wins",
+        ),
+        (
+            "[agent]\nthreshold_ratio = 0.8\ncompact_trigger = 0.9",
+            "`agent.threshold_ratio` has no effect, since `agent.compact_trigger` sets the same and wins",
+        ),
+        ("[agent]\ncontext_window = 9000", None),
+    ],
+)
+def test_a_key_that_another_one_overrides_is_named(tmp_path: Path, text: str, notice: str | None) -> None:
+    notices = configured(tmp_path, text).notices
+    assert [told.partition(": ")[2] for told in notices] == ([notice] if notice else [])
