@@ -143,7 +143,7 @@ async def _changed(
         plan.what,
         budget.used,
         max(budget.used - plan.freed, 0),
-        budget.window.size,
+        budget.window.effective,
         Price(plan.freed, plan.behind, round(plan.cost), 0) if is_rewrite else None,
         cost,
     )

@@ -60,7 +60,7 @@ def bring_back(
 def _event(ref: str, before: ContextBudget, after: ContextBudget, is_whole: bool, env: Env) -> BroughtBack:
     size = after.used - before.used
     cost = cost_of(size, after.used, env.provider.facts.prices)
-    return BroughtBack(ref, size, is_whole, after.used, after.window.size, cost)
+    return BroughtBack(ref, size, is_whole, after.used, after.window.effective, cost)
 
 
 def cost_of(size: int, used: int, prices: Prices | None) -> float | None:

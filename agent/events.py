@@ -284,8 +284,8 @@ class RewriteUndone:
     """Tokens that the next request may have to write to the provider's cache again."""
     cost: float | None = None
     """US dollars that this takes; None when the price is not known."""
-    window: int = 0
-    """The model's window in tokens."""
+    effective: int = 0
+    """What a request may take of the model's window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,8 +297,8 @@ class BroughtBack:
     is_whole: bool = True
     used: int = 0
     """Tokens that the next request is estimated to take with it."""
-    window: int = 0
-    """The model's window in tokens."""
+    effective: int = 0
+    """What a request may take of the model's window."""
     cost: float | None = None
     """US dollars that sending it for the first time takes; None when the price is not known."""
 
@@ -313,8 +313,8 @@ class ViewChanged:
     what: str
     before_tokens: int
     after_tokens: int
-    window: int
-    """The model's window in tokens."""
+    effective: int
+    """What a request may take of the model's window."""
     price: Price | None = None
     """None where nothing changed that was sent before."""
     cost: float | None = 0.0
@@ -335,6 +335,8 @@ class WindowLearned:
 
     size: int
     """Tokens of the window from now on, in this session."""
+    effective: int
+    """What a request may take of it."""
     attempt: int
     attempts: int
 

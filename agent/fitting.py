@@ -132,7 +132,8 @@ async def recover(
         return None
     budget = budget_of(conversation, env)
     env.lessons.window = after_overflow(budget.window, size or budget.used, limit)
-    env.emit(WindowLearned(env.lessons.window.size, attempt, RECOVERIES))
+    learned = env.lessons.window
+    env.emit(WindowLearned(learned.size, learned.effective, attempt, RECOVERIES))
     from agent.rewriting import compact_now  # noqa: PLC0415  # deferred: most requests fit
 
     compacted = await compact_now(conversation, env, "overflow", counted=size)

@@ -90,7 +90,7 @@ async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversa
     if prices is not None:
         price = prices.at(then.used)
         cost = written * max(price.cache_write, price.input)
-    event = RewriteUndone(now.used, then.used, written, cost, then.window.size)
+    event = RewriteUndone(now.used, then.used, written, cost, then.window.effective)
     return number, replace(restored, held=hold_after(then.used, then.window.effective)), event, has_its_tools
 
 

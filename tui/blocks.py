@@ -133,7 +133,8 @@ class View:
     """Tokens that the conversation takes, as far as known."""
     is_guess: bool = False
     """No provider has counted any of them."""
-    window: int = 0
+    room: int = 0
+    """Tokens that a request may take: the window without what is kept free of it."""
     cost: float | None = 0.0
     """US dollars, or None when the price of something in it is not known."""
     parts: tuple[tuple[str, int], ...] = ()

@@ -82,7 +82,7 @@ def undo_lines(event: RewriteUndone) -> tuple[Line, ...]:
     """What taking the last rewrite back would change and cost."""
     return (
         (("The model sees again what the last rewrite took out of its view, and all that was said since.", "text"),),
-        ((f"{event.before_tokens:,} → {event.after_tokens:,} of {event.window:,} tokens", "text"),),
+        ((f"{event.before_tokens:,} → {event.after_tokens:,} of {event.effective:,} tokens", "text"),),
         ((_capital(price_of_undo(event.written, event.cost)), "warn"),),
         (("Nothing is rewritten unasked before more has come, except when the window is full.", "dim"),),
     )

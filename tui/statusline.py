@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a type only: settings are loaded behind the first paint
     from agent.options import StatusPart
 
 CELLS = 10
-"""Of the bar that shows what fills the window."""
+"""Of the bar that shows what fills the room for a request."""
 
 _INKS: Mapping[str, Ink] = {"system": "accent", "tools": "warn", "summary": "good", "history": "text"}
 """The parts that the bar tells apart, from the beginning of a request on."""
@@ -61,14 +61,14 @@ def _joined(line: Line) -> Line:
     return tuple(("".join(text for text, _ in same), ink) for ink, same in groupby(line, key=lambda span: span[1]))
 
 
-def bar(parts: Sequence[tuple[str, int]], window: int, used: int | None = None) -> Line:
-    """Cells for what fills the window, coloured by component, and lighter ones for what is free. `used`: what is known
+def bar(parts: Sequence[tuple[str, int]], room: int, used: int | None = None) -> Line:
+    """Cells for what fills the room, coloured by component, and lighter ones for what is free. `used`: what is known
     of the whole since the parts were measured."""
     sizes = dict.fromkeys(_INKS, 0)
     for name, size in parts:
         sizes[_GROUPS.get(name, name)] = sizes.get(_GROUPS.get(name, name), 0) + max(0, size)
     used = sum(sizes.values()) if used is None else used
-    filled = min(CELLS, max(1, round(CELLS * used / window))) if used and window > 0 else 0
+    filled = min(CELLS, max(1, round(CELLS * used / room))) if used and room > 0 else 0
     cells = _shared(sizes, filled)
     spans: Line = tuple(("━" * count, _INKS.get(name, "text")) for name, count in cells.items() if count)
     return (*spans, ("─" * (CELLS - filled), "dim")) if filled < CELLS else spans
@@ -143,10 +143,10 @@ def _part(name: "StatusPart", shown: Shown) -> Line:
 
 def _context(view: View) -> Line:
     used = f"{'~' if view.is_guess else ''}{tokens(view.used)}"
-    if not view.window:
+    if not view.room:
         return ((f"{used} tokens" if view.used else "context —", "dim"),)
-    text = f"{used} of {tokens(view.window)} ({100 * view.used / view.window:.0f}%)"
-    return (*bar(view.parts, view.window, view.used), (f" {text}", "dim")) if view.parts else ((text, "dim"),)
+    text = f"{used} of {tokens(view.room)} ({100 * view.used / view.room:.0f}%)"
+    return (*bar(view.parts, view.room, view.used), (f" {text}", "dim")) if view.parts else ((text, "dim"),)
 
 
 def _cells(line: Line) -> int:

@@ -150,7 +150,7 @@ class Talk:
             return
         if self.session is session and not self.view.used:
             parts = tuple((component.name, component.tokens) for component in found.components)
-            known = replace(self.view, used=found.used, window=found.window.tokens, parts=parts)
+            known = replace(self.view, used=found.used, room=found.effective, parts=parts)
             self._show(replace(known, is_guess=session.history.anchor is None))
 
     def take_draft(self) -> str:

@@ -65,8 +65,8 @@ def advance(view: View, event: Event) -> View:
         case StepStarted():
             settled = compaction_over(_settle_texts(view))
             return replace(settled, busy=True, activity="thinking", step_start=len(settled.turn))
-        case ContextMeasured(used=used, window=window, parts=parts):
-            return replace(compaction_over(view), used=used, window=window, parts=parts, is_guess=False)
+        case ContextMeasured(used=used, effective=room, parts=parts):
+            return replace(compaction_over(view), used=used, room=room, parts=parts, is_guess=False)
         case TextDelta(text=text):
             return replace(_add_answer(view, text), activity="writing", streamed=view.streamed + len(text))
         case ReasoningDelta(text=text):
@@ -102,8 +102,8 @@ def advance(view: View, event: Event) -> View:
             return replace(_settle_texts(compaction_over(view)).plus(Compacting(used)), activity="compacting")
         case ContextCompacted():
             return _compacted(view, event)
-        case RewriteUndone(after_tokens=used, window=window):
-            return replace(_settle_texts(view).plus(undone_of(event)), used=used, window=window)
+        case RewriteUndone(after_tokens=used, effective=room):
+            return replace(_settle_texts(view).plus(undone_of(event)), used=used, room=room)
         case PrefixDrifted(where=where):
             text = f"the request's beginning changed ({where}), so the provider's cache is lost; please report this"
             return _settle_texts(view).plus(Notice(text))
@@ -117,8 +117,8 @@ def advance(view: View, event: Event) -> View:
             return _view_changed(view, event)
         case CompactionFailed():
             return _compaction_failed(view, event)
-        case WindowLearned(size=size):
-            return _window_learned(view, size)
+        case WindowLearned():
+            return _window_learned(view, event)
         case ModelSwitched(after=model, why=why):
             return _settle_texts(replace(view, model=model)).plus(Notice(f"the model is now {model}: {why}"))
         case FinalTurn():
@@ -188,12 +188,12 @@ def _retry_scheduled(view: View, event: RetryScheduled) -> View:
     return replace(view, turn=(*before, *kept, note), activity=f"waiting for {note.which}")
 
 
-def _window_learned(view: View, size: int) -> View:
+def _window_learned(view: View, event: WindowLearned) -> View:
     """The view without what the model said of a reply that hit the end of its window: it is asked again."""
     before, step = view.turn[: view.step_start], view.turn[view.step_start :]
     kept = tuple(block for block in step if not isinstance(block, AnswerText | Thought))
-    note = Notice(f"the request was too large for the model: from now on its window counts as {size:,} tokens")
-    return replace(view, turn=(*before, *kept, note), window=size, activity="making room")
+    note = Notice(f"the request was too large for the model: from now on its window counts as {event.size:,} tokens")
+    return replace(view, turn=(*before, *kept, note), room=event.effective, activity="making room")
 
 
 def _reply_finished(view: View, event: ReplyFinished) -> View:
@@ -279,12 +279,12 @@ def _compacted(view: View, event: ContextCompacted) -> View:
 def _brought_back(view: View, event: BroughtBack) -> View:
     part = "" if event.is_whole else ", its beginning only"
     note = Notice(f"the model sees `{event.ref}` again, at the end of the conversation ({event.tokens:,} tokens{part})")
-    return replace(_settle_texts(view).plus(note), used=event.used, window=event.window)
+    return replace(_settle_texts(view).plus(note), used=event.used, room=event.effective)
 
 
 def _view_changed(view: View, event: ViewChanged) -> View:
     note = Notice(change_of(event))
-    return replace(_settle_texts(view).plus(note), used=event.after_tokens, window=event.window)
+    return replace(_settle_texts(view).plus(note), used=event.after_tokens, room=event.effective)
 
 
 def _running(view: View) -> Compacting | None:

@@ -75,7 +75,7 @@ async def test_what_is_brought_back_stands_at_the_end_and_stays_there(home: Home
     note = User((Note(BRINGS + shown),))
     assert session.history.messages == (*before, note)
     budget = budget_of(session.history, session._env)
-    assert (event.used, event.window) == (budget.used, budget.window.size)
+    assert (event.used, event.effective) == (budget.used, budget.effective_window)
     assert 0 < event.tokens == event.used - budget_of(replace(session.history, messages=before), session._env).used
     assert not [event for event in await turn(session, "go on") if isinstance(event, PrefixDrifted)]
     id, history = session.id, session.history

@@ -79,7 +79,7 @@ async def test_what_a_reply_may_take_shrinks_with_the_window_that_an_overflow_ha
     session = await home.open(provider)
     events = await events_of(session)
     learned = [event for event in events if isinstance(event, WindowLearned)]
-    assert (learned, events[-1]) == ([WindowLearned(20_000, 1, 3)], TurnFinished("answered", "fine"))
+    assert (learned, events[-1]) == ([WindowLearned(20_000, 12_500, 1, 3)], TurnFinished("answered", "fine"))
     outputs = [request.max_output_tokens for request in provider.requests]
     assert (outputs[0], max(outputs[-1:])) == (16_384, 5_000)
     await session.close()

@@ -13,6 +13,7 @@ from agent.context.budget import Window
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.undo import MOST, hold_after
 from agent.errors import AgentError
+from agent.measuring import budget_of
 from agent.messages import Conversation
 from agent.session import Session
 from agent.storethread import StoreThread
@@ -58,7 +59,8 @@ async def test_after_an_undo_the_next_request_is_what_it_would_have_been(desk: D
     undone = await session.change(undo)
 
     assert replace(session.history, held=0) == before
-    assert (undone.event.before_tokens < undone.event.after_tokens, undone.event.window) == (True, 200_000)
+    room = budget_of(session.history, session._env).effective_window
+    assert (undone.event.before_tokens < undone.event.after_tokens, undone.event.effective) == (True, room)
     await desk.say(session, "and now?")
     prompt = build_prompt(before.plus(*session.history.messages[-2:-1]), Instructions("Be brief."))
     model = session._parts.targets.provider

@@ -249,7 +249,7 @@ class FakeSession:
     async def bring(self, ref: str, *, only_price: bool = False) -> BroughtBack:
         if not only_price:
             self.said.append(f"bring {ref}")
-        return BroughtBack(ref, 1200, used=25_300, window=200_000)
+        return BroughtBack(ref, 1200, used=25_300, effective=180_000)
 
     async def close(self) -> None:
         self.closed = True

@@ -92,7 +92,7 @@ def test_a_summary_to_be_edited(snap_compare: Compare, size: tuple[int, int]) ->
 
 @SIZES
 def test_an_undo_with_its_price(snap_compare: Compare, size: tuple[int, int]) -> None:
-    event = RewriteUndone(9_800, 84_300, 63_000, 0.2363, 200_000)
+    event = RewriteUndone(9_800, 84_300, 63_000, 0.2363, 180_000)
     app = app_with(UndoOffer(Conversation(), 1, event))
 
     async def ask(pilot: Pilot[str]) -> None:

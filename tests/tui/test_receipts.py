@@ -83,8 +83,8 @@ def test_a_long_receipt_is_cut() -> None:
 
 
 def test_an_undo_is_a_line_with_its_price() -> None:
-    shown = after(DONE, RewriteUndone(38_000, 123_000, 101_200, 0.3794, 200_000))
-    assert (shown.used, shown.window) == (123_000, 200_000)
+    shown = after(DONE, RewriteUndone(38_000, 123_000, 101_200, 0.3794, 180_000))
+    assert (shown.used, shown.room) == (123_000, 180_000)
     block = shown.blocks[-1]
     assert block == Undone(38_000, 123_000, 101_200, 0.3794)
     line = "undone: 38,000 → 123,000 tokens · the next request writes up to 101k tokens again, $0.38"

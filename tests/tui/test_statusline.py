@@ -32,7 +32,7 @@ from tui.transcript import advance
 
 PARTS = (("system", 2_000), ("instructions", 1_000), ("tools", 5_000), ("history", 80_000), ("pending", 12_000))
 VIEW = View(
-    model="anthropic/claude", mode="ask", used=100_000, window=200_000, cost=1.4, parts=PARTS, turn_cost=0.25,
+    model="anthropic/claude", mode="ask", used=100_000, room=200_000, cost=1.4, parts=PARTS, turn_cost=0.25,
     prompted=200_000, read=180_000,
 )  # fmt: skip
 WHOLE = Shown(VIEW, branch="main", pace=80, wanted=STATUS)
@@ -68,8 +68,8 @@ def test_it_never_takes_more_than_there_is_beside_what_goes_on(
 
 @given(st.lists(st.tuples(st.sampled_from(["system", "tools", "memories", "history", "new"]), st.integers(0, 10**7))))
 def test_the_bar_has_all_its_cells(parts: list[tuple[str, int]]) -> None:
-    for window in (0, 1, 200_000):
-        assert len(text_of(bar(parts, window))) == CELLS
+    for room in (0, 1, 200_000):
+        assert len(text_of(bar(parts, room))) == CELLS
 
 
 def test_the_bar_tells_the_parts_apart() -> None:
@@ -94,7 +94,7 @@ def test_where_nothing_holds_commands_it_says_so() -> None:
 
 def test_an_estimate_has_its_sign() -> None:
     for view, said in (
-        (View(used=12_300, window=200_000, is_guess=True), "~12.3k of 200k (6%)"),
+        (View(used=12_300, room=200_000, is_guess=True), "~12.3k of 200k (6%)"),
         (View(used=12_300, is_guess=True), "~12.3k tokens"),
         (View(is_guess=True), "context —"),
     ):

@@ -98,7 +98,7 @@ async def test_what_is_brought_back_is_told() -> None:
     assert session.said == ["bring r12"]
     note = Notice("the model sees `r12` again, at the end of the conversation (1,200 tokens)")
     assert talk.view.blocks[-1] == note
-    assert (talk.view.used, talk.view.window) == (25_300, 200_000)
+    assert (talk.view.used, talk.view.room) == (25_300, 180_000)
 
 
 async def test_what_cannot_be_brought_back_is_told_in_a_sentence() -> None:
@@ -134,7 +134,7 @@ async def test_what_goes_on_is_measured_before_anything_is_sent() -> None:
         talk = Talk(FakeSessions([session]), lambda: None)
         await talk.open("abc123")
         await talk.measure()
-        assert (talk.view.used, talk.view.window, talk.view.is_guess) == (69_540, 200_000, is_guess)
+        assert (talk.view.used, talk.view.room, talk.view.is_guess) == (69_540, 175_424, is_guess)
         assert dict(talk.view.parts)["history"] == 61_300
         assert session.said == []
         talk.advance(ContextMeasured(70_000, 200_000, 175_000))

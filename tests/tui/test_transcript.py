@@ -172,7 +172,7 @@ def test_numbers_add_up() -> None:
     priced = after(
         ContextMeasured(90, 1_000, 800), ReplyFinished("m", "end", usage, 0.5), ReplyFinished("m", "end", usage, 0.25)
     )
-    assert (priced.used, priced.window, priced.cost) == (130, 1_000, 0.75)
+    assert (priced.used, priced.room, priced.cost) == (130, 800, 0.75)
     assert after(ReplyFinished("m", "end", usage, None), ReplyFinished("m", "end", usage, 0.5)).cost is None
 
 

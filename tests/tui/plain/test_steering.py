@@ -15,7 +15,7 @@ from tests.waiting import until
 from tui.ports import Changed
 
 PLAN = Plan("evict", "r12", "Viewed a.py", Conversation(), 3, 8_212, 9_000, 10_350.0, 821.2)
-DONE = ViewChanged("evict", "r12", "Viewed a.py", 69_500, 61_300, 200_000, Price(8_212, 9_000, 10_350, 0))
+DONE = ViewChanged("evict", "r12", "Viewed a.py", 69_500, 61_300, 180_000, Price(8_212, 9_000, 10_350, 0))
 
 
 @dataclass
