@@ -18,7 +18,7 @@ from agent.config import Config
 from agent.context.mark import Mark
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
-from agent.damage import readable
+from agent.damage import Readable, readable
 from agent.debug import Debug, is_asked_for
 from agent.deferral import Deferral, specs_of
 from agent.env import Limits
@@ -26,7 +26,7 @@ from agent.errors import StoreFailed
 from agent.finding import SessionInfo, find_session, info_of, project_of
 from agent.instructions import git_branch, load_instructions
 from agent.keeping import open_store, recall_of, tidy, with_archive
-from agent.messages import Conversation, Message
+from agent.messages import Conversation
 from agent.meter import Meter, counted_for, decode_estimator
 from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
 from agent.options import Mode
@@ -261,18 +261,21 @@ class Sessions:
         thread, store = await self._store()
         return bool(await thread.run(store.matching, word))
 
-    async def log(self, prefix: str) -> tuple[Message, ...]:
-        """Every message of a session, also those that compaction has taken out of the model's sight."""
+    async def log(self, prefix: str) -> Readable:
+        """Every message of a session, also those that compaction has taken out of the model's sight, and what is wrong
+        with some of them."""
         thread, store = await self._store()
         row = await self._find(prefix)
-        return readable(await thread.run(store.messages, row.id)).messages
+        return await thread.run(readable, await thread.run(store.messages, row.id))
 
-    async def earlier(self, prefix: str, position: int, limit: int, /) -> tuple[Message, ...]:
-        """At most `limit` messages of a session, the newest of those before a position, in order."""
+    async def earlier(self, prefix: str, position: int, limit: int, /) -> Readable:
+        """At most `limit` messages of a session, those just before a position, in order; one for each position, and
+        what is wrong with some of them."""
         thread, store = await self._store()
         row = await self._find(prefix)
         rows = await thread.run(store.messages_before, row.id, position, limit)
-        return (await thread.run(readable, rows)).messages  # of many that takes a while
+        # Of many that takes a while.
+        return await thread.run(readable, rows, range(max(0, position - limit), position))
 
     async def overview(self, prefix: str) -> "Overview":
         """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's

@@ -20,16 +20,24 @@ class Readable:
     told: str = ""
 
 
-def readable(rows: Sequence[MessageRow]) -> Readable:
+def readable(rows: Sequence[MessageRow], positions: range | None = None) -> Readable:
     """The messages in rows that stand in order. A line stands for each that cannot be read or is missing between
-    others, with calls and outputs where its neighbours need them; one that was changed is shown as it is now."""
+    others, with calls and outputs where its neighbours need them; one that was changed is shown as it is now. With
+    `positions`: exactly one for each of these."""
     found: list[Message | None] = []
     roles, lost, changed = list[str](), list[int](), list[int]()
-    for row in rows:
-        while found and len(found) < row.position - rows[0].position:
-            lost.append(rows[0].position + len(found))
+    first = positions.start if positions is not None else rows[0].position if rows else 0
+
+    def miss_until(position: int) -> None:
+        for missing in range(first + len(found), position):
+            lost.append(missing)
             found.append(None)
             roles.append("")
+
+    for row in rows:
+        if positions is not None and row.position not in positions:
+            continue
+        miss_until(row.position)
         try:
             found.append(decode_message(row))
             changed += [row.position] if row.is_changed else []
@@ -37,6 +45,8 @@ def readable(rows: Sequence[MessageRow]) -> Readable:
             found.append(None)
             lost.append(row.position)
         roles.append(row.role)
+    if positions is not None:
+        miss_until(positions.stop)
     if not lost:
         return Readable(tuple(message for message in found if message is not None), _told(lost, changed))
     messages: list[Message] = []

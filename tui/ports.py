@@ -8,6 +8,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
     from agent.board import Board
     from agent.branching import Tree
     from agent.context.why import Trace
+    from agent.damage import Readable
     from agent.env import Env
     from agent.events import BroughtBack, Decision, Event
     from agent.filechange import Changes, Scope
@@ -214,8 +215,9 @@ class Sessions(Protocol):
         ...
 
     async def library(self) -> Library: ...
-    async def earlier(self, prefix: str, position: int, limit: int, /) -> "Sequence[Message]":
-        """At most `limit` messages of a session, the newest of those before a position, in order."""
+    async def earlier(self, prefix: str, position: int, limit: int, /) -> "Readable":
+        """At most `limit` messages of a session, those just before a position, in order; one for each position, and
+        what is wrong with some of them."""
         ...
 
     async def overview(self, prefix: str) -> "Overview":

@@ -115,9 +115,9 @@ class Showing:
     def _restart(self) -> None:
         self._app.query_one(Transcript).restart(self._talk.view.blocks)
 
-    def _begin_earlier(self) -> None:
+    def _begin_earlier(self, more: int) -> None:
         view = self._talk.view
-        self._app.query_one(Transcript).begin_earlier(view.past, view.turn)
+        self._app.query_one(Transcript).begin_earlier(view.past, view.turn, more)
         self._app.query_one(Reader).look_again()
 
     def recolor(self) -> None:

@@ -46,16 +46,18 @@ class Stack:
                 rows[index].change(block, above)
             above = block
 
-    def begin_earlier(self, past: Sequence[Block], turn: Sequence[Block]) -> None:
-        """Makes the rows those of these blocks, which end with all that there were but the first. What was drawn or
-        opened stays so."""
-        _, *kept = self.rows
-        self.clear()
+    def begin_earlier(self, past: Sequence[Block], turn: Sequence[Block], more: int) -> None:
+        """Makes the rows those of these blocks. In place of the first that there was stand `more` of them and one; what
+        was drawn or opened of the others stays so."""
+        kept = self.rows[1:]
+        self._past, self._starts = (), [0]
+        self.rows.clear()
+        self.show(past[: more + 1], ())
+        if kept and self.rows:
+            kept[0].change(kept[0].block, self.rows[-1].block)  # another block is above it
+        self.rows += kept
+        self._past, self._starts = (), [0]
         self.show(past, turn)
-        if kept:
-            first = len(self.rows) - len(kept)
-            self.rows[first + 1 :] = kept[1:]  # another block is above the first of them
-            self.rows[first].opened = kept[0].opened
 
     def clear(self) -> None:
         self.rows.clear()

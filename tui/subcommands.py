@@ -63,7 +63,10 @@ def _sessions(arguments: Sequence[str]) -> int:
                 case "list":
                     _list(await sessions.recent(everywhere=options.all), as_json=options.json)
                 case "show":
-                    _show(await sessions.log(options.id), as_json=options.json)
+                    log = await sessions.log(options.id)
+                    _show(log.messages, as_json=options.json)
+                    if log.told:
+                        print(f"ebb: {visible_line(log.told)}", file=sys.stderr)
                 case action:
                     print(visible(await _changed(await sessions.library(), action, options.id, options.ref or "")))
         finally:

@@ -12,7 +12,7 @@ from agent.errors import AgentError
 from agent.events import Decision, Event, Noticed, Steered, TurnFailed
 from agent.messages import Conversation, Text, User
 from agent.options import MODES, Mode
-from tui.blocks import View
+from tui.blocks import Notice, View
 from tui.drafts import Drafts
 from tui.pastes import UNFOLDED, Pastes
 from tui.places import never_seen
@@ -59,10 +59,10 @@ class Talk:
         """A turn runs, or a session is being opened, closed or compacted."""
         self._at_rest = asyncio.Event()
         self._changed = changed
-        self._is_reading = False
-        """What was said earlier is being read."""
-        self.grown: Callable[[], None] = lambda: None
-        """Called when the view has got more at its beginning."""
+        self._reading = asyncio.Lock()
+        """Held while what was said earlier is being read."""
+        self.grown: Callable[[int], None] = lambda more: None
+        """Called when the view has got so many more blocks at its beginning."""
         self.glimpsed: Callable[[], None] = lambda: None
         """Called when the view has become the end of a session that is being opened."""
 
@@ -119,24 +119,28 @@ class Talk:
             self.notice(text)
 
     async def read_earlier(self, *, all: bool = False) -> None:
-        """Shows more of what was said before all that is shown, a page of it or `all`. What cannot be read is told."""
-        session, position = self.session, self.view.earlier
-        if session is None or not position or self._is_reading:
+        """Shows more of what was said before all that is shown, a page of it or `all`. What cannot be read is told. A
+        page that is asked for while one is read is that one."""
+        if self._reading.locked() and not all:
             return
-        self._is_reading = True
-        try:
+        async with self._reading:
+            session, position = self.session, self.view.earlier
+            if session is None or not position:
+                return
             limit = position if all else PAGE
-            read = await self.sessions.earlier(session.id, position, limit)
-            whole = whole_steps(read) if position > limit else tuple(read)
+            try:
+                read = await self.sessions.earlier(session.id, position, limit)
+            except AgentError as error:
+                self.notice(str(error))
+                return
+            whole = whole_steps(read.messages) if position > limit else read.messages
             blocks = (await asyncio.to_thread(view_of, Conversation(whole))).past  # of many that takes a while
-        except AgentError as error:
-            self.notice(str(error))
-            return
-        finally:
-            self._is_reading = False
-        if self.session is session and self.view.earlier == position:
-            self.view = self.view.below(max(0, position - limit) + len(read) - len(whole), blocks)
-            self.grown()
+            if self.session is not session or self.view.earlier != position:
+                return
+            shown = len(self.view.past)
+            told = (Notice(read.told),) if read.told else ()
+            self.view = self.view.below(position - len(whole), (*told, *blocks))
+            self.grown(len(self.view.past) - shown)
 
     async def measure(self) -> None:
         """Shows what a session that goes on takes, before its first request; no provider is asked. Nothing happens

@@ -10,6 +10,7 @@ import pytest
 
 from agent.compose import GLIMPSE, Sessions
 from agent.config import load_config
+from agent.damage import Readable
 from agent.events import Event, Noticed, PrefixDrifted, PrefixRenewed, Resumed, ToolStarted, TurnFinished
 from agent.messages import Conversation, Note, Usage, User
 from agent.recorder import UNREADABLE_SNAPSHOT
@@ -319,8 +320,8 @@ async def test_the_overview_of_an_open_session_needs_no_message_and_writes_none(
 async def test_what_the_view_no_longer_shows_is_read_a_page_at_a_time(desk: Desk) -> None:
     before = await left(desk, {"calls": [READ]})
     sessions = desk.sessions()
-    assert await sessions.earlier(before.id, 3, 2) == before.history.messages[1:3]
-    assert await sessions.earlier(before.id, 0, 2) == ()
+    assert await sessions.earlier(before.id, 3, 2) == Readable(before.history.messages[1:3])
+    assert await sessions.earlier(before.id, 0, 2) == Readable(())
 
 
 async def test_a_rewrite_is_kept_with_its_reason_and_its_price(desk: Desk) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from agent.board import Board
 from agent.branching import Tree
 from agent.context.why import Place, Trace
+from agent.damage import Readable
 from agent.env import Env
 from agent.errors import AgentError, ReferenceFailed, UsageError
 from agent.events import (
@@ -305,8 +306,8 @@ class FakeSessions:
     async def recent(self) -> tuple[SessionInfo, ...]:
         return self.infos
 
-    async def earlier(self, prefix: str, position: int, limit: int, /) -> tuple[Message, ...]:
-        return self.said_before.get(prefix, ())[:position][-limit:]
+    async def earlier(self, prefix: str, position: int, limit: int, /) -> Readable:
+        return Readable(self.said_before.get(prefix, ())[:position][-limit:])
 
     async def library(self) -> FakeLibrary:
         self.shelf = self.shelf or FakeLibrary(self.infos)

@@ -1,5 +1,6 @@
 """What was said before a compaction is on the screen of a session that goes on: read when it is wanted."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -7,15 +8,17 @@ from functools import partial
 
 import pytest
 
+from agent.damage import Readable
 from agent.errors import StoreFailed
 from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, ToolCall, ToolOutput, User
 from tests.tui.doubles import FakeSession, FakeSessions, conversation
 from tests.tui.piloting import Terminal
 from tui.app import EbbApp
-from tui.blocks import Call, Earlier, UserText
+from tui.blocks import AnswerText, Call, Earlier, Notice, UserText
 from tui.blocks import Summary as SummaryBlock
 from tui.plain.sessions import before_this
 from tui.resumed import view_of, whole_steps
+from tui.stack import Stack
 from tui.talk import PAGE, Talk
 
 ALL = conversation(350).messages
@@ -30,12 +33,13 @@ class Kept(FakeSessions):
 
     read: list[tuple[int, int]] = field(default_factory=list)
     fails: bool = False
+    told: str = ""
 
-    async def earlier(self, prefix: str, position: int, limit: int, /) -> tuple[Message, ...]:
+    async def earlier(self, prefix: str, position: int, limit: int, /) -> Readable:
         self.read.append((position, limit))
         if self.fails:
             raise StoreFailed("cannot read", "disk")
-        return await super().earlier(prefix, position, limit)
+        return replace(await super().earlier(prefix, position, limit), told=self.told)
 
 
 @asynccontextmanager
@@ -108,6 +112,35 @@ async def test_what_cannot_be_read_is_told_and_may_be_tried_again() -> None:
         opener.fails = False
         await t.pilot.press("ctrl+home")
         await t.until(lambda: t.app.talk.view.earlier == GONE - PAGE)
+
+
+async def test_what_is_damaged_is_told() -> None:
+    async with compacted() as (t, opener):
+        opener.told = "message 449 of the session cannot be read; all others are shown"
+        await t.pilot.press("ctrl+home")
+        await t.until(lambda: is_left(t, GONE - PAGE))
+        assert t.app.talk.view.past[1] == Notice(opener.told)
+
+
+async def test_all_of_it_is_read_behind_a_page_that_is_being_read() -> None:
+    async with compacted() as (t, opener):
+        await asyncio.gather(t.app.talk.read_earlier(), t.app.talk.read_earlier(), t.app.talk.read_earlier(all=True))
+        assert opener.read == [(GONE, PAGE), (GONE - PAGE, GONE - PAGE)]
+        assert questions(t) == [f"question {number}" for number in range(350)]
+
+
+async def test_rows_keep_their_blocks_when_some_are_not_drawn_yet() -> None:
+    past = tuple(UserText(f"said {number}") for number in range(4))
+    stack = Stack()
+    stack.resize(60)
+    stack.show((Earlier(9), *past), ())
+    rows = stack.rows[1:]
+    rows[2].opened = True
+    before, turn = (UserText("before this"), UserText("and this")), (UserText("new"), AnswerText("newer"))
+    stack.begin_earlier((Earlier(7), *before, *past), turn, 2)
+    assert [row.block for row in stack.rows] == [Earlier(7), *before, *past, *turn]
+    assert stack.rows[3:7] == rows
+    assert [row.opened for row in stack.rows] == [False] * 5 + [True] + [False] * 3
 
 
 CALLED = Assistant((ToolCall("c1", "read", {"path": "a.py"}),), "scripted/demo")

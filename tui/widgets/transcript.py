@@ -87,11 +87,10 @@ class Transcript(SearchedRows, can_focus=True):
         self._seen += more
         self.show(blocks)
 
-    def begin_earlier(self, past: Sequence[Block], turn: Sequence[Block]) -> None:
-        """Shows the same blocks with more before them. What is on the screen stays where it is."""
+    def begin_earlier(self, past: Sequence[Block], turn: Sequence[Block], more: int) -> None:
+        """Shows the same blocks with so many `more` before them. What is on the screen stays where it is."""
         index, offset = self._anchor
-        more = len(past) + len(turn) - len(self._stack.rows)
-        self._stack.begin_earlier(past, turn)
+        self._stack.begin_earlier(past, turn, more)
         # What stood below the row that told of more stands where it stood.
         self._anchor = (index + more, offset) if index else (more, max(0, offset - 1))
         self._seen += more
