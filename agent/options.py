@@ -67,7 +67,7 @@ def _optional_count(value: object) -> int | None:
 
 
 def _seconds(value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
         return float(value)
     raise ValueError("a number of seconds above 0")
 

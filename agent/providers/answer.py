@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 LONGEST_MESSAGE = 500
+LONGEST_BODY = 256 * 1024
+"""Characters of a body that are read."""
+LONGEST_WAIT = 1e9
 SHORTEST_KEY = 8
 """A shorter one is a stand-in such as `none`, which is no secret and may be part of any word."""
 
 MESSAGE_FIELDS = (
-    "message", "error", "detail", "msg", "raw", "error_description", "status_msg", "error_message", "title",
+    "message", "error", "detail", "msg", "raw", "error_description", "status_msg", "error_message", "error_msg",
+    "err_msg", "title",
     "description", "reason", "errors",
 )  # fmt: skip
 KIND_FIELDS = ("code", "type", "status", "error_type", "error_code", "reason", "__type", "errorcode", "error")
@@ -23,7 +27,7 @@ _WAIT = (
     r"(?i)(?:try again|retry|wait|available)(?: again)?(?: after| in| for)? "
     r"(?P<span>(?:\d+(?:\.\d+)? ?(?:hours?|hrs?|h|minutes?|mins?|milliseconds?|ms|m|seconds?|secs?|s)(?![a-z]),? ?)+)"
 )
-_PAGE = r"(?is)\s*(?:<!doctype html|<html|<head|<\?xml[^>]*>\s*<!doctype html)"
+_PAGE = r"(?is)\s*(?:<!--(?:(?!-->).)*-->\s*)*(?:<!doctype html|<html|<head|<\?xml[^>]*>\s*<!doctype html)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,8 @@ def wait_in(text: str) -> float | None:
     if found is None:
         return None
     pieces = re.findall(r"(\d+(?:\.\d+)?) ?([a-z]+)", found["span"].lower())
-    return sum(float(number) * _seconds(unit) for number, unit in pieces)
+    seconds = sum(float(number) * _seconds(unit) for number, unit in pieces)
+    return seconds if seconds < LONGEST_WAIT else None
 
 
 def _seconds(unit: str) -> float:
@@ -114,6 +119,7 @@ def _parsed(body: object) -> object:
         body = body.decode("utf-8", "replace")
     if not isinstance(body, str):
         return body
+    body = body.removeprefix("\ufeff")[:LONGEST_BODY]
     text = body.strip().removeprefix("data:").lstrip()
     try:
         return json.loads(text)

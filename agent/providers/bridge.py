@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 import httpx
 import httpx2
 
+from agent.providers.bounded import beginning
 from agent.providers.http import Origin
 
 DECODED = ("content-encoding", "content-length", "transfer-encoding")
@@ -33,7 +34,7 @@ class Bridge(httpx.AsyncBaseTransport):
         )
         answer = await self._client.send(sent, stream=True)
         if answer.status_code == 200 and "html" in answer.headers.get("content-type", ""):
-            page = await answer.aread()
+            page = await beginning(b"", answer.aiter_bytes())
             await answer.aclose()
             raise self._origin.failure(200, answer.headers, page)
         kept = [(name, value) for name, value in answer.headers.multi_items() if name not in DECODED]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit, urlunsplit
 
 from agent.errors import (
     AuthFailed,
@@ -72,7 +73,7 @@ def _sentence(meaning: Meaning, provider: str, message: str, status: int, header
     detail = f": {message}" if message else ""
     end = "" if detail.endswith((".", "!", "?", "…")) else "."
     if 300 <= status < 400:
-        where = tidy(headers.get("location", "elsewhere"), longest=200)
+        where = tidy(_place(headers.get("location", "")), longest=200)
         return f"the server of {provider} redirects to `{where}`. Set `base_url` to where the server is."
     if meaning.cause in _BY_CAUSE:
         return _BY_CAUSE[meaning.cause].format(model=provider, status=status, detail=f"{detail}{end}")
@@ -91,11 +92,21 @@ def _sentence(meaning: Meaning, provider: str, message: str, status: int, header
     return f"{provider} refuses the request ({status}){detail}{end} Change the request or the model's settings."
 
 
+def _place(location: str) -> str:
+    """Where a redirect leads, without names, passwords and tokens."""
+    try:
+        parts = urlsplit(location)
+    except ValueError:
+        return "elsewhere"
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", "")) or "elsewhere"
+
+
 def retry_after(headers: Mapping[str, str], text: str = "") -> float | None:
     """Seconds that the server asks us to wait. `headers` have names in lower case."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
-        if re.fullmatch(r"\d+(\.\d+)?", value):
+        if re.fullmatch(r"\d{1,9}(\.\d+)?", value):  # more is a date in seconds, or nonsense
             return float(value) / scale
     try:
         # The server's own clock, so that ours does not matter.

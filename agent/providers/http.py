@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 Json: TypeAlias = dict[str, Any]
 
+LONGEST_FRAME = 64 * 1024 * 1024
+"""Bytes within which a stream says something."""
+BOM = b"\xef\xbb\xbf"
+
 DONE: Json = {"type": "[DONE]"}
 """Stands for the frame that ends a Chat Completions stream and is not JSON."""
 
@@ -140,13 +144,21 @@ async def read_events(
     """The events of an answer with status 200. A JSON document in place of a stream is the server's error message; a
     web page is somebody else's."""
     no_events = (b"<",) if isinstance(reader, NdjsonReader) else (b"{", b"[", b"<")
-    begun = False
+    begun, unread = False, 0
     async for chunk in chunks:
-        if not begun and chunk.lstrip()[:1] in no_events:
-            raise origin.failure(200, headers, chunk + b"".join([rest async for rest in chunks]))
+        if not begun:
+            chunk = chunk.removeprefix(BOM)
+            if chunk.lstrip()[:1] in no_events:
+                from agent.providers.bounded import beginning  # noqa: PLC0415 - deferred: see `open_client`
+
+                raise origin.failure(200, headers, await beginning(chunk, chunks))
         begun = begun or bool(chunk.strip())
+        unread += len(chunk)
         for text in reader.feed(chunk):
+            unread = 0
             yield parse_event(text, origin)
+        if unread > LONGEST_FRAME:
+            raise StreamCut(f"{origin.model} sent a frame without end: try again.")
     for text in reader.close():
         yield parse_event(text, origin)
 
@@ -207,6 +219,7 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
     import httpx2  # noqa: PLC0415 - deferred: 0.1 s that a scripted run does not need
 
     from agent.providers import route  # noqa: PLC0415 - deferred: as above
+    from agent.providers.bounded import bound_error  # noqa: PLC0415 - deferred: as above
 
     endpoint = origin.endpoint
     route.check_proxy(endpoint.base_url)
@@ -215,7 +228,9 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
     # No certificates are read for a server without TLS. A proxy with TLS would then be refused, not trusted blindly.
     verify = True if has_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        return httpx2.AsyncClient(timeout=timeout, follow_redirects=False, verify=verify)
+        return httpx2.AsyncClient(
+            timeout=timeout, follow_redirects=False, verify=verify, event_hooks={"response": [bound_error]}
+        )
     except (OSError, ValueError, ImportError, httpx2.InvalidURL) as error:
         raise route.no_client(error) from error
 

@@ -95,7 +95,7 @@ def openai_client(origin: Origin) -> "openai.AsyncOpenAI":
 
     http_client = open_client(origin)
     if not origin.endpoint.key:
-        http_client.event_hooks = {"request": [without_key]}
+        http_client.event_hooks = {**http_client.event_hooks, "request": [without_key]}
     return openai.AsyncOpenAI(
         # Without a key of ours the SDK would look for one that is meant for another server, or refuse to start.
         api_key=origin.endpoint.key or "none",

@@ -108,6 +108,7 @@ def test_providers_and_models_can_be_described(place: Place) -> None:
         ("[agent]\nmax_turns = 'many'\n", ["`agent.max_turns`", "whole number above 0"]),
         ("[agent]\nmax_cost = 0\n", ["`agent.max_cost`", "a number of US dollars above 0"]),
         ("[agent]\nmax_cost = inf\n", ["`agent.max_cost`", "a number of US dollars above 0"]),
+        ("[retry]\npatience = inf\n", ["`retry.patience`", "a number of seconds above 0"]),
         ("[agent]\nmax_turns = true\n", ["`agent.max_turns`", "whole number above 0"]),
         ("[agent\n", ["config.toml", "cannot read"]),
         ("[agent]\nfallback_models = 'openai/gpt'\n", ["`agent.fallback_models`", "a list of texts"]),

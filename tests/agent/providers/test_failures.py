@@ -141,6 +141,9 @@ def test_an_error_in_a_stream_has_no_status() -> None:
         ({"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT"}, "", None),
         ({"retry-after": "soon"}, "", None),
         ({"retry-after": "-1"}, "", None),
+        ({"retry-after": "1767225600"}, "", None),
+        ({"retry-after": "9" * 400}, "", None),
+        ({}, f"try again in {'9' * 400} hours", None),
         ({}, "Please try again in 6m7.5s.", 367.5),
         ({}, "Please try again in 250ms.", 0.25),
         ({}, "Please retry after 20 seconds.", 20),
@@ -161,3 +164,8 @@ def test_a_redirect_says_where_to() -> None:
     assert "redirects to `https://elsewhere.example`" in str(
         classify(301, {"location": "https://elsewhere.example"}, b"", "p/m")
     )
+
+
+def test_a_redirect_shows_no_secret() -> None:
+    location = "https://me:swordfish-4711@elsewhere.example:8443/v1?token=abcd1234efgh#x"
+    assert "redirects to `https://elsewhere.example:8443/v1`" in str(classify(307, {"location": location}, b"", "p/m"))

@@ -1,15 +1,17 @@
 """What httpx2 raises, as our errors, and the client that it is raised by."""
 
 import ssl
+from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
 
 from agent.context.budget import Window
 from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, TimedOut, Unreachable
+from agent.providers import http
 from agent.providers.anthropic import Anthropic
 from agent.providers.base import Endpoint
-from agent.providers.http import Origin, open_client, translate
+from agent.providers.http import Origin, SseReader, open_client, read_events, translate
 from agent.providers.registry import facts_for
 from tests.agent.providers.cases import KEY, collect, hello
 
@@ -74,3 +76,22 @@ async def test_anthropics_sdk_without_a_key_says_so(monkeypatch: pytest.MonkeyPa
     with pytest.raises(AuthFailed, match="ANTHROPIC_API_KEY"):
         await collect(provider, hello())
     await provider.close()
+
+
+async def _chunks(*chunks: bytes) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def test_a_frame_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "LONGEST_FRAME", 1000)
+    whole = b'data: {"a": "' + b"x" * 900 + b'"}\n\n'
+    events = read_events({}, _chunks(whole, whole, b"data: {", b"x" * 1000, b"x"), SseReader(), ORIGIN)
+    assert len([await anext(events), await anext(events)]) == 2
+    with pytest.raises(StreamCut, match="a frame without end"):
+        await anext(events)
+
+
+async def test_a_mark_before_the_first_frame_is_left_out() -> None:
+    events = read_events({}, _chunks(b"\xef\xbb\xbfdata: {}\n\n"), SseReader(), ORIGIN)
+    assert [event async for event in events] == [{}]

@@ -38,7 +38,7 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def provider_at(adapter: Adapter, wire: Library, url: str, key: str | None = KEY) -> AsyncIterator[Provider]:
-    provider = adapter.make(adapter.facts, WINDOW, endpoint_of(adapter, url, 5.0, key), wire)
+    provider = adapter.make(adapter.facts, WINDOW, endpoint_of(adapter, url, 30.0, key), wire)
     try:
         yield provider
     finally:
@@ -69,8 +69,13 @@ def set_variables(variables: Mapping[str, str]) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("name", ["ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy"])
-@pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
+@pytest.mark.parametrize(
+    ("adapter", "wire", "name", "scheme"),
+    [
+        *((adapter, wire, "ALL_PROXY", "socks5") for adapter in ADAPTERS for wire in ("http", "sdk")),
+        *((ADAPTERS[0], "http", name, "socks5h") for name in ("all_proxy", "HTTP_PROXY", "http_proxy")),
+    ],
+)
 async def test_requests_go_through_a_socks_proxy(adapter: Adapter, wire: Library, name: str, scheme: str) -> None:
     seen: list[tuple[str, int]] = []
     with FakeProvider([Turn(text="hi")]) as server, socks_proxy(seen) as port:
@@ -133,10 +138,10 @@ async def test_requests_go_through_an_http_proxy(adapter: Adapter, wire: Library
     "exempt",
     ["127.0.0.1", "*", "localhost,127.0.0.1", " 127.0.0.1 ", "127.0.0.1,[::1]", "127.0.0.1,::1,.corp", ",127.0.0.1,"],
 )
-async def test_a_proxy_is_not_asked_for_what_is_exempt(adapter: Adapter, wire: Library, exempt: str) -> None:
+async def test_a_proxy_is_not_asked_for_what_is_exempt(wire: Library, exempt: str) -> None:
     variables = {"ALL_PROXY": "http://127.0.0.1:1", "NO_PROXY": exempt}
     with FakeProvider([Turn(text="hi")]) as server, set_variables(variables):
-        assert await said_by(adapter, wire, server.url) == "hi"
+        assert await said_by(ADAPTERS[0], wire, server.url) == "hi"
 
 
 @pytest.mark.parametrize(
@@ -147,11 +152,17 @@ async def test_a_proxy_is_not_asked_for_what_is_exempt(adapter: Adapter, wire: L
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["ALL_PROXY", "http_proxy"])
-async def test_a_proxy_without_an_address(adapter: Adapter, wire: Library, name: str, value: str) -> None:
+async def test_a_proxy_without_an_address(name: str, value: str) -> None:
     with set_variables({name: value}):
-        error = await failure_at(adapter, wire, "http://127.0.0.1:1")
+        error = await failure_at(ADAPTERS[0], "http", "http://127.0.0.1:1")
     assert (type(error), error.code, error.cause) == (RouteFailed, "network", "proxy")
     assert str(error).startswith(f"`{name}` holds no address of a proxy.")
+
+
+async def test_a_proxy_without_an_address_is_told_on_every_wire(adapter: Adapter, wire: Library) -> None:
+    with set_variables({"ALL_PROXY": "http://[bad"}):
+        error = await failure_at(adapter, wire, "http://127.0.0.1:1")
+    assert (type(error), error.cause) == (RouteFailed, "proxy")
 
 
 async def test_certificates_that_cannot_be_read(adapter: Adapter, wire: Library, tmp_path: Path) -> None:
@@ -234,6 +245,19 @@ async def test_a_web_page_in_place_of_an_answer(adapter: Adapter, wire: Library)
         error = await failure_at(adapter, wire, f"http://127.0.0.1:{port}")
     assert (type(error), error.cause) == (RouteFailed, "portal")
     assert "Welcome to Hotel WiFi" in str(error)
+
+
+async def test_a_web_page_behind_a_mark_and_a_comment(adapter: Adapter, wire: Library) -> None:
+    page = b"\xef\xbb\xbf\n<!-- portal --><!-- v2 -->\n<html><title>Log in</title></html>"
+    with saying(answer(["content-type: text/html"], page)) as port:
+        error = await failure_at(adapter, wire, f"http://127.0.0.1:{port}")
+    assert (type(error), error.cause) == (RouteFailed, "portal")
+
+
+async def test_an_error_is_read_no_further_than_it_is_of_use(adapter: Adapter, wire: Library) -> None:
+    head = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: 3000000000\r\n\r\n"
+    with saying(head + b"no " * 100_000) as port:
+        assert type(await failure_at(adapter, wire, f"http://127.0.0.1:{port}")) is BadRequest
 
 
 async def test_a_redirect_is_not_followed(adapter: Adapter, wire: Library) -> None:

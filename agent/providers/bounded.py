@@ -1,0 +1,41 @@
+"""Errors of servers, read no further than is of use: whoever answers may send without end."""
+
+from collections.abc import AsyncIterable, AsyncIterator
+
+import httpx2
+
+LONGEST = 64 * 1024
+"""Bytes of an answer that is an error."""
+
+
+async def bound_error(response: httpx2.Response) -> None:
+    """As a hook of a client: the body of an error ends after `LONGEST` bytes."""
+    if response.status_code != 200 and isinstance(response.stream, httpx2.AsyncByteStream):
+        response.stream = _Beginning(response.stream)
+
+
+async def beginning(chunk: bytes, chunks: AsyncIterable[bytes]) -> bytes:
+    """What is to be read of a document that began with a chunk."""
+    parts, size = [chunk], len(chunk)
+    async for rest in chunks:
+        if size > LONGEST:
+            break
+        parts.append(rest)
+        size += len(rest)
+    return b"".join(parts)[:LONGEST]
+
+
+class _Beginning(httpx2.AsyncByteStream):
+    def __init__(self, whole: httpx2.AsyncByteStream) -> None:
+        self._whole = whole
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = LONGEST
+        async for chunk in self._whole:
+            yield chunk[:left]
+            left -= len(chunk)
+            if left <= 0:
+                return
+
+    async def aclose(self) -> None:
+        await self._whole.aclose()
