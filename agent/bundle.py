@@ -7,7 +7,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -86,6 +86,11 @@ class BundleWriter:
         self._zip.writestr(_entry(_MANIFEST), json.dumps(body, ensure_ascii=True, indent=1))
         self._zip.close()
         return manifest
+
+    def close(self) -> None:
+        """Lets go of a bundle that could not be finished, while its file is open; a finished one is closed already."""
+        with suppress(OSError, ValueError):
+            self._zip.close()
 
 
 def line_of(row: Mapping[str, object]) -> bytes:

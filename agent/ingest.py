@@ -2,6 +2,7 @@
 What is shown is decided in `agent.context.offload`."""
 
 import base64
+import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,8 @@ if TYPE_CHECKING:  # a type only: most runs have no hooks
     from agent.hooks import Hooks
 
 _CHUNK = 1 << 18
+ROOM = 1 << 18
+"""Bytes that must be free beside a file that stays."""
 
 Digest: TypeAlias = Callable[[ToolCall, str, Iterator[bytes], int], Awaitable[str | None]]
 """What a model found in a long output that bears on what its call was for; None when none could say."""
@@ -195,11 +198,14 @@ class Ingest:
         is_whole = is_shown_whole(call.name, skim.size, self.settings)
         if raw.log is None:
             return output if is_whole else replace(output, text=cut_form(skim, None, self.settings))
+        stays = _stays(raw.log)
         text = (
             readable(skim.beginning)
             if is_whole and skim.size == len(skim.beginning)
-            else cut_form(skim, f"r{place.number}", self.settings)
+            else cut_form(skim, f"r{place.number}" if stays else None, self.settings)
         )
+        if not stays:
+            return replace(output, text=_joined(text, raw.text))
         return replace(
             output,
             text=_joined(text, f"all of it is in {raw.log.path}\n{raw.text}"),
@@ -245,6 +251,16 @@ def _encoded(text: str) -> bytes:
 def _pieces(data: bytes) -> Iterator[bytes]:
     for at in range(0, len(data), _CHUNK):
         yield data[at : at + _CHUNK]
+
+
+def _stays(log: Log) -> bool:
+    """Whether the file of a program's output stays in place of what could not be kept. It goes when it is not whole, or
+    takes the last room, in which the session could not be written down."""
+    with suppress(OSError):
+        if log.is_finished and (not log.is_whole or shutil.disk_usage(log.path.parent).free < ROOM):
+            log.path.unlink()
+            return False
+    return log.is_whole
 
 
 def _printed(log: Log) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -23,7 +23,7 @@ from store.blobs import Blobs
 from store.errors import StoreError
 from store.outputs import SummaryRow
 from store.sessions import MessageRow, SessionRow, SessionStore
-from store.transfer import COLUMNS, KEYS, MESSAGES, Row, TransferStore, is_row_of, is_time
+from store.transfer import COLUMNS, KEYS, MESSAGES, Row, Rows, TransferStore, is_row_of, is_time
 from tools.logfile import LogFile
 
 LATER = frozenset({"views"})
@@ -114,16 +114,20 @@ def _written(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
 
 
 def _write(store: SessionStore, session: str, file: IO[bytes]) -> Exported:
-    transfer = TransferStore(store)
-    rows = transfer.read(session)
+    rows = TransferStore(store).read(session)
     if rows is None:
         raise StoreFailed(f"session `{session}` was deleted meanwhile", "missing")
-    writer = BundleWriter(file)
+    with closing(BundleWriter(file)) as writer:
+        return _filled(store, rows, writer)
+
+
+def _filled(store: SessionStore, rows: Rows, writer: BundleWriter) -> Exported:
+    transfer = TransferStore(store)
     files: dict[tuple[int, str], str] = {}
     """Outputs of earlier versions that were kept in plain files: where, by their message and call."""
 
     def noticed() -> Iterator[Row]:
-        for row in transfer.messages(session, rows.session.messages):
+        for row in transfer.messages(rows.session.id, rows.session.messages):
             files.update(whole_files(_message_row(row)))
             yield _plain(row)
 

@@ -92,6 +92,24 @@ def output(folder: Path) -> dict[str, Any]:
     }
 
 
+def printing(folder: Path) -> dict[str, Any]:
+    """The disk becomes full while a command prints, and again with bytes that cannot be compressed."""
+    home = Home(folder, 2_000_000)
+    printed = call(f"{PRINT}; {PRINT}; echo end")
+    first = home.say({"calls": [printed, call("echo fine")]}, {"calls": [printed]}, {"text": "Yes."})
+    session = first.result["session"]
+    shown = [line["text"] for line in first.lines if line["type"] == "tool_finished"]
+    return {
+        "codes": [first.code, home.ebb("sessions", "show", session, "r1").code],
+        "end": first.result["result"],
+        "shown": [text.splitlines()[-2:] for text in shown],
+        "log": [line["role"] for line in home.ebb("sessions", "show", session, "--json").lines],
+        "files": [path for path in home.files() if path.startswith(("outputs/", "blobs/incoming/"))],
+        "has_room": home.free() > 0,
+        "doctor": home.doctor(),
+    }
+
+
 def turn(folder: Path) -> dict[str, Any]:
     """The disk is full before the step's outputs are written down."""
     home = Home(folder, 3_000_000)
@@ -143,10 +161,13 @@ def migration(folder: Path) -> dict[str, Any]:
 
 
 def coming(folder: Path) -> dict[str, Any]:
-    """There is no room for a session that is imported."""
+    """There is no room for a session that is exported, and for one that is imported."""
     home = Home(folder, 9_000_000)
     session = home.say({"calls": [call(PRINT)]}, {"text": "Yes."}).result["session"]
     file = folder / "s.zip"
+    home.fill(700_000)
+    written = home.ebb("sessions", "export", session, str(home.data / "s.zip"))
+    home.ballast.unlink()
     home.ebb("sessions", "export", session, str(file))
     home.ebb("sessions", "delete", session)
     before, files = home.rows(), home.files()
@@ -156,8 +177,8 @@ def coming(folder: Path) -> dict[str, Any]:
     home.ballast.unlink()
     again = home.ebb("sessions", "import", str(file))
     return {
-        "codes": [refused.code, again.code],
-        "err": refused.err,
+        "codes": [written.code, refused.code, again.code],
+        "err": written.err + refused.err,
         "is_unchanged": (before, files) == (after, left),
         "out": again.out.replace(session, "ID"),
         "doctor": home.doctor(),
@@ -166,6 +187,7 @@ def coming(folder: Path) -> dict[str, Any]:
 
 SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "output": output,
+    "printing": printing,
     "turn": turn,
     "migration": migration,
     "coming": coming,

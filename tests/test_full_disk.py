@@ -1,6 +1,7 @@
 """A disk that is full: nothing is lost, what was there stays as it was, and the user is told."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -51,7 +52,27 @@ def test_an_output_that_cannot_be_kept_stays_in_its_file_and_the_step_goes_on(tm
     }
     assert shown.endswith(f'cut; ref_id="r1" has all of it]\nall of it is in {log}\nexit code 0')
     assert fine == "fine\nexit code 0"
-    assert read == f"{end}\n(bytes {LOG - 60}-{LOG} of {LOG:,})"
+    whole = LOG + len("exit code 0\n")
+    assert read == f"{end}\nexit code 0\n(bytes {LOG - 60}-{whole} of {whole:,})"
+
+
+def test_a_command_that_fills_the_disk_gives_room_back_and_the_turn_goes_on(tmp_path: Path) -> None:
+    happened = seen("printing", tmp_path)
+    shown = happened.pop("shown")
+    assert happened == {
+        "codes": [0, 0],
+        "end": "Yes.",
+        "log": ["user", "assistant", "user", "assistant", "user", "assistant"],
+        "files": [],
+        "has_room": True,
+        "doctor": [],
+    }
+    assert [ending for _, ending in shown] == ["exit code 0"] * 3
+    assert [re.sub(r"\d+", "N", line) for line, _ in shown] == [
+        "the output after N bytes could not be kept: No space left on device",
+        "fine",
+        "the output after N bytes could not be kept: No space left on device",
+    ]
 
 
 def test_a_turn_that_cannot_be_written_down_ends_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
@@ -68,20 +89,23 @@ def test_a_turn_that_cannot_be_written_down_ends_and_goes_on_when_there_is_room(
 
 
 def test_a_migration_that_finds_no_room_leaves_the_database_as_it_was(tmp_path: Path) -> None:
+    database = f"{tmp_path}/data/sessions.db"
+    told = f"the session database `{database}` is of an older version, and no copy of it can be kept aside"
     why = "cannot grow: the disk is full; free some space and resume the session"
     assert seen("migration", tmp_path) == {
         "codes": [1, 0],
-        "err": f"ebb: the session database `{tmp_path}/data/sessions.db` {why}\n",
+        "err": f"ebb: {told}: the session database `{database}.v1-backup.part` {why}\n",
         "is_unchanged": True,
         "titles": ["an old one"],
         "doctor": [],
     }
 
 
-def test_an_import_that_finds_no_room_leaves_everything_as_it_was(tmp_path: Path) -> None:
+def test_an_export_or_import_that_finds_no_room_leaves_everything_as_it_was(tmp_path: Path) -> None:
     assert seen("coming", tmp_path) == {
-        "codes": [1, 0],
-        "err": f"ebb: nothing more can be stored in `{tmp_path}/data/blobs`: the disk is full\n",
+        "codes": [2, 1, 0],
+        "err": f"ebb: cannot write `{tmp_path}/data/s.zip`: No space left on device\n"
+        f"ebb: nothing more can be stored in `{tmp_path}/data/blobs`: the disk is full\n",
         "is_unchanged": True,
         "out": "imported ID  go\nGo on with it: ebb -r ID\n",
         "doctor": [],

@@ -49,6 +49,8 @@ class Log:
     """Behind the last byte that is meant."""
     is_finished: bool
     """Nothing else needs the file: whoever has taken what it holds removes it."""
+    is_whole: bool = True
+    """It holds all that was printed up to then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,8 @@ def job_of(arguments: Arguments, workspace: Workspace) -> Job:
 def news_of(job: Job) -> Result:
     """What the job printed since the last look, and how it stands."""
     program = job.program
-    log = Log(program.log, job.shown, program.size, is_finished=False)
-    job.shown = log.end
+    end = program.kept
+    log = Log(program.log, min(job.shown, end), end, is_finished=False, is_whole=end == program.size)
+    job.shown = program.size
     state = "still running" if program.code is None else how_it_ended(program.code)
     return with_log(log, "no new output", [program.problem, f"{job.id}: {state}"], failed=bool(program.code))

@@ -28,6 +28,9 @@ LARGEST_LOG = 2 * 1024**3
 GRACE = 2.0
 """Seconds between asking a program to end and ending it."""
 
+ROOM = 1 << 20
+"""Bytes that a log gives back at most when the disk is full, so that what the session is can still be written down."""
+
 _CHUNK = 1 << 16
 _PROGRESS_EVERY = 0.1
 _LONGEST_PROGRESS = 4000
@@ -87,6 +90,8 @@ class Program:
         self.log = log
         self.size = 0
         """Bytes printed so far."""
+        self.kept = 0
+        """How many of them are in the log, from the first on: all, unless the disk was full."""
         self.is_silent = False
         """Whether nothing is left that could print."""
         self.problem = ""
@@ -214,12 +219,10 @@ class Program:
         chunk = os.read(pipe, _CHUNK)
         if not chunk:
             return 0
-        if not self.problem:
-            try:
-                os.write(descriptor, chunk)
-            except OSError as error:
-                self.problem = f"the output after {self.size} bytes could not be kept: {error.strerror}"
+        is_whole = self.kept == self.size
         self.size += len(chunk)
+        if is_whole and not self.problem:
+            self._keep(chunk, descriptor)
         if self.size > self._limits.log_bytes and not self.problem:
             self.problem = f"ended: it printed more than {self._limits.log_bytes} bytes"
             self._signal_group(signal.SIGKILL)
@@ -228,6 +231,18 @@ class Program:
         if not self._news.is_set():
             self._tell(self._news)
         return len(chunk)
+
+    def _keep(self, chunk: bytes, descriptor: int) -> None:
+        try:
+            view = memoryview(chunk)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            self.kept += len(chunk)
+        except OSError as error:
+            self.kept -= min(self.kept // 2, ROOM)
+            with suppress(OSError):
+                os.ftruncate(descriptor, self.kept)
+            self.problem = f"the output after {self.kept} bytes could not be kept: {error.strerror}"
 
     def _report(self, late: bool) -> None:
         text = self._progress.due(late) if self._progress is not None else ""
