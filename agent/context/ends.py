@@ -16,6 +16,8 @@ _NO_TEXT = '[not text, {:,} bytes, which begin with {}; `read_result` with ref_i
 _HEADING = re.compile(r"[^\n]{1,200}:\n\n")
 _SAMPLE = 4_096
 """Characters of each end that tell whether a text is one."""
+_LEAST_NOISE = 200
+"""Characters below which a text is shown whatever it holds: a word in another encoding than the terminal's is one."""
 _BYTES = 32
 """Bytes that are shown of what is no text."""
 
@@ -61,7 +63,9 @@ def _heading(part: Text | Note) -> str:
 
 
 def is_noise(text: str) -> bool:
-    """Whether it is no text but the bytes of something else."""
+    """Whether it is no text but the bytes of something else, and more of them than are worth showing."""
+    if len(text) < _LEAST_NOISE:
+        return False
     ends = text if len(text) <= 2 * _SAMPLE else text[:_SAMPLE] + text[-_SAMPLE:]
     return is_mostly_noise(sendable(ends))
 
