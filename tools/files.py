@@ -12,6 +12,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -107,30 +108,50 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
 
 
 def _write_in_place(name: str, copy: str, content: bytes, status: os.stat_result, folder: int) -> None:
-    """Writes into the file itself. When the program is killed meanwhile, the copy holds what was there; when writing
-    fails, it is put back."""
-    with open(os.open(name, _IN_PLACE, dir_fd=folder), "r+b") as file:
+    """Writes into the file itself. When writing fails, what was there is put back; when that fails, too, or the program
+    is killed meanwhile, the copy holds it."""
+    with open(os.open(name, _IN_PLACE, dir_fd=folder), "r+b", buffering=0) as file:
         found = os.fstat(file.fileno())
         if (found.st_dev, found.st_ino) != (status.st_dev, status.st_ino):
             raise OSError(errno.EAGAIN, "the file was replaced meanwhile")
         before = file.read()
         try:
             _fill(os.open(copy, _CREATE, 0o600, dir_fd=folder), before, stat.S_IMODE(status.st_mode))
-            try:
-                _overwrite(file, content)
-            except BaseException:
-                _overwrite(file, before)
-                raise
-        finally:
+            _overwrite_or_put_back(file, content, before, copy)
+        except _NotPutBack:
+            raise
+        except BaseException:
             if _status(copy, folder) is not None:
                 os.unlink(copy, dir_fd=folder)
+            raise
+        os.unlink(copy, dir_fd=folder)
 
 
-def _overwrite(file: IO[bytes], content: bytes) -> None:
+class _NotPutBack(ToolError):
+    """A file holds neither what it held nor what it should."""
+
+
+def _overwrite_or_put_back(file: FileIO, content: bytes, before: bytes, copy: str) -> None:
+    """Raises `_NotPutBack` when the copy is all there is."""
+    try:
+        _overwrite(file, content)
+    except BaseException as error:
+        try:
+            _overwrite(file, before)
+        except OSError as again:
+            why = (again.strerror or str(again)).lower()
+            lost = f"cannot write the file, nor put back what it held: {why}"
+            raise _NotPutBack(f"{lost}. That is in `{printable(copy)}` beside it") from error
+        raise
+
+
+def _overwrite(file: FileIO, content: bytes) -> None:
+    """Unbuffered: what a full disk did not take must not be written later, over what is put back."""
+    left = memoryview(content)
     file.seek(0)
-    file.write(content)
+    while left:
+        left = left[file.write(left) :]
     file.truncate()
-    file.flush()
     os.fsync(file.fileno())
 
 

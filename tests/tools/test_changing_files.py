@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -257,3 +258,40 @@ async def test_what_cannot_be_written_under_two_names_is_put_back(
     assert "no space left" in await said(Edit(), {"path": "a.txt", "old": "old", "new": "new and longer"}, workspace)
     assert path.read_bytes() == (workspace.root / "other.txt").read_bytes() == b"old\n"
     assert sorted(entry.name for entry in workspace.root.iterdir()) == ["a.txt", "other.txt"]
+
+
+@pytest.mark.parametrize("size", [6_500, 70_000], ids=["less than a buffer", "more than a buffer"])
+async def test_a_file_with_two_names_for_which_there_is_no_room_is_put_back(size: int, workspace: Workspace) -> None:
+    path = await seen(workspace, "a.txt", b"old\n" * 1_000)
+    os.link(path, workspace.root / "other.txt")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, limits[1]))
+    try:
+        told = await said(Write(), {"path": "a.txt", "content": "n" * size}, workspace)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert told.endswith("file too large")
+    assert path.read_bytes() == b"old\n" * 1_000
+    assert sorted(entry.name for entry in workspace.root.iterdir()) == ["a.txt", "other.txt"]
+
+
+async def test_a_copy_stays_where_what_a_file_held_cannot_be_put_back(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = await seen(workspace, "a.txt", b"old\n")
+    os.link(path, workspace.root / "other.txt")
+    synced, sync = list[int](), os.fsync
+
+    def failing(descriptor: int) -> None:
+        synced.append(descriptor)
+        if len(synced) > 1:
+            raise OSError(5, "Input/output error")
+        sync(descriptor)
+
+    monkeypatch.setattr("tools.files.os.fsync", failing)
+    told = await said(Edit(), {"path": "a.txt", "old": "old", "new": "new"}, workspace)
+    (copy,) = {entry.name for entry in workspace.root.iterdir()} - {"a.txt", "other.txt"}
+    assert told == (
+        f"cannot write the file, nor put back what it held: input/output error. That is in `{copy}` beside it"
+    )
+    assert (workspace.root / copy).read_bytes() == b"old\n"
