@@ -8,6 +8,8 @@ from tools.truncate import cut_line
 
 _CHUNK = 1 << 20
 _BYTES_A_CHARACTER = 4
+FARTHEST = 1 << 30
+"""Bytes of a file behind which no line is looked for or counted: that would take minutes, which nobody can stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,34 +17,38 @@ class LargePage:
     text: str
     last: int
     """The number of the last line shown."""
-    lines: int
-    """How many the file has."""
+    lines: int | None
+    """How many the file has; None where that was not counted to its end."""
 
 
 def page_of_file(file: IO[bytes], name: str, offset: int, limit: int, limits: ReadLimits) -> LargePage:
     """Numbered lines from `offset`, as many as fit, but always one. No more of the file than that is ever held. Raises
-    `ToolError` when it ends before them."""
+    `ToolError` when it ends before them, or they are too far from its beginning."""
     passed, start = _start_of(file, offset)
     file.seek(start)
     shown, size, number = list[str](), 0, offset
-    while number < offset + limit and (line := _line(file, limits.longest_line)) is not None:
+    while number < offset + limit and file.tell() < FARTHEST and (line := _line(file, limits.longest_line)) is not None:
         numbered = f"{number}\t{line}"
         size += len(numbered.encode()) + 1
         if size > limits.most_bytes and shown:
             break
         shown.append(numbered)
         number += 1
+    if not shown and start >= FARTHEST:
+        where = f"its first {FARTHEST / 1e9:.1f} GB, which hold {passed:,} lines"
+        raise ToolError(f"line {offset:,} of `{name}` stands behind {where}: look at it in bash, with tail or sed")
     if not shown:
         raise ToolError(f"`{name}` has {passed:,} lines: offset={offset} is beyond its end")
     file.seek(start)
-    return LargePage("\n".join(shown), number - 1, offset - 1 + _lines_from(file))
+    count = _lines_from(file)
+    return LargePage("\n".join(shown), number - 1, None if count is None else offset - 1 + count)
 
 
 def _start_of(file: IO[bytes], line: int) -> tuple[int, int]:
     """How many lines stand before a line, at most all there are, and at which byte it begins."""
     file.seek(0)
     at, left, is_open = 0, line - 1, False
-    while left > 0 and (chunk := file.read(_CHUNK)):
+    while left > 0 and at < FARTHEST and (chunk := file.read(_CHUNK)):
         count = chunk.count(b"\n")
         if count >= left:
             place = -1
@@ -60,17 +66,22 @@ def _line(file: IO[bytes], longest: int) -> str | None:
     if not raw:
         return None
     left_out = 0
-    while not raw.endswith(b"\n") and (more := file.readline(_CHUNK)):
+    while not raw.endswith(b"\n") and file.tell() < FARTHEST and (more := file.readline(_CHUNK)):
         left_out += len(more)
         if more.endswith(b"\n"):
             break
+    more_follow = " and more" if left_out and file.tell() >= FARTHEST else ""
     line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
-    return f"{line[:longest]}… [cut: {len(raw) + left_out:,} bytes]" if left_out else cut_line(line, longest)
+    return (
+        f"{line[:longest]}… [cut: {len(raw) + left_out:,} bytes{more_follow}]" if left_out else cut_line(line, longest)
+    )
 
 
-def _lines_from(file: IO[bytes]) -> int:
-    """How many lines there are from where the file stands."""
+def _lines_from(file: IO[bytes]) -> int | None:
+    """How many lines there are from where the file stands; None where its end is too far away."""
     count, last = 0, b"\n"
     while chunk := file.read(_CHUNK):
         count, last = count + chunk.count(b"\n"), chunk[-1:]
+        if file.tell() >= FARTHEST:
+            return None
     return count + (last != b"\n")

@@ -78,8 +78,9 @@ def _part_of_large(file: IO[bytes], size: int, offset: int, limit: int, name: st
         about = f"{kind or 'UTF-16 text'} of {size / 1e6:,.0f} MB"
         raise ToolError(f"`{name}` is {about}: look at parts of it in bash, with a program made for it")
     page = page_of_file(file, name, offset, limit, limits)
-    more = f"; go on with offset={page.last + 1}" if page.last < page.lines else ""
-    where = f"(lines {offset}-{page.last} of {page.lines}, {size / 1e6:,.0f} MB{more}; grep finds lines in it)"
+    more = f"; go on with offset={page.last + 1}" if page.lines is None or page.last < page.lines else ""
+    lines = f"of {page.lines}, " if page.lines is not None else "of a file of "
+    where = f"(lines {offset}-{page.last} {lines}{size / 1e6:,.0f} MB{more}; grep finds lines in it)"
     return Result(f"{page.text}\n{where}", extent=Extent("lines", page.last - offset + 1, page.lines, offset))
 
 

@@ -193,3 +193,25 @@ async def test_half_a_gigabyte_is_not_held(workspace: Workspace) -> None:
         tracemalloc.stop()
     assert page.text == "3\tlast\n(lines 3-3 of 3, 84 MB; grep finds lines in it)"
     assert peak < 16 << 20
+
+
+async def test_the_end_of_a_file_that_never_ends_is_not_looked_for(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.largefile.FARTHEST", 80 << 20)
+    with (workspace.root / "sparse.log").open("wb") as file:
+        file.write(b"line\n" * 3_000)
+        file.truncate(100 << 30)
+    page = await read(workspace, "sparse.log", offset=2_000, limit=2)
+    assert page.text == (
+        "2000\tline\n2001\tline\n"
+        "(lines 2000-2001 of a file of 107,374 MB; go on with offset=2002; grep finds lines in it)"
+    )
+    assert page.extent == Extent("lines", 2, None, 2_000)
+    (line, where) = (await read(workspace, "sparse.log", offset=3_001)).text.split("\n")
+    assert line.endswith("… [cut: 83,894,080 bytes and more]")
+    assert where.startswith("(lines 3001-3001 of a file of 107,374 MB")
+    assert await said(workspace, "sparse.log", offset=3_002) == (
+        "line 3,002 of `sparse.log` stands behind its first 0.1 GB, which hold 3,001 lines: "
+        "look at it in bash, with tail or sed"
+    )
