@@ -160,7 +160,7 @@ async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_promp
         await t.rests()
         await t.type("/archive")
         await t.until(lambda: isinstance(t.app.screen, ArchiveScreen) and t.app.screen.settled)
-        assert str(t.app.screen.query_one("#what").render()).endswith(" of 5,000")
+        assert str(t.app.screen.query_one("#what").render()).endswith(" of 5,001")
         await t.pilot.press("enter")
         await t.rests()
         assert t.prompt.text == "r1 "
