@@ -84,8 +84,9 @@ def mode_of(path: Path) -> int | None:
 def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
     """Puts the content in place at once: readers see the old file or the new one.
 
-    An existing file keeps its mode; a new one gets `mode`, or what the user's umask gives. One that has several names
-    stays one file under all of them: it is written where it is, and a copy of what it held stands beside it meanwhile.
+    An existing file keeps its mode and its owner; a new one gets `mode`, or what the user's umask gives. One that has
+    several names stays one file under all of them: it is written where it is, as is one whose owner cannot be given to
+    another file, and a copy of what it held stands beside it meanwhile.
     """
     with _explained("write", path), _folder(path.parent, create=True) as folder:
         status = _status(path.name, folder)
@@ -100,11 +101,28 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
             return
         try:
             _fill(os.open(temporary, _CREATE, 0o666, dir_fd=folder), content, mode)
+            if status is not None and not _has_owner(temporary, status, folder):
+                os.unlink(temporary, dir_fd=folder)
+                _write_in_place(path.name, temporary, content, status, folder)
+                return
             os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             if _status(temporary, folder) is not None:
                 os.unlink(temporary, dir_fd=folder)
             raise
+
+
+def _has_owner(name: str, of: os.stat_result, folder: int) -> bool:
+    """Whether a file of ours belongs to whom another one does, or could be given to them."""
+    ours = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if (ours.st_uid, ours.st_gid) == (of.st_uid, of.st_gid):
+        return True
+    try:
+        os.chown(name, of.st_uid, of.st_gid, dir_fd=folder, follow_symlinks=False)
+        os.chmod(name, stat.S_IMODE(of.st_mode), dir_fd=folder)  # a change of the owner takes some of it away
+    except PermissionError:
+        return False
+    return True
 
 
 def _write_in_place(name: str, copy: str, content: bytes, status: os.stat_result, folder: int) -> None:

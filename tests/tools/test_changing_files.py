@@ -295,3 +295,30 @@ async def test_a_copy_stays_where_what_a_file_held_cannot_be_put_back(
         f"cannot write the file, nor put back what it held: input/output error. That is in `{copy}` beside it"
     )
     assert (workspace.root / copy).read_bytes() == b"old\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+async def test_a_file_of_somebody_else_stays_theirs(workspace: Workspace) -> None:
+    path = await seen(workspace, "a.txt", b"old\n")
+    os.chown(path, 12_345, 54_321)
+    path.chmod(0o4755)
+    before = path.stat()
+    await Edit().run({"path": "a.txt", "old": "old", "new": "new"}, workspace)
+    after = path.stat()
+    assert (after.st_uid, after.st_gid, after.st_mode) == (12_345, 54_321, before.st_mode)
+    assert (path.read_bytes(), [entry.name for entry in workspace.root.iterdir()]) == (b"new\n", ["a.txt"])
+
+
+async def test_a_file_whose_owner_cannot_be_given_is_written_where_it_is(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = await seen(workspace, "a.txt", b"old\n")
+    before = path.stat()
+
+    def refused(name: str, of: os.stat_result, folder: int) -> bool:
+        return False
+
+    monkeypatch.setattr("tools.files._has_owner", refused)
+    await Edit().run({"path": "a.txt", "old": "old", "new": "new"}, workspace)
+    assert (path.stat().st_ino, path.read_bytes()) == (before.st_ino, b"new\n")
+    assert [entry.name for entry in workspace.root.iterdir()] == ["a.txt"]
