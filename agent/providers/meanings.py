@@ -84,6 +84,7 @@ REST = (
     Rule(Meaning(BadRequest, "organisation"), (400, 401, 403, 404), words.ORGANISATION_KINDS, words.ORGANISATION),
     Rule(Meaning(UnknownModel), (200, 400, 403, 422), words.MODEL_KINDS, words.MODEL),
     Rule(Meaning(AuthFailed), (401,)),
+    Rule(Meaning(AuthFailed), (498,), text=words.KEY),
     Rule(Meaning(AuthFailed), (403,), words.KEY_KINDS, words.KEY),
     Rule(Meaning(AuthFailed, "access"), (403,)),
     Rule(Meaning(AuthFailed, "access"), (200,), r"permission\w*|access_denied\w*|forbidden\w*"),
@@ -121,7 +122,7 @@ def _page(status: int, headers: Mapping[str, str], said: Said) -> Meaning | None
         return Meaning(ProviderError, "challenge")
     if status == 200:
         return Meaning(RouteFailed, "portal")
-    if status == 403 and re.search(words.FILTERED, said.text, re.I):
+    if status in (403, 503) and re.search(words.FILTERED, said.text, re.I):
         return Meaning(RouteFailed, "proxy")
     return None
 

@@ -37,6 +37,7 @@ OVERFLOWS = tuple(
         rf"[^.\d]{{0,60}}?(?:context|window|input|prompt|model|sequence|token)[^.\d]{{0,40}}?{_LIMIT}",
         # In words alone.
         r"(?:prompt|input) is too long",
+        r"超长",
         r"(?:exceeds?|exceeded|larger than|longer than|greater than) (?:the |its |this |max )*(?:model'?s? )?"
         r"(?:maximum |available )?(?:context|prompt) (?:window|length|size)",
         r"(?:context window|context length) (?:exceeds|exceeded)",

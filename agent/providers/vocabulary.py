@@ -37,8 +37,9 @@ FILTERED = any_of(
     r"forcepoint",
     r"web ?filter",
     r"content gateway",
-    r"security policy",
+    r"(?:security|company|corporate|acceptable use) policy",
     r"umbrella",
+    r"access control configuration prevents",
 )
 """Pages of a network that looks into what is sent."""
 
@@ -97,6 +98,7 @@ RATE = any_of(
     r"too many (?:concurrent )?(?:requests|tokens)",
     r"throttl",
     r"concurrency",
+    r"(?:qps|request) limit reached",
     r"slow down",
     r"请求过于频繁",
 )
@@ -124,6 +126,9 @@ KEY = any_of(
     r"bad credentials",
     r"unauthori[sz]ed",
     r"invalid token",
+    r"security token .{0,40}(?:invalid|expired)",
+    r"login fail",
+    r"access token (?:is )?(?:invalid|expired|no longer valid)",
     r"not authenticated",
 )
 
@@ -183,6 +188,7 @@ COUNTRY = any_of(
     r"(?:n[o']t (?:supported|available|allowed)|unsupported|restricted)",
     r"(?:not|n.t) (?:supported|available|offered|accessible|allowed) (?:in|from|for) (?:your|this) (?:country"
     r"|region|location|area|territory)",
+    r"block\w* access from your (?:country|region)",
 )
 
 CONTENT = any_of(
