@@ -292,3 +292,16 @@ def test_a_server_that_wants_no_login_says_nothing_of_one(owner: Owner) -> None:
     run = owner.run("login", "nowhere")
     assert (run.code, run.out) == (3, "")
     assert run.err.startswith("ebb: `nowhere` cannot be used: ")
+
+
+def test_no_command_shows_the_secrets_of_a_server(owner: Owner) -> None:
+    owner.file.write_text(
+        '[mcp.servers.near]\ncommand = "server"\nargs = ["--token=abcd1234-swordfish"]\n'
+        '[mcp.servers.far]\nurl = "https://me:swordfish@far.example/mcp"\n'
+        'headers = { Authorization = "Bearer swordfish-4711" }\n'
+    )
+    for arguments in (["mcp", "list"], ["config"], ["config", "--json"]):
+        run = ebb("-C", str(owner.project), *arguments, home=owner.home)
+        assert "far.example/mcp" in run.out
+        assert "--token=" in run.out
+        assert "swordfish" not in run.out + run.err

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from agent.servers.declared import Declared
 from tools.mcp.tool import McpTool
+from tools.redaction import without_password
 
 APPROVE, LATER, NEVER = "approve", "not now", "never in this project"
 START_OPTIONS = (LATER, APPROVE, NEVER)
@@ -30,7 +31,7 @@ def terms(declared: Declared) -> tuple[str, ...]:
     written = declared.written
     rows = (
         ("command", " ".join(_quoted(word) for word in written.command)),
-        ("address", written.url),
+        ("address", without_password(written.url)),
         ("folder", str(declared.spec.cwd) if written.command else ""),
         ("sets", ", ".join(map(_quoted, written.env))),
         ("sends", ", ".join(map(_quoted, written.headers))),
