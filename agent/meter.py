@@ -3,7 +3,7 @@ nothing and knows no store; what it has learned is one JSON text."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from agent.context.budget import ContextBudget, Section, Window, apportion, count_summary
@@ -13,6 +13,7 @@ from agent.context.estimate import (
     Estimator,
     Ruler,
     chars_estimate,
+    count_message,
     count_messages,
     count_text,
     count_tools,
@@ -21,6 +22,7 @@ from agent.context.estimate import (
     tools_text,
     total,
 )
+from agent.context.growth import Growing
 from agent.context.guard import Counters, enforced
 from agent.context.prompt import Prompt
 from agent.context.select import ToolSpec
@@ -46,6 +48,20 @@ class _First:
     prompt: int
 
 
+@dataclass(slots=True)
+class _Inside:
+    """What messages hold that takes tokens."""
+
+    counts: Counts = field(default_factory=Counts)
+    names: list[str] = field(default_factory=list)
+    """Tools that the provider's search has found."""
+
+    def plus(self, message: Message, ruler: Ruler) -> "_Inside":
+        self.counts += count_message(message, ruler)
+        self.names += (name for part in message.parts if isinstance(part, Opaque) for name in part.tools)
+        return self
+
+
 class Meter:
     """One for each session. `ruler` may be replaced when a tokenizer has been loaded."""
 
@@ -67,7 +83,7 @@ class Meter:
         self._texts: dict[str, Counts] = {}
         self._tools: tuple[tuple[ToolSpec, ...], Counts] = ((), Counts())
         self._summary: tuple[Summary, dict[Section, Counts]] = (Summary(), {})
-        self._messages: tuple[tuple[Message, ...], Counts] = ((), Counts())
+        self._messages = self._counted()
         self._first: _First | None = None
         self._remembered: tuple[tuple[ToolSpec, ...], int] = (), 0
         self._view = View()
@@ -82,7 +98,7 @@ class Meter:
         """Measures as the other does, from nothing: for another model, which counts in other tokens."""
         self.estimator, self.ruler, self._load = other.estimator, other.ruler, other._load
         self._next, self._first, self._remembered = None, None, ((), 0)
-        self._texts, self._tools, self._messages = {}, ((), Counts()), ((), Counts())
+        self._texts, self._tools, self._messages = {}, ((), Counts()), self._counted()
         self._summary = (Summary(), {})
         self._told = set()
         self._record, self._real_window = None, None
@@ -103,7 +119,7 @@ class Meter:
         ruler, self._next = self._next, None
         if ruler is not None:
             self.ruler = ruler
-            self._texts, self._tools, self._messages = {}, ((), Counts()), ((), Counts())
+            self._texts, self._tools, self._messages = {}, ((), Counts()), self._counted()
             self._summary = (Summary(), {})
             self._first = None
 
@@ -294,28 +310,23 @@ class Meter:
 
     def _split(self, conversation: Conversation) -> tuple[Counts, Counts]:
         """Counts of the messages that the provider has counted, and of those it has not."""
+        shown = self._view.shown(conversation)
         if conversation.anchor is None:
-            shown = self._view.shown(conversation)
-            return self._all(shown) + self._found(shown), Counts()
-        unseen = self._view.shown(conversation)[conversation.anchored :]
+            inside = self._messages.of(shown)
+            return inside.counts + self._found(inside.names), Counts()
+        unseen = shown[conversation.anchored :]
         if not unseen:
             return Counts(), Counts()
-        return Counts(), count_messages(unseen, self.ruler) + self._found(unseen) + Counts(replies=1)
+        inside = self._counted().of(unseen)
+        return Counts(), inside.counts + self._found(inside.names) + Counts(replies=1)
 
-    def _all(self, messages: tuple[Message, ...]) -> Counts:
-        """Counts of all messages: only those behind what was counted before are counted now."""
-        before, counts = self._messages
-        if messages[: len(before)] != before:
-            before, counts = (), Counts()
-        counts += count_messages(messages[len(before) :], self.ruler)
-        self._messages = (messages, counts)
-        return counts
+    def _counted(self) -> "Growing[_Inside, Message]":
+        """What is in messages, as the ruler of now counts it."""
+        ruler = self.ruler
+        return Growing(_Inside, lambda inside, message: inside.plus(message, ruler))
 
-    def _found(self, messages: tuple[Message, ...]) -> Counts:
+    def _found(self, names: Sequence[str]) -> Counts:
         """Counts of the definitions that the model is shown because the provider's search has found them."""
-        names = [
-            name for message in messages for part in message.parts if isinstance(part, Opaque) for name in part.tools
-        ]
         if not names:
             return Counts()
         deferred = {spec.name: replace(spec, deferred=None) for spec in self._tools[0] if spec.deferred is not None}

@@ -109,10 +109,13 @@ class Lengths:
 
     def __init__(self, least: int = 0) -> None:
         self._before: Growing[Length, Message] = Growing(lambda: Length(least=least), Length.plus)
+        self._last: tuple[tuple[Message, ...], Length] | None = None
 
     def of(self, messages: tuple[Message, ...]) -> Length:
-        length = replace(self._before.of(messages[:-1]))
-        return length.plus(messages[-1]) if messages else length
+        if self._last is None or self._last[0] is not messages:
+            length = replace(self._before.of(messages[:-1]))
+            self._last = messages, length.plus(messages[-1]) if messages else length
+        return replace(self._last[1])
 
 
 def count_parts(messages: Sequence[Message]) -> int:

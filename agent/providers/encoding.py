@@ -97,10 +97,15 @@ def as_json(value: object) -> bytes:
 
 
 def encode(body: Mapping[str, Any]) -> bytes:
-    """The body as JSON, as `as_json` would give it."""
-    fields = (as_json(name) + b":" + _encoded(value) for name, value in body.items())
-    return b"{" + b",".join(fields) + b"}"
+    """The body as JSON, as `as_json` would give it. It may be large: its pieces are copied once."""
+    pieces: list[bytes] = []
+    for name, value in body.items():
+        pieces += (b"," if pieces else b"{", as_json(name), b":")
+        pieces += _as_list(value.pieces) if isinstance(value, Items) else (as_json(value),)
+    return b"".join((*pieces, b"}")) if pieces else b"{}"
 
 
-def _encoded(value: object) -> bytes:
-    return b"[" + b",".join(value.pieces) + b"]" if isinstance(value, Items) else as_json(value)
+def _as_list(items: Sequence[bytes]) -> Sequence[bytes]:
+    between = [b","] * max(2 * len(items) - 1, 0)
+    between[::2] = items
+    return (b"[", *between, b"]")

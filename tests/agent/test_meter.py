@@ -61,6 +61,20 @@ def test_counting_what_was_added_is_counting_all(conversation: Conversation, mor
         assert measured(meter, shown) == measured(Meter(), shown)
 
 
+def test_definitions_that_were_found_are_counted_once_as_the_session_grows() -> None:
+    meter, tools = Meter(), (ToolSpec("far", "Reaches far. " * 200, {"type": "object"}, deferred=Group("g", "far")),)
+    conversation = ASKED
+    for message in (Assistant((Opaque({"type": "found"}, ("far",)),), "p/m"), OUTPUTS, ANSWER, OUTPUTS):
+        conversation = conversation.plus(message)
+        prompt = build_prompt(conversation, INSTRUCTIONS)
+        anew = Meter().measure(prompt, conversation, tools, WINDOW)
+        assert meter.measure(prompt, conversation, tools, WINDOW) == anew
+        assert anew.history > Estimator().tokens(count_messages(conversation.messages)) + 400
+        meter.use(Ruler(tokenize=len))  # counts with another ruler, and takes nothing over from the last
+        assert meter.measure(prompt, conversation, tools, WINDOW).history > 2 * anew.history
+        meter.use(Ruler())
+
+
 def test_what_was_counted_is_exact_and_the_rest_is_learned() -> None:
     meter = Meter()
     conversation, events = steps_taken(meter, ASKED, Usage(input=3000, output=50))
