@@ -1,9 +1,11 @@
 """Messages as documents that can be searched: what a search finds of a session, and the index brought up to date. It
 decides nothing; what a message means is said elsewhere."""
 
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TypeVar
 
 from agent.context.mask import one_line, patched_paths, what_happened
@@ -31,6 +33,8 @@ MOST_AT_ONCE = 1 << 21
 """Characters after which a batch ends before it is full: long outputs would fill the memory, and keep the store from
 whoever needs it."""
 TITLE = 160
+SECONDS = 10.0
+"""For which a search waits for its index; then it answers from what there is."""
 
 Done = TypeVar("Done")
 Told = Callable[[int, int], None]
@@ -59,9 +63,15 @@ class Indexer:
         self.repairs = 0
         """How often the index was damaged and made anew."""
 
-    async def catch_up(self, told: Told = nobody) -> None:
-        """Adds what was said since the last time. A damaged index is made anew."""
-        await self.sound(lambda: self._catch_up(told), told)
+    async def catch_up(self, told: Told = nobody, *, first: str = "", seconds: float = inf) -> int:
+        """Adds what was said since the last time, of one session and then of the newest first, and goes on so for some
+        seconds; how many messages are left. Whatever else waits for the store gets at it in between. A damaged index is
+        made anew."""
+        return await self.sound(lambda: self._catch_up(told, first, seconds), told)
+
+    async def catch_up_with(self, session: str) -> None:
+        """Adds all that was said in one session since the last time, however long that takes."""
+        await self.sound(lambda: self._catch_up(nobody, only=session))
 
     async def find(self, wanted: Wanted, told: Told = nobody) -> tuple[Match, ...]:
         """What the index finds."""
@@ -83,16 +93,21 @@ class Indexer:
         await self._thread.run(self.index.rebuild)
         await self._catch_up(told)
 
-    async def _catch_up(self, told: Told) -> None:
+    async def _catch_up(self, told: Told, first: str = "", seconds: float = inf, only: str = "") -> int:
+        end = time.monotonic() + seconds
         await self._thread.run(self._store.use_copy)
         behind = await self._thread.run(self.index.behind)
-        total, done = sum(progress.messages for progress in behind), 0
-        for progress in behind:
+        chosen = [progress for progress in behind if only in ("", progress.session)]
+        total, done = sum(progress.messages for progress in chosen), 0
+        for progress in sorted(chosen, key=lambda one: one.session != first):
             while progress.messages > 0 or progress.waiting > 0:
                 before = progress.messages
                 progress = await self._thread.run(self._add, progress)
                 done += before - progress.messages
                 told(done, total)
+                if time.monotonic() >= end:
+                    return total - done
+        return 0
 
     def _add(self, progress: Progress) -> Progress:
         """Adds the next messages of a session, and after the last ones its summaries."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # types only: most runs look nothing up
     from store.search import Match
 
 REBUILT = "the search index was damaged and was made anew from the messages"
+UNINDEXED = "{:,} older messages are not indexed yet, so they were not searched; the next search goes on with them"
 BEGINNING = 120
 """Characters that are shown of what no word was looked for in: more of them fit into one answer."""
 
@@ -75,13 +76,13 @@ class Recall:
 
     async def search(self, asked: Asked, told: "Told | None" = None) -> Memory:
         """What holds the words and passes the filters, the best first."""
-        from agent.indexing import nobody  # noqa: PLC0415  # deferred: see `_indexer`
+        from agent.indexing import SECONDS, nobody  # noqa: PLC0415  # deferred: see `_indexer`
         from store.queries import Wanted  # noqa: PLC0415  # deferred: see `_indexer`
 
         told = told or nobody
         scope = self._allowed(asked.scope)
         repairs = self._indexer.repairs
-        await self._indexer.catch_up(told)
+        left = await self._indexer.catch_up(told, first=self._session, seconds=SECONDS)
         wanted = Wanted(
             asked.query,
             asked.kinds,
@@ -96,6 +97,7 @@ class Recall:
         matches, notes = await self._find(wanted, told)
         found = tuple([await self._remembered(match, asked) for match in matches])
         self._debug.say("context/recall", query=asked.query, scope=scope, found=len(found))
+        notes += [UNINDEXED.format(left)] if left else []
         notes += [REBUILT] if self._indexer.repairs > repairs else []
         if any(match.way == "some" for match in matches):
             notes.append(SOME)

@@ -35,7 +35,7 @@ class Whereabouts:
         said so far."""
         if not text.strip():
             return ()
-        await self._indexer.catch_up()
+        await self._indexer.catch_up_with(self._session)
         documents = await self._holding(text)
         newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
         start = (newest[-1].position + 1 if newest else 0) - len(view.messages)

@@ -96,12 +96,12 @@ class SearchIndex:
         self._store = store
 
     def behind(self) -> tuple[Progress, ...]:
-        """The sessions that have something that is not in the index."""
+        """The sessions that have something that is not in the index, the newest first."""
         rows = self._store.query(
             "select s.id, coalesce(i.position, 0), coalesce(i.outputs, 0), coalesce(i.summaries, 0), "
             "(select coalesce(max(position) + 1, 0) from messages where session = s.id), "
             "(select coalesce(max(number), 0) from summaries where session = s.id) "
-            "from sessions s left join indexed i on i.session = s.id order by s.created"
+            "from sessions s left join indexed i on i.session = s.id order by s.updated desc"
         )
         return tuple(
             Progress(id, position, outputs, summaries, messages - position, written - summaries)

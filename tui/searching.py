@@ -32,12 +32,15 @@ def search(arguments: Sequence[str]) -> int:
     if not " ".join(options.query).strip() or options.limit < 1:
         parser.error("write some words to search for, and a limit above 0")
 
+    progress = Progress()
+
     async def work() -> Memory:
         sessions = open_sessions(options, interactive=False)
         try:
             recall = await sessions.recall(everywhere=options.all)
-            return await recall.search(Asked(" ".join(options.query), limit=options.limit), Progress())
+            return await recall.search(Asked(" ".join(options.query), limit=options.limit), progress)
         finally:
+            progress.wipe()
             await sessions.close()
 
     memory = asyncio.run(work())
@@ -110,5 +113,10 @@ class Progress:
         if done < total and time.monotonic() - self._began > 1:
             print(f"\rindexing {done:,} of {total:,} messages", end="", file=sys.stderr, flush=True)
             self._shown = True
-        elif done >= total and self._shown:
+        elif done >= total:
+            self.wipe()
+
+    def wipe(self) -> None:
+        if self._shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._shown = False

@@ -10,7 +10,7 @@ import pytest
 from agent.errors import ReferenceFailed
 from agent.indexing import BATCH, MOST_INDEXED
 from agent.keeping import forget
-from agent.recall import REBUILT, SOME
+from agent.recall import REBUILT, SOME, UNINDEXED
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
 from tools.recalled import Asked, Memory
 from tools.scope import Scope
@@ -157,6 +157,19 @@ async def test_an_earlier_database_is_indexed_when_it_is_searched_and_says_how_f
     total = BATCH + 50
     assert told[0][0] < total
     assert told[-1] == (total, total)
+
+
+async def test_a_search_that_would_wait_long_answers_from_what_is_indexed_and_goes_on_later(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(BATCH + 50):
+        await sessions.says(f"message {number} word{number}", THERE)
+    await sessions.says("another word7")
+    monkeypatch.setattr("agent.indexing.SECONDS", 0.0)
+    searched = [await sessions.recall().search(Asked("word7 another")) for _ in range(3)]
+    assert [refs(memory)[0] for memory in searched] == refs(searched[0])[:1] * 3
+    told = [[note for note in memory.told if note != SOME] for memory in searched]
+    assert told == [[UNINDEXED.format(BATCH + 50)], [UNINDEXED.format(49)], []]
 
 
 async def test_calls_keep_their_outputs_where_a_batch_ends_between_them(sessions: Sessions) -> None:
