@@ -96,6 +96,8 @@ class Earlier:
     """What was said before all that is shown, and is read from the store when it is wanted."""
 
     messages: int
+    problem: str = ""
+    """Why it could not be read when it was wanted last."""
 
 
 Block: TypeAlias = (
@@ -161,6 +163,10 @@ class View:
         """Messages before all that is shown."""
         first = self.past[0] if self.past else None
         return first.messages if isinstance(first, Earlier) else 0
+
+    def not_read(self, problem: str) -> "View":
+        """The same, which says where more was wanted why there is none."""
+        return replace(self, past=(Earlier(self.earlier, problem), *self.past[1:]))
 
     def below(self, messages: int, blocks: tuple[Block, ...]) -> "View":
         """The same with more of what was said before it; so many `messages` are before that."""

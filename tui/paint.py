@@ -78,8 +78,8 @@ def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> li
             return _receipt(block, opened, width, console)
         case Compacting() | Undone():
             return [_receipt_line(receipts.title_of(block), width, console)]
-        case Earlier(messages=messages):
-            return [_line(_earlier(messages, console.palette), width, console)]
+        case Earlier(messages=messages, problem=problem):
+            return [_line(_earlier(messages, visible_line(problem), console.palette), width, console)]
         case Summary(text=text):
             return _summary(text, opened, width, console)
 
@@ -171,9 +171,9 @@ def _summary(text: str, opened: bool, width: int, console: PaletteConsole) -> li
     return [title, *(_quoted(visible(text).strip(), palette.dim, width, console) if opened else [])]
 
 
-def _earlier(messages: int, palette: Palette) -> Text:
-    how = "scroll up, or Enter here, to read them"
-    return Text.assemble(("≋ ", palette.accent), (f"{counted(messages, 'earlier message')}  {how}", palette.dim))
+def _earlier(messages: int, problem: str, palette: Palette) -> Text:
+    how = (problem, palette.bad) if problem else ("scroll up, or Enter here, to read them", palette.dim)
+    return Text.assemble(("≋ ", palette.accent), (f"{counted(messages, 'earlier message')}  ", palette.dim), how)
 
 
 def _note(mark: str, text: str, ink: Style, style: Style, width: int, console: PaletteConsole) -> list[Line]:

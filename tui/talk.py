@@ -131,7 +131,10 @@ class Talk:
             try:
                 read = await self.sessions.earlier(session.id, position, limit)
             except AgentError as error:
-                self.notice(str(error))
+                if self.session is session and self.view.earlier == position:
+                    self._show(self.view.not_read(str(error)))
+                if all:  # the row that says it need not be on the screen
+                    self.notice(str(error))
                 return
             whole = whole_steps(read.messages) if position > limit else read.messages
             blocks = (await asyncio.to_thread(view_of, Conversation(whole))).past  # of many that takes a while

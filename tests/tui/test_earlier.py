@@ -108,7 +108,8 @@ async def test_what_cannot_be_read_is_told_and_may_be_tried_again() -> None:
         await t.pilot.press("ctrl+home")
         await t.until(lambda: opener.read)
         await t.rests()
-        assert t.app.talk.view.earlier == GONE
+        assert t.app.talk.view.past[0] == Earlier(GONE, "cannot read")
+        await t.shows("650 earlier messages  cannot read")
         opener.fails = False
         await t.pilot.press("ctrl+home")
         await t.until(lambda: t.app.talk.view.earlier == GONE - PAGE)
@@ -168,6 +169,7 @@ async def test_a_step_across_the_edge_of_a_page_is_shown_whole() -> None:
 
 async def test_in_lines_it_is_said_how_to_see_it_and_printed() -> None:
     assert before_this(view_of(LEFT)) == ("650 earlier messages before this: `/print` prints them, too.",)
+    assert before_this(view_of(LEFT).not_read("no disk")) == ("650 earlier messages before this: no disk",)
     assert before_this(view_of(replace(LEFT, messages_before=0))) == ()
 
 

@@ -126,8 +126,9 @@ def words_of(block: Block) -> tuple[str, ...]:
         case Compacting() | Compaction() | Undone():
             title = title_of(block)
             return (visible_line(title[:1].upper() + title[1:]).replace("→", "to"),)
-        case Earlier(messages=messages):
-            return (f"{counted(messages, 'earlier message')} before this: `/print` prints them, too.",)
+        case Earlier(messages=messages, problem=problem):
+            how = visible_line(problem) or "`/print` prints them, too."
+            return (f"{counted(messages, 'earlier message')} before this: {how}",)
         case Summary(text=text):
             return ("Summary of what was said before:", *lines_of_text(text))
 
