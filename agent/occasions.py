@@ -3,7 +3,7 @@
 from typing import Literal, TypeAlias
 
 from agent.context.budget import ContextBudget
-from agent.context.mask import old_outputs
+from agent.context.mask import old_outputs, old_replies
 from agent.context.wishes import compaction_wish
 from agent.env import Env
 from agent.events import Cause, Event, Price
@@ -21,7 +21,8 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
     if budget.verdict != "fits" or budget.used < conversation.held:
         return conversation, budget
     if env.compacting.policy == "total_budget":
-        if not old_outputs(conversation, env.compacting.caps.protect, env.compacting.caps.newest):
+        protect, newest = env.compacting.caps.protect, env.compacting.caps.newest
+        if not old_outputs(conversation, protect, newest) and not old_replies(conversation, protect, newest):
             return conversation, budget
         conversation = await _rewritten(conversation, env, "budget", "mask")
         return conversation, budget_of(conversation, env)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.archive import Archive
-from agent.context.mask import one_line
+from agent.context.mask import message_key, one_line
 from agent.context.offload import is_preview
 from agent.context.refs import message_digits
 from agent.context.said import message_text
@@ -117,10 +117,13 @@ def _shelved(
     rows: Sequence[MessageRow], start: int, listed: dict[tuple[int, str], list[OutputRow]], view: Conversation
 ) -> Iterator[Shelved]:
     calls: dict[str, ToolCall] = {}
+    told = {one.key for one in view.retold}
     for row in rows:
         message = decode_message(row)
         if row.position < start:
-            yield from _left(message, row)
+            yield from _left(message, row, "summarised")
+        elif message_key(row.position) in told:
+            yield from _left(message, row, "preview")
         if isinstance(message, Assistant):
             calls = {call.id: call for call in message.calls}
             continue
@@ -134,14 +137,14 @@ def _shelved(
                 yield Shelved(ref, state, kept.size, kept.lines, kept.created, call)
 
 
-def _left(message: Message, row: MessageRow) -> Iterator[Shelved]:
-    """A message that left the view, when something was said in it."""
+def _left(message: Message, row: MessageRow, state: State) -> Iterator[Shelved]:
+    """A message that left the view, whole or in part, when something was said in it."""
     if message.text:
         text = message_text(message)
         size, lines = len(text.encode("utf-8", "surrogatepass")), text.count("\n") + 1
         said = one_line(message.text[: 4 * _SAID], _SAID)
         role = "you" if isinstance(message, User) else "model"
-        yield Shelved(f"msg-{message_digits(message)}", "summarised", size, lines, row.created, None, said, role)
+        yield Shelved(f"msg-{message_digits(message)}", state, size, lines, row.created, None, said, role)
 
 
 def _state(output: ToolOutput, kept: OutputRow, view: Conversation, *, has_left: bool) -> State:

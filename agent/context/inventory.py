@@ -1,11 +1,21 @@
-"""What the outputs and messages of a session take, and which outputs could be masked: each weighed once. Pure."""
+"""What the outputs and messages of a session take, and which outputs and long texts could be masked: each weighed once.
+Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.context.estimate import estimate_message
 from agent.context.growth import Growing
-from agent.context.mask import LEAST_MASKED, Numbered, output_size, shown_output
+from agent.context.mask import (
+    LEAST_MASKED,
+    STUB,
+    Numbered,
+    message_key,
+    newest_reply,
+    output_size,
+    shown_output,
+)
+from agent.context.replies import long_reply
 from agent.context.select import as_run
 from agent.context.settings import Caps
 from agent.context.steps import unseen_from
@@ -15,16 +25,20 @@ from agent.messages import Assistant, Conversation, Message, Retold, ToolCall, T
 
 @dataclass(slots=True)
 class Item:
-    """An output that a mask would make shorter."""
+    """An output or a long text of the model that a mask would make shorter."""
 
     place: int
     """The message that it is in."""
     tokens: int
     """What it takes when it is shown as it is."""
     before: int
-    """What the outputs before it take as they are shown."""
+    """What the outputs before it take as they are shown; for a text of the model, together with such texts."""
     is_stale: bool = False
     """Whether something newer shows all that it shows."""
+    left: int = STUB
+    """What would stand for it takes."""
+    is_reply: bool = False
+    """Whether it is a text of the model."""
 
 
 @dataclass(slots=True)
@@ -36,9 +50,12 @@ class Stock:
     told: Mapping[str, Retold]
     number: int
     """Outputs that the session has so far."""
+    messages_before: int = 0
     items: list[Item] = field(default_factory=list)
     shown: int = 0
     """What all outputs take as they are shown."""
+    said: int = 0
+    """What all long texts of the model take."""
     sums: list[int] = field(default_factory=lambda: [0])
     """What the messages before each place take, and all of them."""
     replies: list[int] = field(default_factory=lambda: [0])
@@ -46,16 +63,28 @@ class Stock:
     _calls: Mapping[str, ToolCall] = field(default_factory=dict)
     _viewed: dict[str, list[tuple[Viewed, Item]]] = field(default_factory=dict)
     """The reads of each file that may become stale."""
+    _last: Message | None = None
 
     def plus(self, message: Message) -> "Stock":
         if isinstance(message, Assistant):
             self._calls = {call.id: call for call in message.calls}
+            self._add_reply(message, len(self.sums) - 1)
         else:
             for output in message.outputs:
                 self._add(output, len(self.sums) - 1)
         self.sums.append(self.sums[-1] + estimate_message(message))
         self.replies.append(self.replies[-1] + isinstance(message, Assistant))
+        self._last = message
         return self
+
+    def _add_reply(self, message: Assistant, place: int) -> None:
+        reply = long_reply(message, self._last)
+        if reply is None:
+            return
+        before, key = self.shown + self.said, message_key(self.messages_before + place)
+        self.said += reply.tokens
+        if key not in self.told and key not in self.pinned:
+            self.items.append(Item(place, reply.tokens, before, left=reply.left, is_reply=True))
 
     def _add(self, output: ToolOutput, place: int) -> None:
         self.number += 1
@@ -92,24 +121,30 @@ class Inventory:
 
     def of(self, conversation: Conversation) -> Stock:
         masked, pinned, before = conversation.masked, conversation.pinned, conversation.outputs_before
-        key = (masked, pinned, conversation.retold, before)
+        said = conversation.messages_before
+        key = (masked, pinned, conversation.retold, before, said)
         if self._stock is None or key != self._key:
             told = {one.key: one for one in conversation.retold}
-            self._key, self._stock = key, Growing(lambda: Stock(masked, pinned, told, before), Stock.plus)
+            self._key, self._stock = key, Growing(lambda: Stock(masked, pinned, told, before, said), Stock.plus)
         return self._stock.of(conversation.messages)
 
 
 def maskable(conversation: Conversation, caps: Caps, stock: Stock) -> Sequence[Item]:
-    """Those outputs that `old_outputs` gives, the newest first."""
+    """Those outputs and texts that `old_outputs` and `old_replies` give, the newest first."""
     messages = conversation.messages
     whole = unseen_from(messages)
     whole = min(whole, max(len(messages) - caps.newest, 0)) if caps.newest else whole
     last = next((place for place in range(len(messages) - 1, -1, -1) if _outputs(messages[place])), -1)
-    return [
-        item
-        for item in reversed(stock.items)
-        if (stock.shown - item.before > caps.protect or item.is_stale) and item.place < whole and item.place != last
-    ]
+    reply = newest_reply(messages)
+
+    def is_old(item: Item) -> bool:
+        if item.place >= whole:
+            return False
+        if item.is_reply:
+            return item.place < reply and stock.shown + stock.said - item.before > caps.protect
+        return item.place != last and (stock.shown - item.before > caps.protect or item.is_stale)
+
+    return [item for item in reversed(stock.items) if is_old(item)]
 
 
 def _outputs(message: Message) -> Sequence[ToolOutput]:

@@ -75,9 +75,10 @@ def _items(conversation: Conversation, size: Callable[[Message], int]) -> Iterat
     for index, (said, message) in enumerate(zip(conversation.messages, shown, strict=True)):
         key, ref = message_key(conversation.messages_before + index), str(MessageRef(message_digits(said)))
         is_pinned, form = key in conversation.pinned, told.get(key)
+        said_as: State = "visible" if form is None else _STATES[form]
         if isinstance(message, Assistant):
             steps -= 1
-            yield Item(key, ref, "reply", _reply(message), size(message), steps, "visible", is_pinned)
+            yield Item(key, ref, "reply", _reply(message), size(message), steps, said_as, is_pinned)
             continue
         for output in message.outputs:
             number += 1
@@ -90,16 +91,15 @@ def _items(conversation: Conversation, size: Callable[[Message], int]) -> Iterat
                 yield replace(item, kind="picture", what=f"{image.media_type} of {what}", tokens=size(User((image,))))
         texts = tuple(part for part in message.parts if isinstance(part, Text))
         notes = tuple(part for part in message.parts if isinstance(part, Note))
-        state = "visible" if form is None else _STATES[form]
         if texts:
             what = one_line(said.text if isinstance(said, User) else "", WHAT)
-            yield Item(key, ref, "you", what, size(User(texts)), steps, state, is_pinned)
+            yield Item(key, ref, "you", what, size(User(texts)), steps, said_as, is_pinned)
         for part in message.parts:
             if isinstance(part, Image):
                 yield Item(key, ref, "picture", part.media_type, size(User((part,))), steps, "visible", is_pinned)
         if notes:
             what = one_line(" ".join(note.text for note in notes), WHAT)
-            state = state if not texts else "visible"
+            state = said_as if not texts else "visible"
             yield Item(key, ref, "note", what, size(User(notes)), steps, state, is_pinned)
 
 

@@ -1,15 +1,16 @@
-"""Outputs shown as one line each, which says what the call did and under which reference the output is kept. Only what
-outputs say changes; calls, arguments and reasoning stay as they are. Pure."""
+"""Outputs shown as one line each, which says what the call did and under which reference the output is kept, and long
+texts of the model by their ends. Calls, arguments and reasoning stay as they are. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from agent.context.estimate import estimate_message
 from agent.context.offload import without_frame
+from agent.context.replies import LongReply, as_retold, long_reply
 from agent.context.select import as_run
-from agent.context.steps import unseen_from
+from agent.context.steps import is_by_user, unseen_from
 from agent.context.superseded import superseded
 from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
 
@@ -86,9 +87,9 @@ def as_shown(conversation: Conversation) -> tuple[Message, ...]:
         return less.get(id(part), part) if isinstance(part, ToolOutput) else part
 
     def whole(position: int, message: Message) -> Message:
-        if not isinstance(message, User):
-            return message
         said = told.get(message_key(position))
+        if not isinstance(message, User):
+            return as_retold(message, said)
         if said is None and not message.outputs:
             return message
         parts = message.parts if said is None else _retold(message, said.text)
@@ -135,8 +136,8 @@ def message_key(position: int) -> str:
 
 
 def mask_outputs(conversation: Conversation, protect: int, newest: int = 0) -> Conversation:
-    """The conversation with every output of `old_outputs` masked that takes twice as much as its line. The same
-    conversation when there is none."""
+    """The conversation with every output of `old_outputs` masked that takes twice as much as its line, and with the
+    ends of every text of `old_replies`. The same conversation when there is none."""
     told = {one.key: one for one in conversation.retold}
     chosen = {
         found.output.call_id: found.ref
@@ -144,9 +145,10 @@ def mask_outputs(conversation: Conversation, protect: int, newest: int = 0) -> C
         if 2 * output_size(replace(found.output, text=condensed(found), images=()))
         <= output_size(shown_output(found, frozenset(), told))
     }
-    if not chosen:
+    replies = tuple(Retold(old.key, "preview", old.reply.less) for old in old_replies(conversation, protect, newest))
+    if not chosen and not replies:
         return conversation
-    retold = tuple(one for one in conversation.retold if one.key not in chosen.values())
+    retold = tuple(one for one in conversation.retold if one.key not in chosen.values()) + replies
     masked = conversation.masked | chosen.keys()
     return replace(conversation, masked=masked, retold=retold, anchor=None, anchored=0)
 
@@ -172,6 +174,48 @@ def old_outputs(conversation: Conversation, protect: int, newest: int = 0) -> tu
         if (passed > protect or call in stale) and size > LEAST_MASKED and call not in kept:
             chosen.append(found)
     return tuple(reversed(chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class OldReply:
+    """A long text of the model, by the index of its message and by its key."""
+
+    index: int
+    key: str
+    reply: LongReply
+
+
+def old_replies(conversation: Conversation, protect: int, newest: int = 0) -> tuple[OldReply, ...]:
+    """The long texts of the model that are shown whole and could be told by their ends, oldest first: all but those
+    within the newest `protect` tokens of outputs and such texts, the newest reply, those that are pinned, and those
+    among what the model has not seen and in the `newest` messages."""
+    messages = conversation.messages
+    told = {one.key: one for one in conversation.retold}
+    outputs = {id(found.output): found for found in numbered_outputs(conversation)}
+    end = min(unseen_from(messages), newest_reply(messages), max(len(messages) - newest, 0))
+    chosen, passed = [], 0
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, User):
+            passed += sum(output_size(shown_output(outputs[id(one)], frozenset(), told)) for one in message.outputs)
+            continue
+        reply = long_reply(message, messages[index - 1] if index else None)
+        if reply is None:
+            continue
+        passed += reply.tokens
+        key = message_key(conversation.messages_before + index)
+        if passed > protect and index < end and key not in told and key not in conversation.pinned:
+            chosen.append(OldReply(index, key, reply))
+    return tuple(reversed(chosen))
+
+
+def newest_reply(messages: Sequence[Message]) -> int:
+    """The index of what the model said last; 0 when it has said nothing."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, Assistant) and not is_by_user(message):
+            return index
+    return 0
 
 
 def is_worth_a_line(output: ToolOutput) -> bool:

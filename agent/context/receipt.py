@@ -5,14 +5,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from agent.context.estimate import estimate_message, estimate_messages
-from agent.context.mask import as_shown, numbered_outputs, one_line, output_size, what_happened
+from agent.context.mask import as_shown, message_key, numbered_outputs, one_line, output_size, what_happened
+from agent.context.refs import message_digits
 from agent.context.select import meant
 from agent.context.steps import turn_starts
 from agent.context.unseen import unseen_outputs
 from agent.events import ReceiptItem
-from agent.messages import Conversation, Message, User
+from agent.messages import Assistant, Conversation, Message, User
 
 WORDS_ALONE = "what you asked for; what came with it is shown in part"
+ENDS = "an older, long text of the model; its ends are shown, and where all of it is"
 OLDER = "an older output; its line names where it is"
 NO_ROOM = "a new output, for which there was no room; its line names where it is"
 CUT_SHORT = "a new output, larger than its share of the room; its ends are shown, and where all of it is"
@@ -49,7 +51,7 @@ def _gone(messages: Sequence[Message], by_model: bool) -> Iterator[ReceiptItem]:
 
 
 def _less(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
-    """The outputs of which less is shown than before."""
+    """The outputs and texts of the model of which less is shown than before."""
     masked, new = after.masked - before.masked, {found.ref for found in unseen_outputs(after)}
     told = {one.key for one in after.retold} - {one.key for one in before.retold}
     for found in numbered_outputs(after):
@@ -58,6 +60,10 @@ def _less(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
             yield ReceiptItem(item, "masked", output_size(found.output), NO_ROOM if found.ref in new else OLDER)
         elif found.ref in new and found.ref in told:
             yield ReceiptItem(item, "cut", output_size(found.output), CUT_SHORT)
+    for position, message in enumerate(after.messages, after.messages_before):
+        if isinstance(message, Assistant) and message_key(position) in told:
+            name = f"{_name(message)} [msg-{message_digits(message)}]"
+            yield ReceiptItem(name, "cut", estimate_message(message), ENDS)
 
 
 def _kept(after: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptItem]:

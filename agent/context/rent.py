@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.context.inventory import Inventory, maskable
-from agent.context.mask import STUB
 from agent.context.settings import Caps, Patience
 from agent.messages import Conversation
 
@@ -118,7 +117,7 @@ def mask_offer(
     ages = [stock.replies[-1] - stock.replies[item.place + 1] for item in chosen]
     behind = whole - stock.sums[chosen[-1].place]
     scale = max(size - fixed, 0) / max(whole, 1)
-    removed = int(scale * sum(item.tokens - STUB for item in chosen))
+    removed = int(scale * sum(item.tokens - item.left for item in chosen))
     behind = max(int(scale * behind) - removed, 0)
     again = wanted_again(ages)
     fetched = (

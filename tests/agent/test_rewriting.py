@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.archive import Archive
 from agent.context.prompt import Instructions
 from agent.context.settings import Caps, Compacting, Patience, RewritePolicy
 from agent.debug import TOPICS, Debug
@@ -20,6 +21,7 @@ from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request
 from agent.providers.scripted import Scripted
 from agent.recorder import Recorder
 from agent.session import Session
+from agent.shelf import Shelf
 from agent.storethread import StoreThread
 from agent.targets import Targets
 from store.sessions import SessionRow, SessionStore
@@ -158,6 +160,30 @@ async def test_after_a_pause_old_outputs_are_masked_at_once(desk: Desk) -> None:
     assert (rewrite.cause, rewrite.strategies) == ("cold", ("mask",))
     assert masked_in(session) == ["a", "b"]
     await session.close()
+
+
+async def test_a_long_text_of_the_model_is_told_by_its_ends_and_read_by_its_reference(desk: Desk) -> None:
+    plan = "".join(f"Step {number}: look at the parser.\n" for number in range(1_500))
+    session = await desk.open({"text": plan}, {"text": "done"}, {"text": "again"})
+    await desk.say(session, "make a plan")
+    await desk.say(session, "do it")
+
+    desk.now += 301.0
+    (rewrite,) = await desk.say(session, "and now?")
+
+    assert (rewrite.cause, rewrite.strategies) == ("cold", ("mask",))
+    (told,) = session.history.retold
+    assert (told.key, told.form) == ("m1", "preview")
+    assert rewrite.after_tokens < rewrite.before_tokens / 4
+    history = session.history
+    await session.close()
+    store = await desk.thread.open()
+    archive = Archive(desk.thread, store, ROW.id, "/p")
+    assert await archive.read(told.text.partition("[recall:")[2].partition("]")[0]) == plan.encode()
+    loaded, *_ = await Recorder(desk.thread, store, ROW, is_new=False).load()
+    assert (loaded.retold, loaded.messages) == (history.retold, history.messages)
+    (listed,) = await Shelf(desk.thread, store, archive, ROW.id).entries(loaded)
+    assert (listed.state, listed.role, listed.size) == ("preview", "model", len(plan))
 
 
 async def test_a_pause_that_the_cache_outlives_changes_nothing(desk: Desk) -> None:

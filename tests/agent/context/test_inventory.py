@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.context.estimate import estimate_message
 from agent.context.inventory import Inventory, maskable
-from agent.context.mask import STUB, Numbered, numbered_outputs, old_outputs, output_size
+from agent.context.mask import STUB, Numbered, message_key, numbered_outputs, old_outputs, old_replies, output_size
 from agent.context.rent import LOCAL, UnitPrices, mask_offer, wanted_again
 from agent.context.settings import Caps
 from agent.messages import Assistant, Conversation, Message, Retold, Text, ToolCall, ToolOutput, User
@@ -38,7 +38,9 @@ def steps(draw: st.DrawFn, number: int) -> tuple[Message, ...]:
                 text = "x" * draw(st.sampled_from([5, 400, 3_000]))
         outputs.append(ToolOutput(id, text, draw(st.sampled_from(["done", "done", "done", "failed"]))))
     said = (Text("And then?"),) if draw(st.booleans()) else ()
-    return (Assistant(tuple(calls)), User((*outputs, *said)))
+    words = draw(st.sampled_from(["", "", "Short.", "A plan. " * 900, "Another plan.\n" * 700]))
+    reply = Assistant((Text(words), *calls) if words else tuple(calls), is_paused=draw(st.integers(0, 9)) == 0)
+    return (reply, User((*outputs, *said)))
 
 
 @st.composite
@@ -50,7 +52,11 @@ def sessions(draw: st.DrawFn) -> list[Conversation]:
         now = now.plus(*draw(steps(number)))
         found = numbered_outputs(now)
         one = draw(st.sampled_from(found))
-        match draw(st.sampled_from(["go on"] * 4 + ["mask", "tell", "pin", "cut"])):
+        match draw(st.sampled_from(["go on"] * 4 + ["mask", "tell", "tell reply", "pin", "pin reply", "cut"])):
+            case "tell reply":
+                now = replace(now, retold=(Retold(message_key(now.messages_before + 1), "preview", "its ends"),))
+            case "pin reply":
+                now = replace(now, pinned=now.pinned ^ {message_key(now.messages_before + len(now.messages) - 2)})
             case "mask":
                 now = replace(now, masked=now.masked | {one.output.call_id})
             case "tell":
@@ -59,7 +65,8 @@ def sessions(draw: st.DrawFn) -> list[Conversation]:
                 now = replace(now, pinned=now.pinned ^ {one.ref})
             case "cut":
                 gone = sum(len(message.outputs) for message in now.messages[1:3] if isinstance(message, User))
-                now = replace(now, messages=now.messages[3:], outputs_before=now.outputs_before + gone)
+                outputs, messages = now.outputs_before + gone, now.messages_before + 3
+                now = replace(now, messages=now.messages[3:], outputs_before=outputs, messages_before=messages)
             case _:
                 pass
         if now.messages:
@@ -74,22 +81,24 @@ def test_what_could_be_masked_is_known_without_looking_at_all_of_it(
     inventory, caps = Inventory(), Caps(protect=protect, newest=newest)
     for conversation in views:
         found = old_outputs(conversation, protect, newest)
+        replies = old_replies(conversation, protect, newest)
         items = maskable(conversation, caps, inventory.of(conversation))
-        assert [(item.place, item.tokens) for item in reversed(items)] == [
-            (place_of(one, conversation), output_size(one.output)) for one in found
-        ]
+        weighed = [(place_of(one, conversation), output_size(one.output), STUB) for one in found]
+        weighed += [(old.index, old.reply.tokens, old.reply.left) for old in replies]
+        weighed.sort(key=lambda one: one[0])
+        assert [(item.place, item.tokens, item.left) for item in reversed(items)] == weighed
         for prices in (PRICES, LOCAL):
             offer = mask_offer(conversation, caps, 9_000, 500, prices, is_cold=is_cold, inventory=inventory)
             assert offer == mask_offer(conversation, caps, 9_000, 500, prices, is_cold=is_cold)
-        if found:
+        if weighed:
             sizes = [estimate_message(message) for message in conversation.messages]
-            places = [place_of(one, conversation) for one in found]
+            places = [place for place, _, _ in weighed]
             scale = 8_500 / sum(sizes)
-            removed = int(scale * sum(output_size(one.output) - STUB for one in found))
+            removed = int(scale * sum(tokens - left for _, tokens, left in weighed))
             behind = max(int(scale * sum(sizes[places[0] :])) - removed, 0)
             assert (offer.removed, offer.behind) == (removed, behind)
-            replies = [isinstance(message, Assistant) for message in conversation.messages]
-            again = min(len(found), wanted_again([sum(replies[place:]) for place in reversed(places)]))
+            said = [isinstance(message, Assistant) for message in conversation.messages]
+            again = min(len(weighed), wanted_again([sum(said[place + 1 :]) for place in reversed(places)]))
             fetched = 0.5 * again * (800 * LOCAL.write + 90 * LOCAL.output)
             assert abs(offer.cost - fetched - (0.0 if is_cold else LOCAL.write * behind)) < 1e-6
 
