@@ -278,22 +278,22 @@ def _printer(job: Job, out: TextIO, err: TextIO) -> Callable[[Event], None]:
             case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason, left=left):
                 of = f" of {attempts}" if attempts else ""
                 end = f", given up {left:.0f} s later" if left is not None and not attempts else ""
-                print(f"ebb: {reason.rstrip('.')}; attempt {attempt}{of} in {delay:.1f} s{end}", file=err)
+                _tell(err, f"ebb: {reason.rstrip('.')}; attempt {attempt}{of} in {delay:.1f} s{end}")
             case Noticed(text=text):
-                print(f"ebb: {text}", file=err)
+                _tell(err, f"ebb: {text}")
             case ContextCompacted() if not job.is_quiet:
                 from agent.announcement import announcement  # noqa: PLC0415  # deferred: most runs rewrite nothing
 
-                print(f"ebb: {announcement(event)}", file=err)
+                _tell(err, f"ebb: {announcement(event)}")
             case CompactionFailed(model=model, reason=reason):
-                print(f"ebb: the summary by {model} is not used: {reason}", file=err)
+                _tell(err, f"ebb: the summary by {model} is not used: {reason}")
             case ModelSwitched(after=after, why=why):
-                print(f"ebb: the model is now {after}: {why}", file=err)
+                _tell(err, f"ebb: the model is now {after}: {why}")
             case Resumed():
                 for text in news_for_user(event):
-                    print(f"ebb: {text}", file=err)
+                    _tell(err, f"ebb: {text}")
             case ToolStarted(name=name, arguments=arguments) if watched:
-                print(f"ebb: {name} {json.dumps(arguments, ensure_ascii=False)[:200]}", file=err)
+                _tell(err, f"ebb: {name} {json.dumps(arguments, ensure_ascii=False)[:200]}")
             case _:
                 pass
 
@@ -320,11 +320,21 @@ def _print_outcome(outcome: Outcome, form: Format, out: TextIO, err: TextIO) -> 
         out.write(answer.rstrip("\n") + "\n")
         out.flush()
     for call in outcome.denied:
-        print(f"ebb: denied {call['tool']}: {call['rule']}", file=err)
+        _tell(err, f"ebb: denied {call['tool']}: {call['rule']}")
     if outcome.denied:
-        print("ebb: allow it with `--permission-mode auto` or a rule such as `--allow 'bash(pytest)'`", file=err)
+        _tell(err, "ebb: allow it with `--permission-mode auto` or a rule such as `--allow 'bash(pytest)'`")
     if outcome.error is not None:
-        print(f"ebb: {outcome.error['message']}", file=err)
+        _tell(err, f"ebb: {outcome.error['message']}")
+
+
+def _tell(err: TextIO, text: str) -> None:
+    """Prints a line beside the answer. Where a full disk takes none, the run and its exit code stay as they are."""
+    try:
+        print(text, file=err)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), err.fileno())
 
 
 @dataclass(slots=True)

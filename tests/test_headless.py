@@ -199,6 +199,17 @@ def test_closed_and_full_streams_end_no_run_with_a_traceback(user: User) -> None
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_what_is_told_beside_an_answer_ends_no_run_when_it_cannot_be_written(user: User) -> None:
+    """A log on a full disk: of a failure, and of bytes that are attached."""
+    words = shlex.join(command("-p", "go", "-m", user.script({"error": "auth"})))
+    done = user.shell(f"{words} </dev/null 2>/dev/full")
+    assert (done.returncode, done.stdout) == (4, "")
+    user.script({"text": "fine"})
+    done = user.shell(f"printf '\\377' | {words} 2>/dev/full")
+    assert (done.returncode, done.stdout) == (0, "fine\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
 def test_an_answer_that_cannot_be_written_exits_with_1(user: User) -> None:
     run = user.shell(shlex.join(command("-p", "go", "-m", user.script({"text": "hi"}))) + " </dev/null >/dev/full")
     assert (run.returncode, run.stderr) == (1, "ebb: the answer could not be written: No space left on device\n")
