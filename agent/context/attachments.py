@@ -4,7 +4,7 @@ user, also when the session goes on later. Pure; it knows no file."""
 import re
 from collections.abc import Iterator, Sequence
 
-from agent.context.ends import size_of
+from agent.context.ends import manner_of, size_of
 from agent.context.images import image_size
 from agent.context.mentions import is_piped, piped_text
 from agent.messages import Image, Note, UserPart
@@ -70,9 +70,9 @@ def _about_text(held: str) -> str:
 def _about_piped(note: Note) -> str:
     text = piped_text(note)
     lines = text.count("\n") + (not text.endswith("\n"))
-    return (
-        f"{lines:,} line{'s' if lines != 1 else ''}, {size_of(text):,} bytes{', both ends of it' if note.whole else ''}"
-    )
+    manner = manner_of(note) if note.whole else ""
+    parts = f"{lines:,} line{'s' if lines != 1 else ''}", f"{size_of(text):,} bytes", manner
+    return ", ".join(filter(None, parts))
 
 
 def _about_folder(held: str) -> str:

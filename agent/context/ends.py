@@ -13,6 +13,7 @@ Part = TypeVar("Part", bound=Text | Note)
 _LEFT_OUT = '[… {:,} bytes left out: `read_result` or `recall` with ref_id="{}" …]'
 _GAP = re.compile(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"]* …\]\n')
 _NO_TEXT = '[not text, {:,} bytes, which begin with {}; `read_result` with ref_id="{}" has all of it]'
+_NO_TEXT_SHOWN = re.compile(r"\[not text, [\d,]+ bytes, which begin with ")
 _HEADING = re.compile(r"[^\n]{1,200}:\n\n")
 _SAMPLE = 4_096
 """Characters of each end that tell whether a text is one."""
@@ -54,6 +55,13 @@ def readable(part: Part, ref: str) -> Part:
         return replace(part, text=heading + _NO_TEXT.format(size_of(bare), begins, ref), whole=part.text)
     text = sendable(part.text)
     return part if text == part.text else replace(part, text=text, whole=part.text)
+
+
+def manner_of(part: Text | Note) -> str:
+    """How a part is shown whose text is kept, too; nothing when all of it is there."""
+    if _GAP.search(part.text):
+        return "both ends of it"
+    return "not text" if _NO_TEXT_SHOWN.search(part.text) else ""
 
 
 def _heading(part: Text | Note) -> str:

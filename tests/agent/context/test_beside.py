@@ -1,8 +1,10 @@
 """What came with an open request in less of itself, over arbitrary requests."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context.attachments import attached_in
 from agent.context.beside import SHORTEST, as_request, brings_much, fitted, lean
 from agent.context.compact import Floor, climb, lean_request, solve_floor
 from agent.context.ends import sendable, within
@@ -194,3 +196,16 @@ def test_what_is_shown_in_part_can_be_shown_in_less() -> None:
 def step(number: int) -> tuple[Assistant, User]:
     call = ToolCall(f"c{number}", "bash", {"command": "make"})
     return Assistant((call,), "m/a"), User((ToolOutput(call.id, "ok"),))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a line\n" * 9_000, "9,000 lines, 63,000 bytes, both ends of it"),
+        ("\0\udcff" * 500, "1 line, 1,000 bytes, not text"),
+        ("caf\udce9", "1 line, 4 bytes"),
+    ],
+)
+def test_the_user_is_told_how_much_of_what_was_piped_in_is_shown(text: str, told: str) -> None:
+    shown = fitted(User((piped(text),)), 30_000, 20_000)
+    assert attached_in(shown.parts) == (f"what was piped in ({told})",)
