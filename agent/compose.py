@@ -26,6 +26,7 @@ from agent.errors import StoreFailed
 from agent.finding import SessionInfo, find_session, info_of, project_of
 from agent.instructions import git_branch, load_instructions
 from agent.keeping import open_store, recall_of, tidy, with_archive
+from agent.lessons import window_in_force, window_shown
 from agent.messages import Conversation
 from agent.meter import Meter, counted_for, decode_estimator
 from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
@@ -158,6 +159,7 @@ class Sessions:
             if is_from_outside and mode != row.mode:
                 await recorder.goes_on_with(chosen, mode)  # it may be opened anew in this program
             conversation = counted_for(restored.conversation, connected.provider.facts.id)
+            parts.lessons.window = window_shown(recorder.mark, connected.provider)
             resumed = replace(restored.event, mode_before=row.mode if is_from_outside and mode != row.mode else "")
             return Session(parts, conversation, restored.spent, closing.pop_all().aclose, resumed=resumed)
 
@@ -304,7 +306,7 @@ class Sessions:
         facts, window = known_model(self.config, model)
         meter = Meter(decode_estimator(await thread.run(store.calibration, model)))
         instructions = self._instructions(self.config.permission_mode)
-        window = (sent and sent.window) or window
+        window = window if sent is None else window_in_force(sent, window)
         return Equipped(facts, window, meter, instructions, specs_of(builtin_tools()), sent=sent)
 
     async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> Recall:

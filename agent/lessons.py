@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.context.bargain import Job
-from agent.context.budget import Window
+from agent.context.budget import Window, after_overflow
+from agent.context.mark import Mark
 from agent.events import Event
 from agent.providers.base import Provider
 
@@ -18,6 +19,26 @@ PAUSE = 5
 Summarisers: TypeAlias = Callable[[Job, Callable[[Event], None]], Awaitable[Sequence[Provider]]]
 """The models to ask for a summary before the session's own, the first to ask in front. Called when one is needed, with
 what is told of requests that finding them takes."""
+
+
+def window_shown(mark: Mark | None, provider: Provider) -> Window | None:
+    """The window that the provider showed to be smaller before the program was started anew. None where it did not, and
+    where another model, another server or another setting makes it another window."""
+    if mark is None or mark.window is None or mark.believed != provider.window.size:
+        return None
+    if (mark.model, mark.server) != (provider.facts.id, provider.facts.server):
+        return None
+    return after_overflow(provider.window, mark.believed, mark.window.size)
+
+
+def window_in_force(sent: Mark, known: Window) -> Window:
+    """The window of the next request of a session that is not open: that of the last one, whatever flags made it,
+    unless the user has set another since. `known`: what the settings say now."""
+    before = sent.window
+    if before is None:
+        return known
+    is_own = known.is_set("context_window") and known.size not in (before.size, sent.believed)
+    return known if is_own else before
 
 
 @dataclass(slots=True)

@@ -33,7 +33,11 @@ def remembered(env: Env) -> Mark | None:
         return mark
     held_back = len(env.deferral.held_back), env.deferral.held_tokens
     window = replace(window_of(env), notices=())
-    return replace(mark, window=window, tool_tokens=env.meter.tool_tokens, held_back=held_back)
+    believed = env.provider.window.size if env.lessons.window is not None else None
+    server = env.provider.facts.server
+    return replace(
+        mark, window=window, tool_tokens=env.meter.tool_tokens, held_back=held_back, server=server, believed=believed
+    )
 
 
 def window_of(env: Env) -> Window:

@@ -1,6 +1,7 @@
 """The models of a configuration: what is known of each, and each one connected. It alone names adapters."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +10,7 @@ from agent.context.budget import Window
 from agent.context.estimate import Estimator, Ruler
 from agent.context.guard import Target
 from agent.context.images import ImageRule
+from agent.context.prefix import digest
 from agent.errors import UsageError
 from agent.meter import Meter
 from agent.options import PROVIDERS
@@ -81,6 +83,7 @@ async def _built(
     endpoint = find_endpoint(name, settings, environment)
     facts = facts_for(name, model_name, overrides(config, settings, name, model_name))
     facts = facts if is_own_server(name, endpoint) else at_other_server(facts)
+    facts = replace(facts, server=digest(endpoint.base_url.encode("utf-8", "surrogatepass")))
     wire: WireName = ("http" if headless else "sdk") if settings.wire == "auto" else settings.wire
 
     def window(facts: ModelFacts) -> Window:

@@ -27,6 +27,9 @@ BUFFER = 8192
 SMALL_BUFFER = 4096
 """The same once the estimator has shown that its errors are small."""
 
+SHOWN = "shown by the server"
+"""The source of a window that turned out to be smaller than it was known to be."""
+
 Section: TypeAlias = Literal["system", "instructions", "memories", "skills", "tools", "retain", "summary"]
 """What stands before the history of a request."""
 
@@ -60,6 +63,10 @@ class Window:
     def source(self, name: str) -> str:
         return dict(self.sources).get(name, "default")
 
+    def is_set(self, name: str) -> bool:
+        """Whether somebody has chosen the number, rather than what is known of the model or of its errors."""
+        return not self.source(name).startswith(("default", "registry", "live", "learned", SHOWN))
+
 
 def after_overflow(window: Window, sent: int, most: int | None = None) -> Window:
     """The window that an overflow has shown: the maximum that the provider named, or nine tenths of what was sent where
@@ -67,18 +74,13 @@ def after_overflow(window: Window, sent: int, most: int | None = None) -> Window
     window where nobody has set them."""
     limit = most if most is not None and 0 < most < sent else sent * 9 // 10
     size = max(min(window.size, limit), 1)
-    sources = tuple((name, "overflow" if name == "context_window" else source) for name, source in window.sources)
+    sources = tuple((name, SHOWN if name == "context_window" else source) for name, source in window.sources)
     if "context_window" not in dict(sources):
-        sources += (("context_window", "overflow"),)
-    output = window.output if _is_set(window, "max_output_tokens") else min(window.output, size // 4)
-    buffer = window.buffer if _is_set(window, "context_window_buffer_tokens") else min(window.buffer, size // 8)
+        sources += (("context_window", SHOWN),)
+    output = window.output if window.is_set("max_output_tokens") else min(window.output, size // 4)
+    buffer = window.buffer if window.is_set("context_window_buffer_tokens") else min(window.buffer, size // 8)
     output, buffer = fitting_reserves(size, max(output, 1), buffer)
     return replace(window, size=size, output=output, buffer=buffer, sources=sources)
-
-
-def _is_set(window: Window, name: str) -> bool:
-    """Whether somebody has chosen the number, rather than what is known of the model or of its errors."""
-    return not window.source(name).startswith(("default", "registry", "live", "learned"))
 
 
 def fitting_reserves(limit: int, output: int, buffer: int) -> tuple[int, int]:

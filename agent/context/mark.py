@@ -38,6 +38,10 @@ class Mark:
     """What the tool definitions took that were offered."""
     held_back: tuple[int, int] = (0, 0)
     """How many tools were not, and the tokens of their definitions."""
+    server: str = ""
+    """Digest of the address that the request went to."""
+    believed: int | None = None
+    """The size that the window was believed to have before the server showed a smaller one; None where it did not."""
 
 
 def mark_of(

@@ -75,6 +75,8 @@ class ModelFacts:
     """Seconds after its last use for which a provider keeps what it has cached."""
     sources: tuple[tuple[str, str], ...] = ()
     """Pairs of fact and source: registry, config, live or default."""
+    server: str = ""
+    """Digest of the address at which it is reached: another server may run another model of the name."""
 
     @property
     def id(self) -> str:

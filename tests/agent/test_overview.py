@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.context.budget import Window
+from agent.context.budget import SHOWN, Window
 from agent.context.prompt import Instructions
 from agent.deferral import specs_of
 from agent.messages import Assistant, Conversation, Text, Usage, User
@@ -44,7 +44,7 @@ async def test_the_window_that_an_overflow_has_shown_is_the_one_that_is_told(des
     await say(session, "go")
     await say(session, "on")
     overview = await desk.opened[-1].overview(session.id)
-    assert (overview.window.source, overview.window.tokens < 200_000) == ("overflow", True)
+    assert (overview.window.source, overview.window.tokens < 200_000) == (SHOWN, True)
     assert overview.effective < overview.window.tokens
     await session.close()
 

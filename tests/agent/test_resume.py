@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,14 @@ import pytest
 
 from agent.compose import GLIMPSE, Sessions
 from agent.config import load_config
+from agent.context.budget import SHOWN, Window
+from agent.context.mark import Mark
 from agent.damage import Readable
 from agent.events import Event, Noticed, PrefixDrifted, PrefixRenewed, Resumed, ToolStarted, TurnFinished
+from agent.lessons import window_shown
 from agent.messages import Conversation, Note, Usage, User
+from agent.overview import Number
+from agent.providers.scripted import Scripted
 from agent.recorder import UNREADABLE_SNAPSHOT
 from agent.session import Session
 
@@ -351,3 +357,34 @@ async def test_of_a_short_session_nothing_is_shown_ahead(desk: Desk) -> None:
     ends: list[Conversation] = []
     await desk.sessions().open(before.id, glimpse=ends.append)
     assert ends == []
+
+
+async def test_a_window_that_the_provider_has_shown_is_known_after_a_new_start(desk: Desk) -> None:
+    fine = {"text": "fine", "usage": {"input": 900}}
+    session = await desk.session({"text": "one"}, {"error": "overflow"}, fine, {"text": "again"})
+    await say(session, "one " * 3000)
+    await say(session, "two " * 3000)
+    shown, believed = session._parts.lessons.window, session._parts.targets.provider.window
+    await session.close()
+    assert shown is not None
+    assert shown.size < believed.size
+    assert (await desk.sessions().overview(session.id)).window == Number("window", shown.size, SHOWN)
+
+    again = await desk.session({"text": "more"}, resume=session.id)
+    assert again._parts.lessons.window == shown
+    await again.close()
+    larger = await desk.sessions(context_window=believed.size * 2).open(session.id)
+    assert larger._parts.lessons.window is None
+    await larger.close()
+    overview = await desk.sessions(context_window=believed.size * 2).overview(session.id)
+    assert overview.window == Number("window", believed.size * 2, "command line")
+
+
+def test_a_window_was_shown_by_one_server_for_one_model() -> None:
+    provider = Scripted.of({"text": "fine"}, context_window=100_000)
+    mark = Mark(provider.facts.id, "", "", "", window=Window(9_000, 1, 1), believed=100_000)
+    found = window_shown(mark, provider)
+    assert found is not None
+    assert found.size == 9_000
+    others = (None, replace(mark, model="a/b"), replace(mark, server="x"), replace(mark, believed=None))
+    assert [window_shown(other, provider) for other in others] == [None] * 4
