@@ -43,6 +43,7 @@ from agent.providers.decoding import (
 )
 from agent.providers.encoding import Sheet, Written
 from agent.providers.http import HttpWire, Json, NdjsonReader, Origin, Wire, bearer, open_client, post_json, translated
+from agent.providers.quirks import ALTERNATION, Quirks, alternating
 from agent.providers.registry import with_live
 
 if TYPE_CHECKING:
@@ -65,10 +66,14 @@ class Ollama:
         self._origin = Origin(facts.id, replace(endpoint, base_url=root(endpoint)))
         self._wire: Wire = http_wire(self._origin) if wire == "http" else SdkWire(self._origin)
         self._written = Written(Writer)
+        self._quirks = Quirks(ALTERNATION)
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        content = body(request, self.facts, self.window.size, self._written)
-        return converse(self._wire, content, Decoder(self._origin), self._origin)
+        def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
+            content = body(request, self.facts, self.window.size, self._written, quirks)
+            return converse(self._wire, content, Decoder(self._origin), self._origin)
+
+        return self._quirks.stream(ask)
 
     async def prepare(self) -> None:
         await self._wire.prepare()
@@ -113,12 +118,19 @@ def http_wire(origin: Origin) -> Wire:
     return HttpWire(origin, f"{origin.endpoint.base_url}/api/chat", bearer(origin.endpoint), NdjsonReader)
 
 
-def body(request: Request, facts: ModelFacts, window: int, written: "Written[Writer] | None" = None) -> Json:
+def body(
+    request: Request,
+    facts: ModelFacts,
+    window: int,
+    written: "Written[Writer] | None" = None,
+    quirks: frozenset[str] = frozenset(),
+) -> Json:
     """The JSON body of a request, with the window that the server is to give the model. What was `written` for the one
     before it is not written anew."""
+    items = (written or Written(Writer)).of(request.messages, request.system, facts).items()
     content: Json = {
         "model": facts.name,
-        "messages": (written or Written(Writer)).of(request.messages, request.system, facts).items(),
+        "messages": alternating(items) if "alternating" in quirks else items,
         "tools": [
             {
                 "type": "function",

@@ -1,7 +1,7 @@
 """Chat Completions, for any server that speaks it: requests to bodies, events to chunks. It knows no session."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -37,7 +37,7 @@ from agent.providers.decoding import (
 )
 from agent.providers.encoding import Sheet, Written
 from agent.providers.http import DONE, HttpWire, Json, Origin, Wire, bearer
-from agent.providers.quirks import Quirks
+from agent.providers.quirks import ALTERNATION, Quirks, alternating
 from agent.providers.sdk import RawResponse, SdkWire, openai_client
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ QUIRKS = {
     "stream_options": "no stream_options",
     "max_completion_tokens": "max_completion_tokens",
     "reasoning_content": "no thoughts",
-    "roles must alternate": "alternating",
+    **ALTERNATION,
 }
 AT_OPENAI = frozenset({"max_completion_tokens", "prompt_cache_key"})
 """What OpenAI's own server takes, and others may refuse."""
@@ -117,7 +117,7 @@ def body(
     """The JSON body of a request. What was `written` for the one before it is not written anew."""
     limit = "max_completion_tokens" if "max_completion_tokens" in quirks else "max_tokens"
     sheet = (written or Written(Writer)).of(request.messages, request.system, facts, "no thoughts" not in quirks)
-    messages = _alternating(sheet.items()) if "alternating" in quirks else sheet.items()
+    messages = alternating(sheet.items()) if "alternating" in quirks else sheet.items()
     content: Json = {
         "model": facts.name,
         "messages": messages,
@@ -162,28 +162,6 @@ class Writer:
             self.sheet.add(_assistant(message, self._ids, keeps))
         else:
             self.sheet.add(_user(message, self._facts, self._ids))
-
-
-def _alternating(messages: Sequence[Json]) -> list[Json]:
-    """The messages as the templates of some models want them, which take no user right behind outputs or another user,
-    and no reply behind a reply: what is said there is said in one message."""
-    alternating: list[Json] = []
-    for message in messages:
-        before = alternating[-1] if alternating else {"role": "system"}
-        said = {"content": "\n\n".join(filter(None, (_words(before), _words(message))))}
-        if message["role"] == "user" and before["role"] in ("user", "tool"):
-            alternating[-1] = before | said
-        elif message["role"] == before["role"] == "assistant" and "tool_calls" not in before:
-            alternating[-1] = before | message | said
-        else:
-            alternating.append(message)
-    return alternating
-
-
-def _words(message: Json) -> str:
-    """What a message says without its pictures, for which such templates have no place."""
-    content = message.get("content") or ""
-    return content if isinstance(content, str) else "\n".join(part.get("text", NO_IMAGE) for part in content)
 
 
 def _user(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:

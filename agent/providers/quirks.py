@@ -1,10 +1,16 @@
-"""Optional fields that some servers refuse: they are left out after the first refusal. It knows fields, not servers."""
+"""What some servers refuse and can be done without: optional fields, messages of one role behind each other. It is left
+out after the first refusal. It knows fields, not servers."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from agent.errors import BadRequest, Overloaded, ProviderError
 from agent.providers.base import Chunk
+from agent.providers.decoding import NO_IMAGE
+from agent.providers.http import Json
+
+ALTERNATION = {"roles must alternate": "alternating"}
+"""What the chat templates of many local models say, for whatever server runs them."""
 
 
 class Quirks:
@@ -34,3 +40,26 @@ class Quirks:
         new = {quirk for clue, quirk in self._table.items() if clue in str(error)} - self._found
         self._found |= new
         return bool(new)
+
+
+def alternating(messages: Sequence[Json]) -> list[Json]:
+    """The messages as the templates of some models want them, which take no user right behind outputs or another user,
+    and no reply behind a reply: what is said there is said in one message."""
+    joined: list[Json] = []
+    for message in messages:
+        before = joined[-1] if joined else {"role": "system"}
+        said: Json = {"content": "\n\n".join(filter(None, (_words(before), _words(message))))}
+        images = [*before.get("images", ()), *message.get("images", ())]
+        if message["role"] == "user" and before["role"] in ("user", "tool"):
+            joined[-1] = before | said | ({"images": images} if images else {})
+        elif message["role"] == before["role"] == "assistant" and "tool_calls" not in before:
+            joined[-1] = before | message | said
+        else:
+            joined.append(message)
+    return joined
+
+
+def _words(message: Json) -> str:
+    """What a message says without the pictures among its words, for which such templates have no place."""
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "\n".join(part.get("text", NO_IMAGE) for part in content)

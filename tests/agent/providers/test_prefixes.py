@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from agent.context.prompt import Instructions, build_prompt
 from agent.messages import Assistant, Conversation, Text, User
-from agent.providers import openai_chat
+from agent.providers import ollama, openai_chat
 from agent.providers.base import Request
 from agent.providers.http import Json
 from tests.agent.histories import conversations
-from tests.agent.providers.cases import ADAPTERS, READ, SHELL, Adapter
+from tests.agent.providers.cases import ADAPTERS, READ, SHELL, WINDOW, Adapter
 from tests.agent.providers.spoken import spoken_by
 from tests.strict_api import Rules, refusal
 
-CHAT = ADAPTERS[2]
+CHAT, OLLAMA = ADAPTERS[2:4]
 
 
 def without_marks(value: object) -> object:
@@ -63,10 +63,14 @@ def test_no_api_refuses_a_body(adapter: Adapter, talk: Conversation, data: st.Da
     assert refusal(adapter.name, adapter.body(request, adapter.facts)) is None
 
 
-@given(conversations(), st.data())
-def test_roles_alternate_where_a_template_demands_it(talk: Conversation, data: st.DataObject) -> None:
-    spoken = (spoken_by(message, CHAT, own=data.draw(st.booleans())) for message in talk.messages)
+@given(st.sampled_from([CHAT, OLLAMA]), conversations(), st.data())
+def test_roles_alternate_where_a_template_demands_it(adapter: Adapter, talk: Conversation, data: st.DataObject) -> None:
+    spoken = (spoken_by(message, adapter, own=data.draw(st.booleans())) for message in talk.messages)
     prompt = build_prompt(replace(talk, messages=(User((Text("Go."),)), *spoken)), Instructions("Be brief.", "here"))
     request = Request(prompt.system, prompt.messages, (READ, SHELL), 1_000, "session-1", None, prompt.stable)
-    body = openai_chat.body(request, CHAT.facts, frozenset({"alternating"}))
-    assert refusal("chat", body, Rules(alternates=True)) is None
+    quirks = frozenset({"alternating"})
+    if adapter is CHAT:
+        body = openai_chat.body(request, adapter.facts, quirks)
+    else:
+        body = ollama.body(request, adapter.facts, WINDOW.size, quirks=quirks)
+    assert refusal(adapter.name, body, Rules(alternates=True)) is None
