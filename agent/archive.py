@@ -35,6 +35,7 @@ from agent.context.refs import (
     parse_reference,
 )
 from agent.context.said import call_text, message_text
+from agent.damage import read_if_sound
 from agent.errors import ReferenceFailed, StoreFailed
 from agent.messages import Assistant, Image, Message, Stored, ToolOutput, User
 from agent.rows import decode_message, read_summary
@@ -285,7 +286,8 @@ class Archive:
         """Gives messages of earlier versions their names."""
         unnamed = await self._thread.run(self._rows.unnamed, session)
         if unnamed:
-            names = [(row.position, message_digits(decode_message(row))) for row in unnamed]
+            read = [(row.position, read_if_sound(row)) for row in unnamed]
+            names = [(position, message_digits(message)) for position, message in read if message is not None]
             await self._thread.run(self._rows.name, session, names)
 
     async def _summary(self, known: Reference, session: str, number: int) -> Located:

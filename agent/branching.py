@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.context.ledger import keep_ledger, path_of
+from agent.damage import read_if_sound, unreadable
 from agent.messages import Assistant, Message, User
-from agent.rows import decode_message
 from store.befores import changes
 from store.branches import Branches
 from store.sessions import MessageRow, SessionRow, SessionStore
@@ -77,7 +77,7 @@ def _branch(store: SessionStore, branches: Branches, row: SessionRow) -> Branch:
     said = tuple(
         Said(row.id, position, text, at)
         for position, body, at in branches.holding(row.id, "user", _SAID, start)
-        if (text := _text_of(decode_message(MessageRow(position, "user", body))))
+        if (text := _text_of(MessageRow(position, "user", body)))
     )
     changed = _changed(store, branches, row, start)
     return Branch(row.id, row.title, row.parent or "", start, said, changed, row.messages)
@@ -96,21 +96,24 @@ def _changed(store: SessionStore, branches: Branches, row: SessionRow, start: in
     told = [
         (calls[position], path)
         for position in sorted(calls)
-        for path in _changed_by([decode_message(found) for found in store.messages_before(row.id, position + 2, 2)])
+        for path in _changed_by([read_if_sound(found) for found in store.messages_before(row.id, position + 2, 2)])
     ]
     return (*told, *((one.at, display(Path(one.path), Path(row.project))) for one in noted))
 
 
-def _text_of(message: Message) -> str:
+def _text_of(row: MessageRow) -> str:
+    message = read_if_sound(row)
+    if message is None:
+        return f"({unreadable(row.position)})"
     return message.text if isinstance(message, User) and not message.outputs else ""
 
 
-def _changed_by(step: Sequence[Message]) -> tuple[str, ...]:
-    """The files that the calls of a step changed."""
-    reply = step[0] if step else None
-    if not isinstance(reply, Assistant):
+def _changed_by(step: Sequence[Message | None]) -> tuple[str, ...]:
+    """The files that the calls of a step changed, as far as it can be read."""
+    messages = [message for message in step if message is not None]
+    if len(messages) < len(step) or not messages or not isinstance(messages[0], Assistant):
         return ()
-    return tuple(path_of(fact) for fact in keep_ledger("", step).changed)
+    return tuple(path_of(fact) for fact in keep_ledger("", messages).changed)
 
 
 def rows_of(tree: Tree, current: str) -> tuple[Row, ...]:

@@ -20,6 +20,19 @@ class Readable:
     told: str = ""
 
 
+def read_if_sound(row: MessageRow) -> Message | None:
+    """The message in a row; None when it cannot be read any more."""
+    try:
+        return decode_message(row)
+    except StoreFailed:
+        return None
+
+
+def unreadable(position: int) -> str:
+    """What is told in place of a message that cannot be read."""
+    return f"message {position} of the session cannot be read"
+
+
 def readable(rows: Sequence[MessageRow], positions: range | None = None) -> Readable:
     """The messages in rows that stand in order. A line stands for each that cannot be read or is missing between
     others, with calls and outputs where its neighbours need them; one that was changed is shown as it is now. With

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from agent.archive import SHOWN_DIGITS, Archive, Located
 from agent.context.excerpt import EXCERPT, excerpt
 from agent.context.refs import MessageRef, OutputRef, Reference, SummaryRef, message_digits
+from agent.damage import read_if_sound
 from agent.debug import Debug
 from agent.errors import ReferenceFailed, StoreFailed
 from agent.messages import Conversation
 from agent.recorder import Recorder
-from agent.rows import decode_message
 from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.sessions import SessionStore
@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # types only: most runs look nothing up
 
 REBUILT = "the search index was damaged and was made anew from the messages"
 UNINDEXED = "{:,} older messages are not indexed yet, so they were not searched; the next search goes on with them"
+NO_NAME = "0" * 8
+"""Stands for the name of a message that cannot be read any more."""
 BEGINNING = 120
 """Characters that are shown of what no word was looked for in: more of them fit into one answer."""
 
@@ -225,8 +227,12 @@ class Recall:
         return Reference(target, None, match.session[:SHOWN_DIGITS], Path(match.project).name or match.project)
 
     async def _digits(self, session: str, position: int) -> str:
+        name = await self._thread.run(ArchiveStore(self._store).name_of, session, position)
+        if name:
+            return name
         rows = await self._thread.run(self._store.messages_before, session, position + 1, 1)
-        return message_digits(decode_message(rows[0]))
+        message = read_if_sound(rows[0]) if rows and rows[0].position == position else None
+        return message_digits(message) if message is not None else NO_NAME
 
     def _where(self, match: "Match") -> str:
         if match.session == self._session:

@@ -11,8 +11,8 @@ from agent.context.offload import is_preview
 from agent.context.refs import message_digits
 from agent.context.said import message_text
 from agent.context.select import as_run
+from agent.damage import read_if_sound, unreadable
 from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User
-from agent.rows import decode_message
 from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.outputs import OutputRow
@@ -119,7 +119,11 @@ def _shelved(
     calls: dict[str, ToolCall] = {}
     told = {one.key for one in view.retold}
     for row in rows:
-        message = decode_message(row)
+        message = read_if_sound(row)
+        if message is None:
+            yield from _damaged(row, start, listed)
+            calls = {}
+            continue
         if row.position < start:
             yield from _left(message, row, "summarised")
         elif message_key(row.position) in told:
@@ -135,6 +139,17 @@ def _shelved(
                 call = as_run(calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {}), output)
                 ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
                 yield Shelved(ref, state, kept.size, kept.lines, kept.created, call)
+
+
+def _damaged(row: MessageRow, start: int, listed: dict[tuple[int, str], list[OutputRow]]) -> Iterator[Shelved]:
+    """A message that cannot be read, and what is kept apart of its outputs."""
+    state: State = "summarised" if row.position < start else "shown"
+    size = len(row.body.encode("utf-8", "surrogatepass"))
+    yield Shelved(f"message-{row.position}", state, size, 1, row.created, None, unreadable(row.position), "damaged")
+    for kept in (one for (position, _), parts in listed.items() if position == row.position for one in parts):
+        if kept.digest is not None:
+            ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
+            yield Shelved(ref, state, kept.size, kept.lines, kept.created, ToolCall(kept.call, kept.tool, {}))
 
 
 def _left(message: Message, row: MessageRow, state: State) -> Iterator[Shelved]:

@@ -3,11 +3,14 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 from agent.context.why import Covering, Left, Place, places_of
+from agent.damage import read_if_sound
+from agent.errors import StoreFailed
 from agent.indexing import Indexer
 from agent.messages import Assistant, Conversation
-from agent.rows import decode_message, read_summary
+from agent.rows import read_summary
 from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.queries import Wanted
@@ -40,7 +43,8 @@ class Whereabouts:
         newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
         start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
         positions = sorted({d.position for d in documents if d.kind != "summary" and d.position < start})
-        left = [await self._thread.run(self._left, position) for position in positions]
+        read = [await self._thread.run(self._left, position) for position in positions]
+        left = [one for one in read if one is not None]
         holding = {document.number for document in documents if document.kind == "output"}
         return places_of(text, view, left, await self._thread.run(self._summaries), holding)
 
@@ -55,9 +59,12 @@ class Whereabouts:
                     found[document.position, document.number] = document
         return tuple(found.values())
 
-    def _left(self, position: int) -> Left:
+    def _left(self, position: int) -> Left | None:
+        """None when the message was damaged after it was indexed; whoever reads the session is told."""
         rows = self._store.messages_before(self._session, position + 1, 2)
-        messages = [decode_message(row) for row in rows]
+        messages = [read_if_sound(row) for row in rows]
+        if messages[-1] is None:
+            return None
         before = messages[0] if len(messages) > 1 else None
         calls = before.calls if isinstance(before, Assistant) else ()
         count = ArchiveStore(self._store).count_before(self._session, position)
@@ -65,7 +72,11 @@ class Whereabouts:
 
     def _summaries(self) -> Sequence[Covering]:
         rows = ArchiveStore(self._store).summaries(self._session)
-        return [Covering(row.number, row.position, read_summary(row)) for row in rows]
+        found = list[Covering]()
+        for row in rows:
+            with suppress(StoreFailed):  # as above
+                found.append(Covering(row.number, row.position, read_summary(row)))
+        return found
 
 
 def queries_for(text: str) -> tuple[str, ...]:

@@ -126,6 +126,11 @@ class ArchiveStore:
         )
         return tuple((int(position), str(ref)) for position, ref in rows)
 
+    def name_of(self, session: str, position: int) -> str:
+        """What the message at a position is referred to by; empty when that was not written down."""
+        rows = self._store.query("select ref from messages where session = ? and position = ?", session, position)
+        return str(rows[0][0] or "") if rows else ""
+
     def expire(
         self,
         *,

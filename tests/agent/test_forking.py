@@ -225,6 +225,17 @@ async def test_the_tree_of_real_sessions_knows_the_files_that_were_changed(desk:
     assert [changed_since(await books.tree(other.id), row.said) for row in rows][:2] == [("new.txt",), ("new.txt",)]
 
 
+async def test_a_message_that_cannot_be_read_stands_in_the_tree_by_its_number(desk: Desk) -> None:
+    session = await opened(desk, WRITE, {"text": "Hi."}, {"text": "Bye."})
+    for text in ("hello", "bye"):
+        await say(session, text)
+    await session.close()
+    desk.sql("delete from situation where kind = 'change'")  # so that the calls tell which files were changed
+    desk.sql("update messages set body = body || '}' where position < 2")
+    rows = rows_of(await (await library(desk)).tree(session.id), session.id)
+    assert [row.said.text for row in rows] == ["(message 0 of the session cannot be read)", "bye"]
+
+
 async def test_a_fork_knows_the_files_that_were_changed_before_it_and_none_that_came_later(desk: Desk) -> None:
     (desk.root / "new.txt").write_text("old\n")
     look: dict[str, object] = {"calls": [{"name": "read", "arguments": {"path": "new.txt"}}]}

@@ -250,3 +250,13 @@ async def test_what_was_not_searched_is_named_when_nothing_is_found(sessions: Se
     found = await sessions.recall().search(Asked("needle"))
     told = "only the first 262,144 bytes of r1 are searched here; `read_result` with a `pattern` searches all of one"
     assert found == Memory((), (told,))
+
+
+async def test_a_message_that_is_damaged_after_it_was_indexed_is_still_found(sessions: Sessions) -> None:
+    await sessions.says("first word")
+    await sessions.says("second word")
+    before = await sessions.recall().search(Asked("word"))
+    await sessions.thread.run(sessions.store.query, "update messages set body = '{' where position = 0")
+    assert await sessions.recall().search(Asked("word")) == before
+    await sessions.thread.run(sessions.store.query, "update messages set ref = null where position = 0")
+    assert "msg-00000000" in refs(await sessions.recall().search(Asked("word")))

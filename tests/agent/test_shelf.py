@@ -108,3 +108,18 @@ async def test_the_newest_of_very_many_are_listed(sessions: Sessions, monkeypatc
         await sessions.runs("bash", f"output {number}", command=f"c{number}")
     listed = await shelf_of(sessions).entries(sessions.views[HERE])
     assert [one.ref for one in listed if one.call is not None] == ["r6", "r5", "r4"]
+
+
+async def test_a_message_that_cannot_be_read_is_named_and_what_is_kept_of_it_is_listed(sessions: Sessions) -> None:
+    await sessions.says("go")
+    await sessions.runs("bash", "only the beginning", whole=LONG, command="make")
+    await sessions.runs("bash", "fine", command="ls")
+    await sessions.thread.run(sessions.store.query, "update messages set body = '{' where position = 2")
+    shelf = shelf_of(sessions)
+    listed = await shelf.entries(sessions.views[HERE])
+    assert [(one.ref, one.said) for one in listed] == [
+        ("r2", ""),
+        ("r1", ""),
+        ("message-2", "message 2 of the session cannot be read"),
+    ]
+    assert (await shelf.page("r1", 1, 1)).lines == ("row 1",)

@@ -86,3 +86,14 @@ async def test_what_was_not_searched_is_named_unless_the_text_was_found_there(se
     assert found.told == (told.format("r1"),)
     assert await sessions.recall().why("nowhere", view) == Trace((), (told.format("r2, r1"),))
     assert await sessions.recall().why(" ", view) == Trace()
+
+
+async def test_a_message_that_was_damaged_later_hides_no_other_place(sessions: Sessions) -> None:
+    await sessions.says("first word")
+    await sessions.replies("second word")
+    await sessions.says("third")
+    await sessions.compacts("early", keep=1)
+    assert len(await fates(sessions, "word")) == 2
+    await sessions.thread.run(sessions.store.query, "update messages set body = '{' where position = 0")
+    await sessions.thread.run(sessions.store.query, "update summaries set body = '{'")
+    assert len(await fates(sessions, "word")) == 1
