@@ -14,7 +14,7 @@ from agent.messages import Conversation, Usage
 from agent.meter import Meter
 from agent.parts import Parts
 from agent.permissions import server_of
-from agent.providers.base import ModelFacts
+from agent.providers.base import ModelFacts, Prices
 from agent.spending import Asked, Rewrite
 
 
@@ -102,7 +102,7 @@ class Overview:
     tools: tuple[ToolShare, ...] = ()
     """Those that may be kept out of requests."""
     read_price: float | None = None
-    """US dollars for a token that is read from the provider's cache; None when that is not known."""
+    """US dollars for a token that is sent again; None when that is not known."""
 
     @property
     def used(self) -> int:
@@ -187,8 +187,16 @@ def overview_of(
         items_in(conversation, components, meter),
         pins_of(conversation, meter.size_of),
         tools_of(conversation, equipped.served, offered, size_of_tool),
-        facts.prices.cache_read / 1e6 if facts.prices else None,
+        price_again(facts.prices, asked),
     )
+
+
+def price_again(prices: Prices | None, asked: Sequence[Asked]) -> float | None:
+    """US dollars for a token that is sent again: as from a cache, unless none was ever read from it."""
+    if prices is None:
+        return None
+    steps = [one.usage.cache_read for one in asked if one.purpose == "step"]
+    return (prices.input if len(steps) > 1 and not any(steps) else prices.cache_read) / 1e6
 
 
 def budget_by_component(

@@ -11,7 +11,9 @@ from agent.context.prompt import Instructions
 from agent.deferral import specs_of
 from agent.messages import Assistant, Conversation, Text, Usage, User
 from agent.meter import Meter
-from agent.overview import budget_by_component
+from agent.overview import budget_by_component, price_again
+from agent.providers.base import Prices
+from agent.spending import Asked
 from tests.agent.test_resume import Desk, say
 from tools.catalog import builtin_tools
 
@@ -64,3 +66,13 @@ def test_tools_that_are_not_there_any_more_are_counted_as_they_were_sent() -> No
     assert after["history"] == before["history"] - (4_000 - before["tools"])
     assert sizes(replace(counted, anchor=None, anchored=0), 4_000)["tools"] == 4_000
     assert sizes(counted, 9_000)["history"] == 0
+
+
+def test_what_no_cache_was_read_for_is_priced_as_fresh() -> None:
+    def asked(*read: int) -> list[Asked]:
+        return [Asked("step", "a/b", Usage(10, one, 0, 1), None, 0.0) for one in read]
+
+    prices = Prices(3.0, 15.0, 0.3, 3.75)
+    found = [price_again(prices, asked(*read)) for read in ((), (0,), (0, 0), (0, 900, 0))]
+    assert found == [0.3e-6, 0.3e-6, 3.0e-6, 0.3e-6]
+    assert price_again(None, asked(0, 0)) is None
