@@ -4,13 +4,23 @@ It knows what a reference stands for and what a search found; how that is shown 
 """
 
 from collections.abc import Collection
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.archive import SHOWN_DIGITS, Archive, Located
 from agent.context.excerpt import EXCERPT, excerpt
-from agent.context.refs import MessageRef, OutputRef, Reference, SummaryRef, message_digits
+from agent.context.refs import (
+    CURRENT_SESSION,
+    BadReference,
+    MessageRef,
+    OutputRef,
+    Reference,
+    SummaryRef,
+    message_digits,
+    parse_reference,
+)
 from agent.damage import read_if_sound
 from agent.debug import Debug
 from agent.errors import ReferenceFailed, StoreFailed
@@ -161,7 +171,8 @@ class Recall:
         return found
 
     async def why(self, text: str, view: Conversation | None = None) -> "Trace":
-        """Every place where the session holds the text, and what has become of it there. `view`: what the model is
+        """Every place where the session holds the text, and what has become of it there; what has become of an output
+        or a message, when the text is its reference. `view`: what the model is
         shown; as it was written down when it is None."""
         from agent.context.why import Trace  # noqa: PLC0415  # deferred: see `_indexer`
         from agent.whereabouts import Whereabouts  # noqa: PLC0415  # deferred: see `_indexer`
@@ -171,7 +182,12 @@ class Recall:
         if view is None:
             row = await self._thread.run(self._store.session, self._session)
             view = await Recorder(self._thread, self._store, row, is_new=False).read() if row else Conversation()
-        places = await Whereabouts(self._thread, self._store, self._session).of(text, view)
+        whereabouts = Whereabouts(self._thread, self._store, self._session)
+        with suppress(BadReference):
+            reference = parse_reference(text)
+            if reference.session == CURRENT_SESSION and (named := await whereabouts.named(reference, view)):
+                return Trace(named)
+        places = await whereabouts.of(text, view)
         told = await self._unsearched("`/archive` shows all of one", {place.ref for place in places})
         return Trace(places, tuple(told))
 

@@ -1,7 +1,7 @@
 """What a session has kept, to look through: its outputs, and what was said that left the view. It shows nothing, and
 looking counts as no access."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -16,6 +16,7 @@ from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutpu
 from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.outputs import OutputRow
+from store.search import SearchIndex
 from store.sessions import MessageRow, SessionStore
 from tools.kept import Content
 
@@ -47,6 +48,10 @@ class Shelved:
     """How a message begins."""
     role: str = ""
     """Whose message it is."""
+    accesses: int = 0
+    """How often it was looked up by its reference."""
+    accessed: float | None = None
+    """When that was done last, in Unix seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,8 @@ class Shelf:
         first = rows[-MOST].position - 1 if len(rows) > MOST else 0
         messages = self._store.messages(self._session, first)
         start = (messages[-1].position + 1 if messages else 0) - len(view.messages)
-        return tuple(reversed([*_shelved(messages, start, listed, view)]))
+        looked_up = SearchIndex(self._store).accesses(self._session)
+        return tuple(reversed([*_shelved(messages, start, listed, view, looked_up)]))
 
     async def page(self, ref: str, first: int, count: int) -> Page:
         """Lines of what a reference stands for. A first line that is too far on becomes the last that fills a page."""
@@ -114,7 +120,11 @@ class Shelf:
 
 
 def _shelved(
-    rows: Sequence[MessageRow], start: int, listed: dict[tuple[int, str], list[OutputRow]], view: Conversation
+    rows: Sequence[MessageRow],
+    start: int,
+    listed: dict[tuple[int, str], list[OutputRow]],
+    view: Conversation,
+    looked_up: Mapping[str, tuple[int, float]],
 ) -> Iterator[Shelved]:
     calls: dict[str, ToolCall] = {}
     told = {one.key for one in view.retold}
@@ -125,9 +135,9 @@ def _shelved(
             calls = {}
             continue
         if row.position < start:
-            yield from _left(message, row, "summarised")
+            yield from _left(message, row, "summarised", looked_up)
         elif message_key(row.position) in told:
-            yield from _left(message, row, "preview")
+            yield from _left(message, row, "preview", looked_up)
         if isinstance(message, Assistant):
             calls = {call.id: call for call in message.calls}
             continue
@@ -138,7 +148,9 @@ def _shelved(
                 state = _state(output, kept, view, has_left=row.position < start)
                 call = as_run(calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {}), output)
                 ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
-                yield Shelved(ref, state, kept.size, kept.lines, kept.created, call)
+                yield Shelved(
+                    ref, state, kept.size, kept.lines, kept.created, call, "", "", kept.accesses, kept.accessed
+                )
 
 
 def _damaged(row: MessageRow, start: int, listed: dict[tuple[int, str], list[OutputRow]]) -> Iterator[Shelved]:
@@ -152,14 +164,26 @@ def _damaged(row: MessageRow, start: int, listed: dict[tuple[int, str], list[Out
             yield Shelved(ref, state, kept.size, kept.lines, kept.created, ToolCall(kept.call, kept.tool, {}))
 
 
-def _left(message: Message, row: MessageRow, state: State) -> Iterator[Shelved]:
+def _left(
+    message: Message, row: MessageRow, state: State, looked_up: Mapping[str, tuple[int, float]]
+) -> Iterator[Shelved]:
     """A message that left the view, whole or in part, when something was said in it."""
     if message.text:
         text = message_text(message)
         size, lines = len(text.encode("utf-8", "surrogatepass")), text.count("\n") + 1
         said = one_line(message.text[: 4 * _SAID], _SAID)
         role = "you" if isinstance(message, User) else "model"
-        yield Shelved(f"msg-{message_digits(message)}", state, size, lines, row.created, None, said, role)
+        yield Shelved(
+            f"msg-{message_digits(message)}",
+            state,
+            size,
+            lines,
+            row.created,
+            None,
+            said,
+            role,
+            *looked_up.get(f"m{row.position}", ()),
+        )
 
 
 def _state(output: ToolOutput, kept: OutputRow, view: Conversation, *, has_left: bool) -> State:

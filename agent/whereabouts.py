@@ -4,8 +4,10 @@
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
-from agent.context.why import Covering, Left, Place, places_of
+from agent.context.refs import MessageRef, OutputRef, Reference, SummaryRef, Target
+from agent.context.why import Covering, Left, Place, place_named, places_of
 from agent.damage import read_if_sound
 from agent.errors import StoreFailed
 from agent.indexing import Indexer
@@ -47,6 +49,30 @@ class Whereabouts:
         left = [one for one in read if one is not None]
         holding = {document.number for document in documents if document.kind == "output"}
         return places_of(text, view, left, await self._thread.run(self._summaries), holding)
+
+    async def named(self, reference: Reference, view: Conversation) -> tuple[Place, ...]:
+        """What has become of each output or message of the session that a reference may mean. None: it means neither
+        here."""
+        newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
+        start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
+        view = replace(view, messages_before=start)
+        covering, found = await self._thread.run(self._summaries), list[Place]()
+        for ref, position in await self._thread.run(self._standing, reference.target):
+            left = await self._thread.run(self._left, position) if position < start else None
+            place = place_named(ref, position, view, left, covering)
+            found += [place] if place is not None else []
+        return tuple(found)
+
+    def _standing(self, target: Target) -> Sequence[tuple[str, int]]:
+        """Whole references that are meant, each with the position of its message."""
+        rows = ArchiveStore(self._store)
+        match target:
+            case OutputRef(number=number):
+                return [(str(target), row.position) for row in rows.find(self._session, number)[:1]]
+            case MessageRef(prefix=prefix):
+                return [(f"msg-{name}", position) for position, name in rows.messages_called(self._session, prefix)]
+            case SummaryRef():
+                return ()
 
     async def _holding(self, text: str) -> tuple[Document, ...]:
         """What holds the text, as far as it is indexed."""

@@ -9,7 +9,7 @@ import hashlib
 import re
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -211,6 +211,11 @@ class SearchIndex:
                 "on conflict (session, ref) do update set count = count + 1, last = excluded.last",
                 (session, ref, time.time()),
             )
+
+    def accesses(self, session: str) -> Mapping[str, tuple[int, float]]:
+        """How often each thing of a session was looked up, and when last, in Unix seconds."""
+        rows = self._store.query("select ref, count, last from accesses where session = ?", session)
+        return {str(row[0]): (int(row[1]), float(row[2])) for row in rows}
 
     def forget_words(self) -> None:
         """Forgets the words that parts of words stand for; those that are still needed come back when they are

@@ -48,7 +48,7 @@ def fate_of(place: Place) -> str:
         case "masked":
             return "masked: a line stands for the output"
         case "stored":
-            return "not in view: other parts of the output are"
+            return "not in view: other parts of it are"
         case "summarised":
             return f"summarised by {place.by}"
         case "dropped":

@@ -30,6 +30,8 @@ class Row:
     state: str
     searched: str
     """What a filter looks at, in small letters."""
+    recalled: str = ""
+    """How often and when it was looked up; nothing when it never was."""
 
 
 def rows_of(shelved: Sequence[Shelved], now: float) -> tuple[Row, ...]:
@@ -51,7 +53,14 @@ def _row(one: Shelved, now: float) -> Row:
         age(now - one.created).removesuffix(" ago"),
         one.state,
         searched,
+        _recalled(one, now),
     )
+
+
+def _recalled(one: Shelved, now: float) -> str:
+    if not one.accesses or one.accessed is None:
+        return ""
+    return f"recalled {one.accesses}×, {age(now - one.accessed)}"
 
 
 def matching(rows: Sequence[Row], words: str) -> tuple[Row, ...]:
@@ -63,7 +72,8 @@ def matching(rows: Sequence[Row], words: str) -> tuple[Row, ...]:
 def line_of(row: Row, width: int, ref_width: int) -> tuple[Span, ...]:
     """The row as wide as the screen is: what was done takes what the columns leave."""
     before = f"{row.ref:<{ref_width}}  "
-    after = f"  {row.lines:>11} {row.size:>8}  {row.age:>6}  "
+    recalled = f"  {row.recalled}" if row.recalled else ""
+    after = f"{recalled}  {row.lines:>11} {row.size:>8}  {row.age:>6}  "
     room = max(8, width - len(before) - len(after) - len("summarised"))
     title = row.title if cell_len(row.title) <= room else f"{set_cell_size(row.title, room - 1)}…"
     return (

@@ -1,10 +1,11 @@
 """Why the model knows a text or does not: for each place where it was said, what has become of it. Pure."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from agent.context.mask import as_shown, message_key, what_happened
+from agent.context.offload import is_preview
 from agent.context.refs import MessageRef, OutputRef, SummaryRef, message_digits
 from agent.context.said import message_text
 from agent.messages import Assistant, Conversation, Image, Message, Note, Summary, Text, ToolCall, User
@@ -69,6 +70,33 @@ def places_of(
     if summaries and needle in view.summary.text.lower():
         found.append(Place(str(SummaryRef(summaries[-1].number)), "visible", "the summary in view"))
     return (*found, *_in_view(needle, view, holding))
+
+
+def place_named(
+    ref: str, position: int, view: Conversation, left: Left | None, summaries: Sequence[Covering]
+) -> Place | None:
+    """What has become of the output or message that a reference means, which stands at a position of the session's
+    log. `left`: the message, where it is not in the view any more."""
+    if left is not None:
+        return next((place for place in _left("", left, view.summary, summaries, ()) if place.ref == ref), None)
+    index = position - view.messages_before
+    place = next((place for place in _in_view("", view, ()) if place.ref == ref), None)
+    if place is None or not 0 <= index < len(view.messages):
+        return None
+    message, shown = view.messages[index], as_shown(view)[index]
+    if not isinstance(message, User) or not isinstance(shown, User) or not ref.startswith("r"):
+        return place if message.text == shown.text else replace(place, fate="stored")
+    for number, (output, seen) in enumerate(zip(message.outputs, shown.outputs, strict=True)):
+        if ref == f"r{view.outputs_before + _outputs_in(view.messages[:index]) + number + 1}":
+            if output.call_id in view.masked:
+                return replace(place, fate="masked")
+            is_whole = seen.text == output.text and output.stored is None and not is_preview(output.text)
+            return place if is_whole else replace(place, fate="stored")
+    return place
+
+
+def _outputs_in(messages: Sequence[Message]) -> int:
+    return sum(len(message.outputs) for message in messages if isinstance(message, User))
 
 
 def _left(

@@ -123,3 +123,17 @@ async def test_a_message_that_cannot_be_read_is_named_and_what_is_kept_of_it_is_
         ("message-2", "message 2 of the session cannot be read"),
     ]
     assert (await shelf.page("r1", 1, 1)).lines == ("row 1",)
+
+
+async def test_how_often_and_when_something_was_looked_up_is_listed(sessions: Sessions) -> None:
+    await sessions.says("please run the old tests")
+    await sessions.runs("bash", "ok", command="old")
+    await sessions.compacts("The old tests pass.")
+    unread = await shelf_of(sessions).entries(sessions.views[HERE])
+    assert [(one.accesses, one.accessed) for one in unread] == [(0, None), (0, None)]
+    began = time.time()
+    for ref in (unread[0].ref, unread[1].ref, unread[1].ref):
+        (await sessions.recall().fetch(ref)).content.close()
+    listed = await shelf_of(sessions).entries(sessions.views[HERE])
+    assert [one.accesses for one in listed] == [1, 2]
+    assert all(one.accessed is not None and began <= one.accessed <= time.time() for one in listed)

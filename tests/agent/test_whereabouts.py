@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.context.refs import message_digits
 from agent.context.why import Trace
-from agent.messages import Conversation
+from agent.messages import Conversation, Text, User
 from tests.agent.remembering import HERE, THERE, Sessions, opened
 
 
@@ -97,3 +98,33 @@ async def test_a_message_that_was_damaged_later_hides_no_other_place(sessions: S
     await sessions.thread.run(sessions.store.query, "update messages set body = '{' where position = 0")
     await sessions.thread.run(sessions.store.query, "update summaries set body = '{'")
     assert len(await fates(sessions, "word")) == 1
+
+
+@pytest.mark.parametrize("written", ["r{}", "[r{}]", "[recall:r{}]", "`R{}`", "r{}:L1-2"])
+async def test_a_reference_is_answered_by_what_became_of_it(sessions: Sessions, written: str) -> None:
+    await sessions.says("please run them")
+    await sessions.runs("bash", "ok\nexit code 0", command="old")
+    await sessions.compacts("They pass.")
+    await sessions.says("and the new ones")
+    await sessions.runs("bash", "r1 and r2 are named here\n" * 100, command="one")
+    await sessions.runs("bash", "only the beginning", whole=b"row\n" * 5_000, command="two")
+    await sessions.runs("read", "1\thello", path="a.py")
+    view = sessions.views[HERE]
+    (masked,) = [output.call_id for message in view.messages if isinstance(message, User) for output in message.outputs
+                 if output.text.startswith("r1")]  # fmt: skip
+    view = replace(view, masked=frozenset({masked}))
+    fates = [(await sessions.recall().why(written.format(number), view)).places for number in range(1, 5)]
+    assert [[(place.ref, place.fate) for place in places] for places in fates] == [
+        [("r1", "summarised")], [("r2", "masked")], [("r3", "stored")], [("r4", "visible")],
+    ]  # fmt: skip
+
+
+async def test_a_message_is_found_by_its_reference(sessions: Sessions) -> None:
+    await sessions.says("please run them")
+    await sessions.compacts("Nothing yet.")
+    await sessions.says("and the new ones")
+    for text, fate in (("please run them", "summarised"), ("and the new ones", "visible")):
+        ref = f"msg-{message_digits(User((Text(text),)))}"
+        (place,) = (await sessions.recall().why(ref, sessions.views[HERE])).places
+        assert (place.ref, place.fate, place.what) == (ref, fate, "you said")
+    assert (await sessions.recall().why("msg-00000000", sessions.views[HERE])).places == ()

@@ -1,5 +1,7 @@
 """The archive browser, driven by its keys."""
 
+from dataclasses import replace
+
 from rich.cells import cell_len
 
 from agent.messages import ToolCall
@@ -156,3 +158,11 @@ def test_rows_fit_their_width_whatever_they_say() -> None:
     assert matching(rows, "BASH log") == (rows[2],)
     assert [row.ref for row in matching(rows, "")] == ["r12", "r3", "r2", "r1"]
     assert place_of("r3", Page((), 1, 0)) == "r3  empty"
+
+
+def test_a_row_says_how_often_and_when_its_thing_was_looked_up() -> None:
+    (row,) = rows_of((replace(ran(3, "pytest -q"), accesses=2, accessed=3_000.0),), 10_200.0)
+    assert row.recalled == "recalled 2×, 2 h ago"
+    spans = line_of(row, 100, 4)
+    assert "  recalled 2×, 2 h ago  " in "".join(text for text, _ in spans)
+    assert sum(cell_len(text) for text, _ in spans) == 100

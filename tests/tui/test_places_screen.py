@@ -122,6 +122,6 @@ def test_each_fate_is_a_sentence() -> None:
         "masked: a line stands for the output",
         "summarised by sum-2",
         "in view: the model sees it",
-        "not in view: other parts of the output are",
+        "not in view: other parts of it are",
         "out of view: sum-1 keeps facts only",
     ]
