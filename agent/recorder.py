@@ -5,7 +5,7 @@ outputs with the snapshot. Whatever the moment at which the process dies, the se
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -330,21 +330,26 @@ class Recorder:
             facts += tuple(FactRow(_CALL, id, body) for id, body in states.items() if known.get(id) != body)
             over += tuple((_CALL, id) for id in known.keys() - states.keys())
         if rows or usage or shown or rewrites or facts or over:
-            await self._thread.persist(
-                self._tell,
-                self._store.write,
-                self.session,
-                rows,
-                usage,
-                shown,
-                facts,
-                over,
-                rewrites,
-                outputs,
-                summaries,
-                before,
-                back,
-            )
+            try:
+                await self._thread.persist(
+                    self._tell,
+                    self._store.write,
+                    self.session,
+                    rows,
+                    usage,
+                    shown,
+                    facts,
+                    over,
+                    rewrites,
+                    outputs,
+                    summaries,
+                    before,
+                    back,
+                )
+            except StoreFailed as error:
+                if error.reason != "locked" or not rows:
+                    raise
+                raise StoreFailed(f"{error}; not written down: {_named(rows)}", error.reason) from error
             del self._usage[: len(usage)], self._rewrites[: len(rewrites)], self._output_rows[: len(outputs)]
             self._situation = situation or self._situation
             self._call_states = self._call_states if states is None else states
@@ -360,6 +365,19 @@ class Recorder:
             self._outputs += len(message.outputs)
         self._position += 1
         return [row]
+
+
+def _named(rows: Sequence[MessageRow]) -> str:
+    """What is in messages, for the user."""
+    told = [
+        "the last reply of the model"
+        if row.role == "assistant"
+        else "the outputs of the last calls"
+        if '"type":"output"' in row.body
+        else "what you said last"
+        for row in rows
+    ]
+    return " and ".join(dict.fromkeys(told))
 
 
 def title_of(text: str) -> str:

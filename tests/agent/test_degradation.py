@@ -285,6 +285,7 @@ async def test_a_database_that_another_program_keeps_holding_ends_the_turn(
     other.close()
     assert isinstance(failed, TurnFailed)
     assert "is locked by another program" in failed.message
+    assert failed.message.endswith("; not written down: what you said last")
     assert (await say(session, "three"))[-1] == TurnFinished("answered", "Yes.")
     assert_whole(session, place, "one", "three")
     await session.close()
