@@ -1,6 +1,5 @@
 """Damages a home in as many ways as asked for, runs commands in it, and prints what they did: `python -m bench.damages
-200`. A command that ends in a traceback, without a word or with an unknown exit code is a fault; so is a repair after
-which a session cannot go on."""
+200`. A command that ends in a traceback, without a word or with an unknown exit code is a fault."""
 
 import argparse
 import sys
@@ -30,18 +29,18 @@ def main() -> int:
 
         seeds = range(options.first, options.first + options.count)
         with ThreadPoolExecutor(options.jobs) as threads:
-            results = list(threads.map(one, seeds))
-    codes, faults = Counter[tuple[str, int]](), 0
-    for seed, what, seen in results:
-        for each in seen:
-            target = what.partition(":")[0]
-            codes[target, each.run.code] += 1
-            if each.fault:
-                faults += 1
-                print(f"seed {seed} ({what}): {' '.join(each.arguments)}: {each.fault}\n{each.run.err[-2000:]}")
+            codes, faults = Counter[tuple[str, int]](), 0
+            for seed, what, seen in threads.map(one, seeds):
+                for each in seen:
+                    target = what.partition(":")[0]
+                    codes[target, each.run.code] += 1
+                    if each.fault:
+                        faults += 1
+                        told = f"{' '.join(each.arguments)}: {each.fault}\n{each.run.err[-2000:]}"
+                        print(f"seed {seed} ({what}): {told}", flush=True)
     for (target, code), count in sorted(codes.items()):
         print(f"{target:<14} exit {code}: {count:>5} commands")
-    print(f"{len(results)} damages, {sum(codes.values())} commands, {faults} faults")
+    print(f"{options.count} damages, {sum(codes.values())} commands, {faults} faults")
     return 1 if faults else 0
 
 
