@@ -12,6 +12,7 @@ from agent.context.compact import (
     climb,
     compacted,
     cut_outputs,
+    fitting_caps,
     is_enough,
     is_worth_it,
     plan_at,
@@ -51,6 +52,9 @@ READER = (
 )
 MOST_CHUNKS = 24
 """Pieces of a conversation that are summarised one after the other. What is longer is left to the ledger."""
+
+FEW_PIECES = 16_000
+"""Tokens that requests may take up to which a summary in pieces would take more of them than the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,8 @@ class Work:
     """Nothing of the conversation is in the provider's cache any more."""
     price_of: Callable[[Sequence[str]], Price | None] = lambda strategies: None
     """What a rewrite by these strategies costs and saves."""
+    pieces: int = MOST_CHUNKS
+    """Requests that one summary may take by somebody who has not seen the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,7 @@ async def compact(
         work.lessons.failures = 0
     # A price that has chosen one strategy counts on the tools staying in the cache.
     room = work.room if chosen is None else replace(work.room, deferrable=0)
+    work = replace(work, settings=replace(work.settings, caps=fitting_caps(work.settings.caps, room)))
     floor = solve_floor(conversation, work.settings.caps, room)
     after, ran, writer = conversation, list[str](), ""
     if floor.deferred:
@@ -142,10 +149,11 @@ async def compact(
         after = smaller
     is_done = bool(ran) and cause != "asked" and is_enough(TOOLS, after, room)
     rungs = LADDERS[cause] if chosen is None else (chosen.rung,)
-    if cause == "full" and work.lessons.is_resting:
-        rungs = tuple(rung for rung in rungs if rung != "summary")
+    if cause in ("full", "overflow") and work.lessons.is_resting:
+        rungs = tuple(rung for rung in rungs if rung not in ("summary", "chunks"))
     bill = Bill(work.emit)
-    work = replace(work, emit=bill.hear)
+    pieces = work.pieces if cause == "asked" or room.effective > FEW_PIECES else 1
+    work = replace(work, emit=bill.hear, pieces=pieces)
     work.emit(CompactionStarted(result_of(conversation, conversation, ran, work.room).before_tokens))
     for rung in () if is_done else rungs:
         candidate = await _try(rung, after, work, floor, focus, chosen.cut if chosen else None)
@@ -274,7 +282,7 @@ async def _in_chunks(provider: Provider, plan: CompactionPlan, asked: str, work:
     # In a small window most of the room for an answer is not needed for a summary.
     spared = max(window.output - 2 * written, 0) if room < window.size // 4 else 0
     pieces = chunks(transcript(plan), max(min(window.size // 2, room + spared), 500))
-    if not 0 < len(pieces) <= MOST_CHUNKS:
+    if not 0 < len(pieces) <= work.pieces:
         return None
     so_far = ""
     draft: Draft | None = None

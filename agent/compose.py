@@ -143,7 +143,8 @@ class Sessions:
             if servers is not None:
                 closing.push_async_callback(servers.close)
             share, finders = self.config.tool_deferral_threshold, servers is not None and bool(servers.entries)
-            deferral = Deferral(share, await recorder.tool_uses(), finders=finders)
+            spares = not self.config.tools_allowed
+            deferral = Deferral(share, await recorder.tool_uses(), finders=finders, spares=spares)
             parts = replace(parts, summarisers=summarisers, deferral=deferral, servers=servers)
             if self._interactive and store.told:
                 parts, store.told = replace(parts, notices=(*parts.notices, store.told)), ""
@@ -189,7 +190,7 @@ class Sessions:
         return Parts(
             targets=targets,
             instructions=self._instructions(mode),
-            tools=tools_for(compacting, config, provider.window.effective),
+            tools=tools_for(compacting, config),
             workspace=Workspace(self._root, outputs),
             policy=policy_of(config, self._root, mode, outputs),
             recorder=recorder,

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from agent.context.select import HostedSearch, ToolSpec, select_tools, shown_size, tools_to_hold_back
+from agent.context.small_window import SMALL, for_window
 from agent.events import Event, Noticed, ToolFinished
 from agent.permissions import server_of
 from tools.base import Deferrable, Tool
@@ -20,9 +21,11 @@ class Deferral:
         now: Callable[[], float] = time.time,
         *,
         finders: bool = False,
+        spares: bool = False,
     ) -> None:
         """`share`: of the usable window, what all definitions together may take. `used`: when each tool was used last,
-        in Unix seconds. `finders`: more tools may come later, so those that find tools are offered from the start."""
+        in Unix seconds. `finders`: more tools may come later, so those that find tools are offered from the start.
+        `spares`: a small window is offered fewer of the tools that came with the program, in fewer words."""
         self.held_back: frozenset[str] = frozenset()
         """The names of the tools whose definitions the model is not shown."""
         self.held_tokens = 0
@@ -33,6 +36,8 @@ class Deferral:
         """By which search of the provider they are found; none where our own tools find them."""
         self._share = self._usual = share
         self._finders = finders
+        self._spares = spares
+        self._effective = SMALL
         self._used = dict(used or {})
         self._now = now
         self._unkept: dict[str, float] = {}
@@ -63,7 +68,7 @@ class Deferral:
         our own tools, search for it: where the provider's groups take too much, ours do. When that fails, every tool is
         offered, and the user is told."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
-        self._offered = None
+        self._offered, self._effective = None, effective
         try:
             self.held_back, self.search = self._chosen(specs, int(self._share * effective), size, search)
             self.held_tokens = sum(size(spec) for spec in specs if spec.name in self.held_back)
@@ -71,12 +76,13 @@ class Deferral:
             self.held_back, self.held_tokens, self.search = frozenset(), 0, "none"
             emit(Noticed(f"which tools to hold back could not be decided, so all of them are offered: {error}"))
 
-    def spare(self, specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> float:
-        """The share of the definitions shown now that could be held back yet."""
+    def spare(self, specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]) -> float:
+        """The share of the definitions shown now that could be held back yet in a window with room for `effective`
+        tokens."""
         try:
             least = self._chosen(specs, 0, size, self.search)
             now = shown_size(self.offered(specs), size)
-            then = shown_size(self._select(specs, *least), size)
+            then = shown_size(self._select(specs, *least, effective), size)
         except (TypeError, ValueError, RecursionError):
             return 0.0  # told when the choice was made
         return max(now - then, 0) / max(now, 1)
@@ -106,8 +112,12 @@ class Deferral:
         )
         return shown_size(self._select(specs, held, self.search if held else "none"), size)
 
-    def _select(self, specs: Sequence[ToolSpec], held: frozenset[str], search: HostedSearch) -> tuple[ToolSpec, ...]:
-        return select_tools(specs, held, search, finders=self._finders)
+    def _select(
+        self, specs: Sequence[ToolSpec], held: frozenset[str], search: HostedSearch, effective: int | None = None
+    ) -> tuple[ToolSpec, ...]:
+        effective = self._effective if effective is None else effective
+        fitting = for_window(specs, effective) if self._spares else specs
+        return select_tools(fitting, held, search, finders=self._finders)
 
     def hold_back_all(self) -> None:
         """From now on every tool that may be held back is, as far as that saves anything."""

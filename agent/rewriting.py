@@ -56,7 +56,8 @@ def work_of(conversation: Conversation, env: Env, counted: int | None = None) ->
         return to_request(prompt, env.offered, env)
 
     budget = budget_of(conversation, env)
-    room = room_of(budget, conversation, counted, env.deferral.spare(env.tools, env.meter.size_of_tool))
+    spare = env.deferral.spare(env.tools, budget.effective_window, env.meter.size_of_tool)
+    room = room_of(budget, conversation, counted, spare)
     prices, is_cold = unit_prices(env.provider.facts.prices), env.watch.is_cold(env.provider.facts)
     return Work(
         env.provider,

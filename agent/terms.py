@@ -17,10 +17,6 @@ from tools.base import Tool
 from tools.catalog import builtin_tools
 from tools.final_report import FinalReport
 
-SMALL, TINY = 6_000, 3_500
-"""Tokens that requests may take below which some tools are not offered, and below which only the most needed are."""
-SPARED_AT_8K = ("apply_patch", "recall", "todo", "compact_context", "ask_user")
-SPARED_AT_4K = (*SPARED_AT_8K, "bash_output", "bash_kill", "glob", "tool_search", "call_tool")
 NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
 
 
@@ -71,17 +67,15 @@ def hooks_for_calls(config: Config) -> tuple[AfterTool, ...]:
     return tuple(hook for hook in config.hooks_after_tool if parse_rule(hook.match).tool)
 
 
-def tools_for(compacting: Compacting, config: Config, effective: int) -> tuple[Tool, ...]:
-    """The built-in tools that are offered: those that the user has chosen, or as many as a window of that size has room
-    for. Where a full window ends in a report, the tool that takes it is there from the beginning. Raises
-    `ConfigError`."""
+def tools_for(compacting: Compacting, config: Config) -> tuple[Tool, ...]:
+    """The built-in tools, or those of them that the user has chosen. Where a full window ends in a report, the
+    tool that takes it is there from the beginning. Raises `ConfigError`."""
     known = {tool.name: tool for tool in builtin_tools()}
     for key, names in (("tools.allowed", config.tools_allowed), ("tools.denied", config.tools_denied)):
         for name in names:
             if name not in known:
                 raise ConfigError(f"`{key}`: there is no built-in tool `{name}`; there are {', '.join(known)}")
-    spared = SPARED_AT_4K if effective < TINY else SPARED_AT_8K if effective < SMALL else ()
-    chosen = config.tools_allowed or tuple(name for name in known if name not in spared)
+    chosen = config.tools_allowed or tuple(known)
     tools = tuple(tool for name, tool in known.items() if name in chosen and name not in config.tools_denied)
     return (*tools, FinalReport()) if compacting.on_full == "final" else tools
 

@@ -144,6 +144,15 @@ TINY = [
 ]
 
 
+@pytest.mark.parametrize("job", [Job("anthropic", 6_000, 4, 12_000), Job("anthropic", 8_192, 7, 60_000, 17)], ids=str)
+def test_something_of_each_new_output_is_shown_in_a_small_window(job: Job, tmp_path: Path) -> None:
+    run, server, _ = played(job, tmp_path)
+    steps = [recorded.body["messages"] for recorded in server.requests if ASKED not in str(recorded.body)]
+    shown = [str(messages[-1]).count("2024-01-01") for messages in steps[1:]]
+    assert (run.code, len(shown)) == (0, job.steps)
+    assert min(shown) >= job.calls
+
+
 @pytest.mark.parametrize("job", TINY, ids=lambda job: f"{job.provider}-{job.window}")
 def test_twenty_steps_end_in_a_small_window_with_few_summaries(job: Job, tmp_path: Path) -> None:
     run, server, summaries = played(job, tmp_path)

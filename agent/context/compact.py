@@ -21,7 +21,14 @@ from agent.context.pins import Size, size_of_pins, smaller_pins, view_from
 from agent.context.settings import Caps
 from agent.context.steps import is_request, starts_step, turn_starts, unseen_from
 from agent.context.summary import Draft, with_facts, within
-from agent.context.unseen import by_reference, cut_to_fit, named_step, size_of_unseen, unseen_outputs
+from agent.context.unseen import (
+    by_reference,
+    cut_to_fit,
+    named_step,
+    size_of_unseen,
+    unseen_outputs,
+    without_named_step,
+)
 from agent.messages import Assistant, Conversation, Message, Summary, Text, User
 
 WORTH = 0.9
@@ -31,6 +38,8 @@ AFTER_MASK = 0.5
 soon come again."""
 SHARE = 0.5
 """Of the room that messages have in a window, what the outputs of one step may take when not all of them fits."""
+LEAST_SHARE = 0.2
+"""Of the window, what they should have before anything else that was said stays beside them."""
 FLOOR = 0.6
 """What is there after any compaction should take no more than this share of the window."""
 LEAST_CAP = 900
@@ -176,7 +185,7 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
         if sum(sizes.values()) * room.scale <= FLOOR * room.effective:
             return Floor(caps, least, deferred=whole - room.tools, pins=pins, request=request)
         if caps.ledger > LEAST_CAP or caps.tail > LEAST_CAP:
-            caps = replace(caps, tail=max(caps.tail // 2, LEAST_CAP), ledger=max(caps.ledger // 2, LEAST_CAP))
+            caps = replace(caps, tail=_halved(caps.tail), ledger=_halved(caps.ledger))
         elif room.deferrable:
             room = room.with_tools_held_back
         elif pins != "line" and conversation.pinned:
@@ -202,6 +211,22 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
         whole - room.tools,
         pins,
         request,
+    )
+
+
+def _halved(cap: int) -> int:
+    return min(cap, max(cap // 2, LEAST_CAP))
+
+
+def fitting_caps(caps: Caps, room: Room) -> Caps:
+    """The caps with which the newest outputs get their share of what messages may take, whatever else stays."""
+    messages = room.with_tools_held_back.messages
+    return replace(
+        caps,
+        tail=min(caps.tail, messages // 3),
+        ledger=min(caps.ledger, messages // 6),
+        retain=min(caps.retain, messages // 12),
+        summary=min(caps.summary, messages // 6),
     )
 
 
@@ -233,7 +258,8 @@ def compacted(plan: CompactionPlan, draft: Draft | None, caps: Caps) -> Conversa
     kept = plan.rest.summary.kept
     ledger = whole = render_ledger(plan.facts, caps.ledger)
     if draft is None:
-        summary = Summary(plan.earlier.retain, plan.earlier.summary, ledger, plan.request, kept=kept)
+        retain, said = within(plan.earlier.retain, caps.retain), within(plan.earlier.summary, caps.summary)
+        summary = Summary(retain, said, ledger, plan.request, kept=kept)
     else:
         ledger = render_ledger(plan.facts, caps.ledger // 2)
         retain, said = within(draft.retain, caps.retain), within(draft.summary, caps.summary)
@@ -308,8 +334,11 @@ def cut_outputs(rung: Rung, conversation: Conversation, room: Room) -> Conversat
     if rung == "share":
         after = share_out(conversation, room)
     else:
-        others = size_of(conversation) - size_of_unseen(conversation)
-        after = cut_to_fit(conversation, room.messages - others)
+        unseen = size_of_unseen(conversation)
+        left = room.messages - (size_of(conversation) - unseen)
+        if rung == "cut" and left < min(unseen, int(LEAST_SHARE * room.effective / room.scale)):
+            return None
+        after = cut_to_fit(conversation, left)
     return None if after is conversation else after
 
 
@@ -324,31 +353,38 @@ def drop_half(conversation: Conversation, caps: Caps) -> Conversation | None:
     return compacted(plan, None, caps)
 
 
-def last_message(conversation: Conversation) -> Conversation | None:
+def last_message(conversation: Conversation, ledger: int = LEAST_CAP) -> Conversation | None:
     """The conversation with nothing but what the user wants now, the facts and the step that the model has not seen,
     the calls of which may still have no outputs. None when there is nothing else."""
     cut = unseen_from(conversation.messages)
-    return _without(conversation, cut) if cut else None
+    told = conversation.summary.request
+    if not cut and (without_named_step(told) == told or not unseen_outputs(conversation)):
+        return None
+    after = _without(conversation, cut, ledger)
+    return replace(after, summary=replace(after.summary, request=without_named_step(after.summary.request)))
 
 
-def without_step(conversation: Conversation) -> Conversation | None:
+def without_step(conversation: Conversation, ledger: int = LEAST_CAP) -> Conversation | None:
     """The conversation without the step that the model has not seen, whose outputs are named; calls without an output
     stay, since their outputs will come. None when there is no such step."""
     outputs = unseen_outputs(conversation)
     if not outputs:
         return None
-    after = _without(conversation, len(conversation.messages) - (1 if conversation.unanswered else 0))
+    after = _without(conversation, len(conversation.messages) - (1 if conversation.unanswered else 0), ledger)
     request = named_step(after.summary.request, outputs)
     return replace(after, summary=replace(after.summary, request=request))
 
 
-def _without(conversation: Conversation, cut: int) -> Conversation:
-    """The conversation from a message on, with what the user wants now and the facts for all that was before."""
+def _without(conversation: Conversation, cut: int, ledger: int) -> Conversation:
+    """The conversation from a message on, with what the user wants now and facts of at most so many tokens for all that
+    was before."""
     plan = plan_at(conversation, cut)
     is_shown = any(map(is_request, plan.tail))
     request = plan.request if plan.request.parts or is_shown else _last_request(conversation)
     kept = plan.rest.summary.kept
-    return replace(plan.rest, summary=Summary(ledger=render_ledger(plan.facts, LEAST_CAP), request=request, kept=kept))
+    return replace(
+        plan.rest, summary=Summary(ledger=render_ledger(plan.facts, min(ledger, LEAST_CAP)), request=request, kept=kept)
+    )
 
 
 def _last_request(conversation: Conversation) -> User:
@@ -378,11 +414,11 @@ def climb(rung: Rung, conversation: Conversation, caps: Caps, floor: Floor) -> C
         case "drop":
             return drop_half(conversation, floor.caps)
         case "last":
-            return last_message(conversation)
+            return last_message(conversation, floor.caps.ledger)
         case "references":
             after = by_reference(conversation)
         case "step":
-            return without_step(conversation)
+            return without_step(conversation, floor.caps.ledger)
         case "summary" | "chunks" | "share" | "cut" | "least":
             return None
     return None if after is conversation else after

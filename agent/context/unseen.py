@@ -9,11 +9,13 @@ from agent.context.mask import Numbered, condensed, numbered_outputs, output_siz
 from agent.context.offload import Offloading, is_preview, preview_of, stored_form, unframed
 from agent.context.shares import shares
 from agent.context.steps import unseen_from
-from agent.messages import Conversation, Image, Note, Retold, ToolOutput, User
+from agent.messages import Conversation, Image, Note, Retold, ToolOutput, User, UserPart
 
 LEAST_PART = 100
 """Tokens of an output below which no part of it is worth more than the line that stands for it."""
-_LEAST_BYTES = 64
+_FRAMED = 256
+"""Bytes of an output below which a sentence of how to see the rest takes more than they do: a line tells it then."""
+_LEAST_BYTES = 32
 _GONE = "[The newest step took more than the whole window, so it is not shown. What its calls gave back:"
 _LINES = 24
 """Outputs of a step that is not shown which are named in a line each."""
@@ -70,8 +72,17 @@ def by_reference(conversation: Conversation) -> Conversation:
 
 def named_step(request: User, outputs: Sequence[Numbered]) -> User:
     """What the user wants now, with a note that names the outputs of a step for which there is no room at all."""
-    parts = tuple(part for part in request.parts if not (isinstance(part, Note) and part.text.startswith(_GONE)))
+    parts = without_named_step(request).parts
     return User((*parts, Note("\n".join((_GONE, *_named(outputs))) + "]"))) if outputs else request
+
+
+def without_named_step(request: User) -> User:
+    """The same without the note about an earlier step."""
+    return replace(request, parts=tuple(part for part in request.parts if not _names_step(part)))
+
+
+def _names_step(part: UserPart) -> bool:
+    return isinstance(part, Note) and part.text.startswith(_GONE)
 
 
 def _named(outputs: Sequence[Numbered]) -> Iterator[str]:
@@ -91,17 +102,31 @@ def _cut(found: Numbered, part: int) -> Retold:
         return whole
     text = unframed(output.text) if is_preview(output.text) else output.text
     stored = output.stored
-    keep = len(text.encode("utf-8", "surrogatepass")) * max(part, 0) // max(output_size(output), 1)
+    whole_size = len(text.encode("utf-8", "surrogatepass")) * max(part, 0) // max(output_size(output), 1)
+    for is_plain in (False, True):
+        keep = whole_size
+        while keep >= _FRAMED:
+            shown, size, lines = preview_of(text, Offloading(preview=keep))
+            size, lines = (stored.size, stored.lines) if stored is not None else (size, lines)
+            form = _ends(text, keep) if is_plain else shown
+            told = stored_form(found.call.name, found.ref, size, lines, form) + names
+            less = Retold(found.ref, "preview", told, pictures)
+            if output_size(_as_told(found, less)) <= part:
+                return less
+            keep = keep * 3 // 4
+    keep = whole_size
     while keep >= _LEAST_BYTES:
-        shown, size, lines = preview_of(text, Offloading(preview=keep))
-        size, lines = (stored.size, stored.lines) if stored is not None else (size, lines)
-        less = Retold(
-            found.ref, "preview", stored_form(found.call.name, found.ref, size, lines, shown) + names, pictures
-        )
+        less = Retold(found.ref, "preview", f"{condensed(found)}\n{_ends(text, keep)}{names}", pictures)
         if output_size(_as_told(found, less)) <= part:
             return less
         keep = keep * 3 // 4
     return Retold(found.ref, "line", condensed(found) + names, pictures)
+
+
+def _ends(text: str, keep: int) -> str:
+    """Both ends of a text, also of long lines, of which a preview would show more."""
+    most = min(keep, len(text)) * 3 // 4
+    return f"{text[: most * 2 // 3]}\n[…]\n{text[len(text) - most // 3 :]}"
 
 
 def _as_told(found: Numbered, one: Retold) -> ToolOutput:

@@ -1,0 +1,46 @@
+"""What models with small windows are offered: the tools that work cannot be done without, in few words. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from agent.context.select import CALL, SEARCH, ToolSpec
+
+SMALL = 8_000
+"""Tokens that requests may take below which definitions are to leave them to the work."""
+SPARED = frozenset({"apply_patch", "bash_output", "bash_kill", "todo", "compact_context", "ask_user"})
+"""Tools that work can do without."""
+TINY, NEEDED = 2_000, frozenset({"read", "write", "edit", "bash", "recall"})
+"""Tokens below which there is room for nothing but these."""
+
+_SHORT: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "read": ("Reads a file.", ("path", "offset", "limit")),
+    "bash": ("Runs a command with `bash -c` in the working folder.", ("command", "timeout")),
+    "grep": ("Lines of files that match a regular expression.", ("pattern", "path", "glob", "limit")),
+    "read_result": ('A stored output: `lines` "10-50", or what matches `pattern`.', ("ref_id", "lines", "pattern")),
+    "recall": ("Brings back what a reference such as r12 names, or finds what was said.", ("ref_id", "lines", "query")),
+}  # fmt: skip
+"""The text and the parameters of some tools there. All their other parameters are taken, too."""
+
+
+def for_window(specs: Sequence[ToolSpec], effective: int) -> tuple[ToolSpec, ...]:
+    """The tools as they are offered where requests may take so many tokens. Those of servers stay as they are."""
+    if effective >= SMALL:
+        return tuple(specs)
+    return tuple(
+        _shortened(spec) if spec.kind == "builtin" else spec
+        for spec in specs
+        if spec.kind != "builtin" or not _is_spared(spec, effective)
+    )
+
+
+def _is_spared(spec: ToolSpec, effective: int) -> bool:
+    return spec.name in SPARED or (effective < TINY and spec.name not in NEEDED and spec.name not in (SEARCH, CALL))
+
+
+def _shortened(spec: ToolSpec) -> ToolSpec:
+    text, names = _SHORT.get(spec.name, ("", ()))
+    parameters = spec.schema.get("properties")
+    if not text or not isinstance(parameters, Mapping):
+        return spec
+    kept = {name: parameters[name] for name in names if name in parameters}
+    return replace(spec, description=text, schema={**spec.schema, "properties": kept})

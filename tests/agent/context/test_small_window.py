@@ -1,0 +1,32 @@
+from agent.context.select import ToolSpec
+from agent.context.small_window import for_window
+from agent.deferral import specs_of
+from tools.catalog import builtin_tools
+
+OWN = specs_of(builtin_tools())
+SERVED = ToolSpec("mcp__tracker__todo", "Keeps todos.", {"type": "object", "properties": {}}, "mcp")
+
+
+def names(effective: int) -> list[str]:
+    return [spec.name for spec in for_window((*OWN, SERVED), effective)]
+
+
+def test_a_window_with_room_is_offered_all() -> None:
+    assert for_window((*OWN, SERVED), 8_000) == (*OWN, SERVED)
+
+
+def test_a_small_window_keeps_what_brings_outputs_back_and_what_finds_tools() -> None:
+    found = ["tool_search", "call_tool", "mcp__tracker__todo"]
+    assert names(5_000) == ["read", "write", "edit", "bash", "glob", "grep", "read_result", "recall", *found]
+    assert names(1_500) == ["read", "write", "edit", "bash", "recall", *found]
+
+
+def test_short_definitions_ask_only_for_arguments_that_the_whole_ones_take() -> None:
+    whole = {spec.name: spec for spec in OWN}
+    for spec in for_window(OWN, 5_000):
+        own, full = spec.schema["properties"], whole[spec.name].schema["properties"]
+        assert isinstance(own, dict)
+        assert isinstance(full, dict)
+        assert own.items() <= full.items()
+        assert spec.schema["required"] == whole[spec.name].schema["required"]
+        assert len(spec.description) <= len(whole[spec.name].description)
