@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from agent.archive import SHOWN_DIGITS, Archive, Located
 from agent.context.excerpt import EXCERPT, excerpt
 from agent.context.refs import (
+    CURRENT_PROJECT,
     CURRENT_SESSION,
     BadReference,
     MessageRef,
@@ -117,6 +118,7 @@ class Recall:
             notes.append(MEANT)
         if asked.query and asked.kinds in ((), ("output",)):
             notes += await self._unsearched("`read_result` with a `pattern` searches all of one")
+            notes += await self._unsearched_elsewhere(scope) if scope != "session" else []
         return Memory(found, tuple(notes))
 
     async def _find(self, wanted: "Wanted", told: "Told") -> "tuple[tuple[Match, ...], list[str]]":
@@ -155,6 +157,27 @@ class Recall:
         more = f" and {len(refs) - MOST_NAMED} more" if len(refs) > MOST_NAMED else ""
         names = ", ".join(refs[:MOST_NAMED])
         return [f"only the first {MOST_INDEXED:,} bytes of {names}{more} are searched here; {advice}"]
+
+    async def _unsearched_elsewhere(self, scope: Scope) -> list[str]:
+        """The same for the newest such outputs of the other sessions that were searched."""
+        from agent.indexing import MOST_INDEXED  # noqa: PLC0415  # deferred: see `_indexer`
+
+        project = self._project if scope == "project" else None
+        found = await self._thread.run(
+            ArchiveStore(self._store).larger_elsewhere, self._session, MOST_INDEXED, project, MOST_NAMED + 1
+        )
+        if not found:
+            return []
+        refs = [await self._named(session, number) for session, number in found[:MOST_NAMED]]
+        more = " and more" if len(found) > MOST_NAMED else ""
+        return [
+            f"of other sessions, only the first {MOST_INDEXED:,} bytes of {', '.join(refs)}{more} are searched here"
+        ]
+
+    async def _named(self, session: str, number: int) -> str:
+        row = await self._thread.run(self._store.session, session)
+        project = Path(row.project).name or row.project if row else CURRENT_PROJECT
+        return str(Reference(OutputRef(number), None, session[:SHOWN_DIGITS], project))
 
     async def fetch(self, ref: str, scope: Scope | None = None) -> Found:
         """What a reference stands for, to be read in parts and closed. It is counted."""

@@ -25,7 +25,7 @@ _LOCATION = re.compile(
     r"match-(?P<match>[1-9]\d{0,17})|tool-(?P<tool>[1-9]\d{0,17})",
     re.IGNORECASE,
 )
-_AROUND = re.compile(r"^(?:[\s`'\"\[(]|recall:|ref_id=)+|[\s`'\"\])]+$", re.IGNORECASE)
+_AROUND = re.compile(r"^(?:[\s`'\"\[(<*‘“]|recall:|ref_id=)+|[\s`'\"\])>*’”.,;]+$", re.IGNORECASE)
 """What people and models write around a reference."""
 
 

@@ -260,3 +260,15 @@ async def test_a_message_that_is_damaged_after_it_was_indexed_is_still_found(ses
     assert await sessions.recall().search(Asked("word")) == before
     await sessions.thread.run(sessions.store.query, "update messages set ref = null where position = 0")
     assert "msg-00000000" in refs(await sessions.recall().search(Asked("word")))
+
+
+async def test_what_was_not_searched_in_other_sessions_is_named_as_far_as_they_may_be_seen(sessions: Sessions) -> None:
+    await sessions.says("go", THERE)
+    for number in range(7):
+        await sessions.runs("bash", "filler", THERE, whole=b"filler line\n" * 30_000, command=f"make {number}")
+    (told,) = (await sessions.recall(scope="all").search(Asked("needle"))).told
+    assert told.startswith("of other sessions, only the first 262,144 bytes of ebb://")
+    assert told.endswith(" and more are searched here")
+    assert told.count("ebb://") == 5
+    assert [f"/r{number}" in told for number in (7, 3, 2)] == [True, True, False]
+    assert (await sessions.recall(scope="session").search(Asked("needle"))).told == ()

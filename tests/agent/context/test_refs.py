@@ -97,3 +97,8 @@ def test_a_message_has_the_same_digits_in_any_session() -> None:
     assert len(set(digits)) == 5
     assert all(len(one) == 8 for one in digits)
     assert message_digits(User((Text("fix it"), Note("told")))) == message_digits(said)
+
+
+@pytest.mark.parametrize("written", ["r12.", "**r12**", "<r12>", "‘r12’,", "“[recall:r12]”;"])
+def test_what_prose_writes_around_a_reference_is_no_part_of_it(written: str) -> None:
+    assert parse_reference(written) == Reference(OutputRef(12))
