@@ -16,7 +16,6 @@ from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutpu
 from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.outputs import OutputRow
-from store.search import SearchIndex
 from store.sessions import MessageRow, SessionStore
 from tools.kept import Content
 
@@ -88,6 +87,8 @@ class Shelf:
         first = rows[-MOST].position - 1 if len(rows) > MOST else 0
         messages = self._store.messages(self._session, first)
         start = (messages[-1].position + 1 if messages else 0) - len(view.messages)
+        from store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs look nothing up
+
         looked_up = SearchIndex(self._store).accesses(self._session)
         return tuple(reversed([*_shelved(messages, start, listed, view, looked_up)]))
 
