@@ -125,7 +125,9 @@ async def test_a_medium_comes_back_with_its_first_bytes_and_how_to_save_it(home:
     )
     assert (second, third[:32]) == ("(not text; as hexadecimal numbers)", "25 50 44 46 2d 31 2e 37 0a ff fe")
     assert last == "(bytes 0-1024 of 5,011; continue at offset=1024)"
-    assert recalled.text == read.text
+    said, _, about = recalled.text.rpartition("\n")
+    assert said == read.text
+    assert about.startswith("[recall:r1:tool-1 – output of mcp__files__get; truncated: no; tokens: ")
     assert bytes_of_it.text == "(not text; as hexadecimal numbers)\n00\n(bytes 5010-5011 of 5,011)"
     assert (missing.status, missing.text) == ("failed", "`r1` has 1 pictures and files: leave `:tool-2` out")
     await session.close()
@@ -143,7 +145,8 @@ async def test_what_is_read_again_names_the_pictures_that_came_with_it(home: Hom
         Giver(Result("one\ntwo", pictures=pictures)),
     )
     await events_of(session)
-    assert [(output.text, len(output.images)) for output in outputs_of(session)] == [
+    shown = [(output.text.partition("\n[recall:r1 – ")[0], len(output.images)) for output in outputs_of(session)]
+    assert shown == [
         ("one\ntwo", 2),
         ("one\ntwo\n(bytes 0-7 of 7)\n(pictures came with it: r1:tool-1, r1:tool-2)", 0),
         ("1\tone\n2\ttwo\n(lines 1-2 of 2)\n(pictures came with it: r1:tool-1, r1:tool-2)", 0),

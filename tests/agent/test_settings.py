@@ -65,6 +65,8 @@ def test_each_row_says_where_its_value_comes_from(place: Place) -> None:
         "recall.scope",
         "mcp.disabled",
         "permissions.deny",
+        "tools.allowed",
+        "tools.denied",
     }
     assert {row.begins for row in rows.values() if row.key.startswith("tui.")} == {"now"}
     assert rows["agent.model"].begins == "from the next session on"
