@@ -53,7 +53,9 @@ def test_a_model_finds_what_an_earlier_session_read_and_reads_it_again(home: Hom
     found, read = home.outputs("one", second)
     assert found.split("\n")[0].startswith(f"[recall:{ref}] output of read, ")
     assert found.split("\n")[0].endswith(f", session {first[:8]}: Viewed limits.py – 1 lines")
-    assert read == "1\t1\tRETRIES = 5  # agreed upon\n(lines 1-1 of 1)"
+    lines, _, about = read.rpartition("\n")
+    assert lines == "1\tRETRIES = 5  # agreed upon\n(lines 1-1 of 1-1)"
+    assert about.startswith(f"[recall:{ref} – output of read; paths: limits.py; truncated: no; tokens: ")
 
 
 def test_what_other_projects_said_is_not_found_unless_the_user_lets_it_be(home: Home) -> None:
@@ -93,7 +95,7 @@ def test_a_user_searches_sessions_and_sees_the_whole_of_what_was_found(home: Hom
     assert shown.out.splitlines()[1699] == "1700\tline 1699"
     text = home.ebb("one", "sessions", "search", "1700")
     assert text.out.split("\n")[0].startswith(f"ebb://one/{session[:8]}/r1  ")
-    assert text.out.split("\n")[0].endswith("  output of read  Viewed long.txt – 2001 lines")
+    assert text.out.split("\n")[0].endswith("  output of read  Viewed long.txt – lines 1-2000 of 3000")
     assert home.ebb("two", "sessions", "search", "1700").out.startswith("nothing was found; `--all`")
     assert home.ebb("two", "sessions", "search", "1700", "--all").out == text.out
 
@@ -111,8 +113,8 @@ def test_a_long_output_tells_how_long_it_is(home: Home) -> None:
     ("line", "printed"),
     [
         ("echo short", "short\nexit code 0\n"),
-        ("seq 2000", "".join(f"{number}\n" for number in range(1, 2001))),
-        (r"printf 'half a character \344'", "half a character \ufffd\n"),
+        ("seq 2000", "".join(f"{number}\n" for number in range(1, 2001)) + "exit code 0\n"),
+        (r"printf 'half a character \344'", "half a character \ufffd\nexit code 0\n"),
     ],
 )
 def test_on_a_terminal_what_is_shown_ends_with_its_line(home: Home, line: str, printed: str) -> None:

@@ -128,11 +128,11 @@ def test_a_session_comes_back_with_the_same_rows_and_bytes_and_goes_on(
     assert [row["number"] for row in before["outputs"]] == [1, 2, 3, 4, 5]
     for number in range(1, 6):
         assert there.bytes_of(session, f"r{number}") == here.bytes_of(session, f"r{number}")
-    assert there.bytes_of(session, "r1") == b"".join(b"%d\n" % number for number in range(1, 50_001))
+    assert there.bytes_of(session, "r1") == b"".join(b"%d\n" % number for number in range(1, 50_001)) + b"exit code 0"
 
     went_on = there.say([calls(("read_result", {"ref_id": "r3", "limit": 5})), {"text": "Yes."}], "-r", session)
     assert went_on == session
-    assert there.bytes_of(session, "r6") == b"xxxxx\n(bytes 0-5 of 100,000; continue at offset=5)"
+    assert there.bytes_of(session, "r6") == b"xxxxx\n(bytes 0-5 of 100,012; continue at offset=5)"
 
 
 def test_pictures_come_along_once_and_are_sound(here: Place, there: Place, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_an_id_that_another_session_has_is_replaced_and_references_still_resolve
     assert there.query("select session, count(*) from messages group by session order by 2") == [(session, 2), (new, 8)]
     script = [calls(("read_result", {"ref_id": f"ebb://app/{session}/r1", "lines": "7-7"})), {"text": "Yes."}]
     assert there.say(script, "-r", new) == new
-    assert there.bytes_of(new, "r6") == b"7\t7\n(lines 7-7 of 50,000)"
+    assert there.bytes_of(new, "r6") == b"7\t7\n(lines 7-7 of 50,001)"
 
 
 def test_a_file_is_never_replaced_unless_that_is_asked_for(here: Place, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ async def test_the_array_stays_the_same_until_the_view_is_rewritten(home: Home, 
     called = TOOLS[::14]
     script = [*steps(called, hosted=provider != "none"), {"text": "done"}]
     summary = {"when": "<retain>", "text": "<retain>id 7</retain><summary>many tools were called</summary>"}
-    model = searching(*script, *[summary] * 20, window=40_000, search=provider)
+    model = searching(*script, *[summary] * 20, window=32_000, search=provider)
     caps = Caps(tail=4_000, ledger=900, protect=8_000)
     session = await home.open(model, tools=(*builtin_tools(), *TOOLS), compacting=Compacting(caps))
     events = await events_of(session)
