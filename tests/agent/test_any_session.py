@@ -19,6 +19,7 @@ from agent.archive import Archive
 from agent.context.budget import Window
 from agent.context.guard import Target
 from agent.context.prompt import Instructions, build_prompt
+from agent.context.refs import message_digits
 from agent.context.settings import Caps, Compacting
 from agent.deferral import Deferral
 from agent.env import Env
@@ -249,7 +250,10 @@ class AnySession(RuleBasedStateMachine):
                 await compacting
 
         self.run(both())
-        asked = [request for request in self.requests if text in str(request.messages[-1])]
+        # Words that are too long for the window are shown by both ends, with the reference of all of them.
+        ref = f"msg-{message_digits(User((Text(text),)))}"
+        newest = [str(request.messages[-1]) for request in self.requests]
+        asked = [message for message in newest if text in message or ref in message]
         failed = isinstance(self.events[-1], TurnFailed)
         assert asked or failed
 
@@ -300,7 +304,8 @@ class AnySession(RuleBasedStateMachine):
     @invariant()
     def nothing_that_was_said_is_lost(self) -> None:
         log = self.run(self.log())
-        texts = [part.text for m in log if isinstance(m, User) for part in m.parts if isinstance(part, Text)]
+        users = [message for message in log if isinstance(message, User)]
+        texts = [part.whole or part.text for m in users for part in m.parts if isinstance(part, Text)]
         assert texts == self.told
         spoken = [message for message in log if isinstance(message, Assistant)]
         given = [without_ids(message) for message in self.model.given]
@@ -323,16 +328,19 @@ class AnySession(RuleBasedStateMachine):
         outputs = [output for message in log if isinstance(message, User) for output in message.outputs]
         for number, output in enumerate(outputs, 1):
             if output.stored is not None:
-                found = self.run(self.found(f"r{number}"))
+                found, behind = self.run(self.found(f"r{number}", output.stored.size))
                 is_told = f"`r{number}` was removed on" in found
                 assert found == output.stored.digest or (self.has_expired and is_told)
+                assert behind in output.text
 
-    async def found(self, ref: str) -> str:
-        """The digest of what a reference stands for, or why it stands for nothing any more."""
+    async def found(self, ref: str, size: int) -> tuple[str, str]:
+        """The digest of the bytes that a reference stands for, or why it stands for nothing any more; and what was
+        told of the end of a program, which follows them."""
         try:
-            return hashlib.sha256(await self.archive.read(ref)).hexdigest()
+            found = await self.archive.read(ref)
         except ReferenceFailed as error:
-            return str(error)
+            return str(error), ""
+        return hashlib.sha256(found[:size]).hexdigest(), found[size:].decode().removeprefix("\n")
 
     @invariant()
     def requests_keep_their_beginning(self) -> None:

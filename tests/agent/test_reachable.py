@@ -114,7 +114,10 @@ class Desk:
         """The reference that a search for the call finds."""
         asked = {"query": f"make target{number}", "kind": "output"}
         found = (await RecallTool().run(asked, self.workspace)).text
-        return found.removeprefix("[recall:").partition("]")[0]
+        # What is searched in part only is told before what was found.
+        return next(line for line in found.split("\n") if line.startswith("[recall:"))[len("[recall:") :].partition(
+            "]"
+        )[0]
 
 
 @contextmanager
