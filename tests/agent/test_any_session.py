@@ -331,7 +331,7 @@ class AnySession(RuleBasedStateMachine):
                 found, behind = self.run(self.found(f"r{number}", output.stored.size))
                 is_told = f"`r{number}` was removed on" in found
                 assert found == output.stored.digest or (self.has_expired and is_told)
-                assert behind in output.text
+                assert behind in ("", output.frame)
 
     async def found(self, ref: str, size: int) -> tuple[str, str]:
         """The digest of the bytes that a reference stands for, or why it stands for nothing any more; and what was
