@@ -21,10 +21,16 @@ Summarisers: TypeAlias = Callable[[Job, Callable[[Event], None]], Awaitable[Sequ
 what is told of requests that finding them takes."""
 
 
+LEAST_SHOWN = 4_000
+"""Tokens below which a window that was shown is not believed by the next program: a session could only end in it."""
+
+
 def window_shown(mark: Mark | None, provider: Provider) -> Window | None:
     """The window that the provider showed to be smaller before the program was started anew. None where it did not, and
     where another model, another server or another setting makes it another window."""
     if mark is None or mark.window is None or mark.believed != provider.window.size:
+        return None
+    if mark.window.size < LEAST_SHOWN:
         return None
     if (mark.model, mark.server) != (provider.facts.id, provider.facts.server):
         return None

@@ -98,8 +98,8 @@ def test_a_summary_that_cannot_be_used_is_told_on_stderr_and_in_the_result(user:
         path.write_text(json.dumps({"context_window": 14_000, "reply": replies}))
         return user.run("-p", "go", "-m", f"scripted/{path}", "--output-format", "json", *flags)
 
-    for flags in ((), ("-c",)):
-        assert ended(run({"text": "what was found out so far " * 320}, flags=flags)) == (0, "answered", None)
+    for flags in ((), *[("-c",)] * 4):
+        assert ended(run({"text": "what was found out so far " * 128}, flags=flags)) == (0, "answered", None)
     refusal = {"when": "Write down what is needed", "text": "I would rather not."}
     last = run(refusal, refusal, {"text": "done"}, flags=("-c",))
     assert ended(last) == (0, "answered", None)
@@ -631,15 +631,15 @@ def test_a_conversation_that_does_not_fit_goes_on_with_a_fallback_also_when_it_i
 
 def test_where_no_model_takes_the_conversation_the_run_ends_with_7(user: User) -> None:
     """Long words are shown by their ends in any window; what every request holds is not."""
-    small, other = (scripted(user.home.parent, name, 2_000) for name in ("small", "other"))
-    limits = "providers.scripted.context_window=2000"
+    small, other = (scripted(user.home.parent, name, 1_000) for name in ("small", "other"))
+    limits = "providers.scripted.context_window=1000"
     chain = f"agent.fallback_models={json.dumps([other])}"
     flags = ("-m", small, "--config", limits, "--config", chain, "--output-format", "json")
     assert ended(user.run("-p", "y" * 30_000, *flags)) == (7, "context", "context")
 
 
 def test_a_window_smaller_than_what_every_request_holds_ends_with_7(user: User) -> None:
-    run = user.ask({"text": "never"}, flags=("--context-window", "2000"))
+    run = user.ask({"text": "never"}, flags=("--context-window", "1000"))
     assert ended(run) == (7, "context", "context")
 
 

@@ -53,9 +53,9 @@ async def test_a_long_conversation_is_summarised_between_two_turns(
     home: Home, how: Compacting, compacted: list[tuple[str, tuple[str, ...]]], interactive: bool
 ) -> None:
     """In a terminal while the user reads, in a script when the next turn begins."""
-    provider = Scripted.of({"text": LONG}, {"text": LONG}, SUMMARY, {"text": "three"}, context_window=60_000)
+    provider = Scripted.of({"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000)
     session = await home.open(provider, compacting=how, interactive=interactive)
-    events = await talk(session, "one", "two", "and now?")
+    events = await talk(session, LONG, LONG, "and now?")
     assert compactions(events) == compacted
     await session.close()
 
@@ -79,11 +79,11 @@ async def test_a_run_of_one_turn_asks_for_no_summary_behind_it(home: Home) -> No
 
 async def test_a_summary_that_cannot_be_used_is_told_with_the_next_turn(home: Home) -> None:
     provider = Scripted.of(
-        {"text": LONG}, {"text": LONG}, {"when": ASKED, "text": "I would rather not."}, {"text": "three"},
+        {"text": "yes"}, {"text": "yes"}, {"when": ASKED, "text": "I would rather not."}, {"text": "three"},
         context_window=60_000,
     )  # fmt: skip
     session = await home.open(provider, compacting=Compacting(CAPS), interactive=True)
-    events = await talk(session, "one", "two", "and now?")
+    events = await talk(session, LONG, LONG, "and now?")
     assert [type(e) for e in events if isinstance(e, CompactionFailed | ContextCompacted)] == [
         CompactionFailed,
         ContextCompacted,
