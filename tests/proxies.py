@@ -107,6 +107,10 @@ def saying(content: bytes, context: ssl.SSLContext | None = None) -> Iterator[in
                 client.settimeout(5)
                 client.recv(65536)
                 client.sendall(content)
+                # What was sent and not read would make the kernel take the answer back when this is closed.
+                client.shutdown(socket.SHUT_WR)
+                while client.recv(65536):
+                    pass
                 client.close()
             except OSError:  # a client that does not like the certificate goes away
                 return
