@@ -10,6 +10,7 @@ from tests.tui.piloting import Driven, terminal
 from tests.tui.test_real_session import Reply, calls, working
 from tui.blocks import Notice
 from tui.screens.context import KEYS_SURE, ContextScreen
+from tui.screens.permission import PermissionScreen
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 
@@ -213,7 +214,7 @@ async def test_while_a_turn_runs_acts_say_that_they_have_to_wait(tmp_path: Path)
         await t.shows("one")
         await t.rests()
         await t.type("go on")
-        await t.until(lambda: t.app.talk.view.asked)
+        await t.asks(PermissionScreen)
         await t.pilot.press("y")
         await t.shows("│ started")
         screen = await looking(t)
