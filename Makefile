@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests at once. They wait for a third of their time, so that two cores have work for three.
 WORKERS ?= 3
 
-.PHONY: default check gates nightly conformance demo run lock format snapshots models bench clean
+.PHONY: default check gates nightly conformance demo run lock format snapshots docs pictures models bench clean
 
 default: .venv/ready
 
@@ -73,6 +73,14 @@ format: .venv/ready
 # Look at every changed picture before you commit it.
 snapshots: .venv/ready
 	$(BIN)/pytest tests/tui --snapshot-update
+
+# The tables of keys, commands, flags, settings, exit codes, events and errors in the documentation.
+docs: .venv/ready
+	$(BIN)/python -m docs.reference
+
+# The picture in the README. Look at it before you commit it.
+pictures: .venv/ready
+	$(BIN)/python -m docs.picture
 
 # The exact versions that CI uses: `name==version` lines and nothing else.
 lock:

@@ -20,7 +20,24 @@ AgentError                 a sentence for the user; `code` names it for scripts,
     └── BadRequest         4xx; UnknownModel: 404
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
+
+EXIT_CODES: Mapping[int, tuple[str, str]] = {
+    0: ("answered", "answered"),
+    1: ("failed", "the session store cannot be used, the model answered with nothing, or the program has a fault"),
+    2: ("usage", "a flag, prompt, folder, URL or configuration is wrong"),
+    3: ("provider", "the provider cannot be reached, failed, does not know the model, or the account has no credit"),
+    4: ("key", "there is no key, or the provider does not accept it"),
+    5: ("denied", "answered, but calls were denied (listed under `denied`)"),
+    6: ("limit reached", "`--max-turns` or `--max-cost` was reached"),
+    7: ("context", "the conversation does not fit into the window"),
+    8: ("schema", "the answer does not meet the schema"),
+    75: ("rate limit", "the provider still limits the rate after all retries"),
+    130: ("interrupted", "interrupted, also by SIGTERM, or by SIGHUP when the terminal was closed"),
+    141: ("the reader of the output went away", "the reader of the output went away (`ebb … | head -1`)"),
+}
+"""What the process tells the one that started it: in a few words, and in a sentence's half."""
 
 
 class AgentError(Exception):

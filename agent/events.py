@@ -40,6 +40,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
+    """A turn begins with what the user said."""
+
     session: str
     model: str
     text: str
@@ -55,12 +57,16 @@ class Steered:
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
+    """A request is about to be made, and the calls that its reply wants to be run."""
+
     step: int
     """Counts from 1 in each turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextMeasured:
+    """How large the next request is."""
+
     used: int
     """Tokens that the next request is estimated to take."""
     window: int
@@ -73,11 +79,15 @@ class ContextMeasured:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
+    """A piece of the answer, as it streams in."""
+
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
+    """A piece of the model's thinking, as far as the provider shows it."""
+
     text: str
 
 
@@ -92,7 +102,7 @@ class CallDelta:
 
 @dataclass(frozen=True, slots=True)
 class RetryScheduled:
-    """The request failed and is sent again. What was streamed since `StepStarted` no longer counts."""
+    """The request failed and is sent again. What was streamed since the step began no longer counts."""
 
     attempt: int
     attempts: int
@@ -106,6 +116,8 @@ class RetryScheduled:
 
 @dataclass(frozen=True, slots=True)
 class ReplyFinished:
+    """A reply is complete, with what it took."""
+
     model: str
     stop_reason: StopReason
     usage: Usage
@@ -125,6 +137,8 @@ class ToolsFound:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
+    """A call begins to run."""
+
     call_id: str
     name: str
     arguments: Mapping[str, object]
@@ -132,6 +146,8 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress:
+    """A running call has printed more."""
+
     call_id: str
     text: str
     """New output since the last progress, for people to watch; the model sees the whole output in the end."""
@@ -139,6 +155,8 @@ class ToolProgress:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
+    """A call is over, with what the model is shown of it."""
+
     call_id: str
     name: str
     status: OutputStatus
@@ -164,6 +182,8 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class PermissionAsked:
+    """The user is asked whether a call may run."""
+
     id: str
     call_id: str
     name: str
@@ -186,6 +206,8 @@ class PermissionAsked:
 
 @dataclass(frozen=True, slots=True)
 class PermissionAnswered:
+    """That question is answered."""
+
     id: str
     verdict: Literal["allow", "deny", "edit"]
 
@@ -220,12 +242,16 @@ class QuestionAsked:
 
 @dataclass(frozen=True, slots=True)
 class QuestionAnswered:
+    """The user has answered the model."""
+
     id: str
     answer: str
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionStarted:
+    """A summary is being made."""
+
     used: int
 
 
@@ -432,6 +458,8 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
+    """A turn is over."""
+
     end: TurnEnd
     text: str
     """The answer, or what there was of it."""
@@ -439,6 +467,8 @@ class TurnFinished:
 
 @dataclass(frozen=True, slots=True)
 class TurnFailed:
+    """A turn ended with an error."""
+
     code: str
     message: str
     exit_code: int

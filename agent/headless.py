@@ -264,8 +264,12 @@ def _refuse(constant: str) -> NoReturn:
 
 def event_json(event: Event) -> dict[str, object]:
     """An event as the JSON object that `stream-json` prints: its class name in snake case first, then its fields."""
-    name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()
-    return {"type": name, **asdict(event)}
+    return {"type": event_type(type(event)), **asdict(event)}
+
+
+def event_type(kind: type[object]) -> str:
+    """The `type` under which events of a class are printed."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
 def _printer(job: Job, out: TextIO, err: TextIO) -> Callable[[Event], None]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.errors import UsageError
+from agent.errors import EXIT_CODES, UsageError
 
 if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
     from agent.compose import Sessions
@@ -42,8 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog="Subcommands: ebb sessions list|show|search|fork|rename|export|import|delete, ebb context [ID], "
         "ebb config, ebb mcp list|add|remove|test|login|logs, "
         "ebb doctor, ebb demo, ebb serve. `--` makes a first word a prompt. "
-        "Exit codes: 0 answered, 1 failed, 2 usage, 3 provider, 4 key, 5 denied, 6 limit reached, 7 context, 8 schema, "
-        "75 rate limit, 130 interrupted, 141 the reader of the output went away.",
+        "Exit codes: " + ", ".join(f"{code} {short}" for code, (short, _) in EXIT_CODES.items()) + ".",
         allow_abbrev=False,
     )
     parser.add_argument("words", nargs="*", metavar="PROMPT", help="open the terminal with this first message")
@@ -53,12 +52,14 @@ def make_parser() -> argparse.ArgumentParser:
     add_common(parser)
     parser.add_argument("--plain", action="store_true", help="the terminal in lines, without a screen")
     headless = parser.add_argument_group("without a terminal")
-    headless.add_argument("--output-format", choices=("text", "json", "stream-json"), default="text")
+    forms = "the answer, one JSON object, or one event a line and that object last"
+    headless.add_argument("--output-format", choices=("text", "json", "stream-json"), default="text", help=forms)
     headless.add_argument("--output-schema", metavar="FILE", help="JSON Schema that the answer must meet")
     headless.add_argument("--max-turns", type=int, metavar="N", help="requests the run may make")
     headless.add_argument("--max-cost", type=float, metavar="USD", help="dollars after which no request is made")
     headless.add_argument("--quiet", action="store_true", help="say nothing on stderr of rewrites of the context")
-    parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"))
+    modes = "what may run without a question"
+    parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"), help=modes)
     parser.add_argument("--allow", action="append", metavar="RULE", help="let calls run, such as 'bash(git status)'")
     parser.add_argument("--deny", action="append", metavar="RULE", help="never let calls run, such as 'write(.env)'")
     without = "run commands although `agent.sandbox` is `require`: this version has no sandbox in any case"

@@ -1,0 +1,136 @@
+"""The tables of the documentation, made from those in the code: `python -m docs.reference`, or `make docs`.
+
+A page names a table between two marks, `<!-- keys -->` and `<!-- end -->`; what stands between them is replaced.
+"""
+
+import argparse
+import dataclasses
+import inspect
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import get_args
+
+from agent.errors import EXIT_CODES, AgentError
+from agent.events import Event
+from agent.headless import event_type
+from agent.options import OPTIONS, Option
+from tui.advice import ADVICE
+from tui.arguments import make_parser
+from tui.commands import COMMANDS
+from tui.keys import KEYS
+
+ROOT = Path(__file__).parents[1]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+
+_MARKED = re.compile(r"^<!-- (?P<name>[a-z ]+) -->\n.*?^<!-- end -->\n", re.MULTILINE | re.DOTALL)
+
+
+def filled(page: str) -> str:
+    """A page with its tables as the code has them now. Raises `KeyError` for a table that there is not."""
+
+    def table(mark: re.Match[str]) -> str:
+        return f"<!-- {mark['name']} -->\n\n{TABLES[mark['name']]()}\n<!-- end -->\n"
+
+    return _MARKED.sub(table, page)
+
+
+def keys() -> str:
+    return _rows(("key", "what it does"), ((f"`{key.shown}`", key.help) for key in KEYS))
+
+
+def commands() -> str:
+    def rows() -> Iterator[Sequence[str]]:
+        for command in COMMANDS:
+            yield f"`{command.usage}`", command.help, "yes" if command.when_busy else ""
+
+    return _rows(("command", "what it does", "also while it works"), rows())
+
+
+def flags() -> str:
+    """Every flag of `ebb` without a subcommand."""
+    return _rows(("flag", "what it does"), (_flag(action) for action in _actions() if action.option_strings))
+
+
+def settings() -> str:
+    """Every key, table by table."""
+    return _rows(("key", "default", "what it is"), (_setting(option) for option in OPTIONS))
+
+
+def exit_codes() -> str:
+    return _rows(("exit code", "what happened"), ((str(code), told) for code, (_, told) in EXIT_CODES.items()))
+
+
+def events() -> str:
+    """Every event, with its fields."""
+
+    def rows() -> Iterator[Sequence[str]]:
+        for kind in get_args(Event):
+            fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind))
+            yield f"`{event_type(kind)}`", " ".join((inspect.getdoc(kind) or "").split()), fields
+
+    return _rows(("`type`", "what it says", "fields"), rows())
+
+
+def errors() -> str:
+    """Every error code, with its exit code and what to do."""
+    codes = {kind.code: kind.exit_code for kind in _family(AgentError)}
+    told = ((f"`{code}`", str(codes[code]), ADVICE.get(code, "")) for code in codes if ADVICE.get(code))
+    return _rows(("code", "exit code", "what to do in the terminal"), told)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "keys": keys,
+    "commands": commands,
+    "flags": flags,
+    "settings": settings,
+    "exit codes": exit_codes,
+    "events": events,
+    "errors": errors,
+}
+
+
+def _actions() -> Sequence[argparse.Action]:
+    return make_parser()._actions
+
+
+def _flag(action: argparse.Action) -> Sequence[str]:
+    if action.choices is not None:
+        value = " " + "|".join(str(choice) for choice in action.choices)
+    elif action.nargs == 0:
+        value = ""
+    else:
+        value = f" {action.metavar}"
+    return ", ".join(f"`{name}{value}`" for name in action.option_strings), action.help or ""
+
+
+def _setting(option: Option) -> Sequence[str]:
+    default = "" if option.default is None else f"`{json.dumps(option.default)}`"
+    variable = f" (`{option.environment}` in the environment)" if option.environment else ""
+    return f"`{option.key}`", default, option.help + variable
+
+
+def _family(kind: type[AgentError]) -> Iterator[type[AgentError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from _family(child)
+
+
+def _rows(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def main() -> int:
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        if (new := filled(text)) != text:
+            page.write_text(new, "utf-8")
+            print(page.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

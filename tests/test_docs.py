@@ -1,0 +1,126 @@
+"""The documentation says what is so: its tables are those of the code, and its commands run."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.reference import PAGES, TABLES, filled
+from tests.running import ROOT, command, ebb, environment
+from tests.tui.ptys import running
+
+ELSEWHERE = {
+    "uv tool install .": "fetches packages; tests/packaging installs the wheel",
+    "pipx install .": "fetches packages; tests/packaging installs the wheel",
+    "make demo": "builds a virtual environment; `ebb demo`, which it runs, has tests of its own",
+    "ebb serve": "wants a browser: tests/tui/serving",
+    "ebb mcp test": "wants the servers of the example: tests/test_mcp_command.py",
+    "ebb mcp login wiki": "wants the servers of the example: tests/test_mcp_command.py",
+    "ebb mcp logs forge": "wants the servers of the example: tests/test_mcp_command.py",
+}
+"""What is not run here, and why."""
+TERMINAL = {
+    "ebb": "/help shows keys",
+    'ebb "fix the tests"': "Done.",
+    "ebb -c": "what is this project?",
+    "ebb -r": "what is this project?",
+    "ebb -r 4f2a": "what is this project?",
+}
+"""What opens the terminal, and what is on the screen then."""
+READ = '[[reply]]\ncalls = [{ name = "read", arguments = { path = "build.log" } }]\n'
+SCRIPT = READ + '[[reply]]\ntext = "Done."\n' * 20
+
+
+def commands(page: Path) -> list[str]:
+    """What is typed at a prompt on a page."""
+    blocks = re.findall(r"^```console\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+
+
+WITH_COMMANDS = [page for page in PAGES if commands(page)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_tables_are_those_of_the_code(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert text == filled(text), "run `make docs`"
+
+
+def test_every_table_is_on_a_page() -> None:
+    marked = [name for page in PAGES for name in re.findall(r"^<!-- ([a-z ]+) -->$", page.read_text("utf-8"), re.M)]
+    assert sorted(set(marked) - {"end"}) == sorted(TABLES)
+
+
+def test_no_link_leads_nowhere() -> None:
+    links = [
+        (page.name, target)
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8"))
+        if "://" not in target
+    ]
+    assert links
+    assert [link for link in links if not (ROOT / link[1]).exists() and not (ROOT / "docs" / link[1]).exists()] == []
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with one session, in which the model was asked what the project is, and read a file."""
+    (tmp_path / "build.log").write_text("error: no such file\n")
+    (tmp_path / "script.toml").write_text(SCRIPT)
+    assert ebb("-C", str(tmp_path), "-p", "what is this project?", home=tmp_path, env=settings(tmp_path)).code == 0
+    return tmp_path
+
+
+def settings(home: Path) -> dict[str, str]:
+    return {"EBB_MODEL": f"scripted/{home / 'script.toml'}"}
+
+
+def session_of(home: Path) -> str:
+    listed = ebb("sessions", "-C", str(home), "--json", home=home, env=settings(home))
+    return str(listed.lines[-1]["id"])
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
+def test_the_commands_of_a_page_run(page: Path, home: Path) -> None:
+    program = home / "bin" / "ebb"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(command())} "$@"\n')
+    program.chmod(0o755)
+    env = environment(home, settings(home))
+    env["PATH"] = f"{program.parent}{os.pathsep}{env['PATH']}"
+    id = session_of(home)
+    for line in commands(page):
+        if line in ELSEWHERE or line in TERMINAL or line == "ebb --plain":
+            continue
+        typed = line.replace("4f2a", id).replace("r12", "r1")
+        done = subprocess.run(
+            ["bash", "-c", typed], cwd=home, env=env, capture_output=True, text=True, timeout=60, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert (line, done.returncode, done.stderr) == (line, 0, done.stderr)
+
+
+@pytest.mark.parametrize("line", TERMINAL)
+def test_the_commands_that_open_the_terminal_open_it(line: str, home: Path) -> None:
+    words = shlex.split(line.replace("4f2a", session_of(home)))[1:]
+    start = "import sys; from tui.cli import main; sys.exit(main(sys.argv[5:]))"
+    env = environment(home, settings(home))
+    with running(home, SCRIPT, flags=["-C", str(home), *words], start=start, env=env) as screen:
+        screen.until(TERMINAL[line])
+
+
+def test_the_commands_that_open_the_terminal_are_all_on_a_page() -> None:
+    typed = {line for page in PAGES for line in commands(page)}
+    assert sorted({*TERMINAL, *ELSEWHERE} - typed) == []
+
+
+def test_plain_lines_answer_what_is_piped_into_them(home: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tui.cli", "--plain"], cwd=home, env=environment(home, settings(home)), text=True,
+        input="hello\n", capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "Done." in done.stdout) == (0, True)
