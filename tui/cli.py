@@ -27,7 +27,17 @@ _ALIKE = 0.7
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `ebb` with the arguments after the program's name; the exit code. Errors are one sentence on stderr."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        try:
+            return _run(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            # All is said and put in order: what Python does at its end would only tear a traceback into it.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(arguments: list[str]) -> int:
     # What is made while modules load stays. To look through all of it again and again costs a tenth of the start.
     gc.set_threshold(20_000, 50, 100)
     _prepare_streams()
@@ -43,8 +53,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"ebb: {visible(str(error))}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        return 130
     except BrokenPipeError:
         # Whoever read our output has gone; the interpreter must not complain about it when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -55,6 +63,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ebb: the answer could not be written: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _raise_on_interrupt() -> None:
+    """From now on Ctrl-C is a `KeyboardInterrupt`, so that what was begun is put in order. Before it the program just
+    ends, since nothing was begun."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.unraisablehook = _unraisable
+
+
+def _unraisable(fault: "sys.UnraisableHookArgs", /) -> None:
+    """Where Python would print an interruption and go on, in the middle of its own bookkeeping, the program ends."""
+    if isinstance(fault.exc_value, KeyboardInterrupt):
+        os._exit(130)
+    sys.__unraisablehook__(fault)
 
 
 def _crash(error: Exception, arguments: Sequence[str]) -> int:
@@ -127,6 +150,7 @@ def _headless(options: argparse.Namespace) -> int:
 def _terminal(options: argparse.Namespace) -> int:
     from tui import terminal  # noqa: PLC0415  # deferred: only this front end needs it
 
+    _raise_on_interrupt()
     return terminal.run(options)
 
 
@@ -172,6 +196,7 @@ def _subcommand(name: str, before: Sequence[str], after: Sequence[str]) -> int:
         return command.run([*before, *after])
     from tui import subcommands  # noqa: PLC0415  # deferred: only these commands need it
 
+    _raise_on_interrupt()
     return subcommands.run(name, [*before, *after])
 
 
