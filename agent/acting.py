@@ -135,6 +135,7 @@ async def _changed(
         env.watch.rewritten(plan.kept)
     is_rewrite = plan.is_rewrite or env.offered != before
     if is_rewrite:
+        env.meter.scale_by(conversation, budget)
         env.meter.rewritten()
         env.rent.rewritten()
     event = ViewChanged(

@@ -58,6 +58,8 @@ class Preview:
     plan: CompactionPlan
     floor: Floor
     room: Room
+    size: Callable[[Conversation], int]
+    """As in `Work`."""
 
     def with_summary(self, draft: Draft | None) -> Conversation:
         """The conversation with that summary, or with the facts alone."""
@@ -67,7 +69,7 @@ class Preview:
     def result(self, draft: Draft | None) -> CompactResult:
         """What a compaction with that summary comes to."""
         ran = _ran("summary" if draft else "ledger", self.floor)
-        return result_of(self.conversation, self.with_summary(draft), ran, self.room, self.floor.deferred)
+        return result_of(self.conversation, self.with_summary(draft), ran, self.size, self.floor.deferred)
 
     def missing(self, draft: Draft) -> tuple[str, ...]:
         """What a summary leaves out of what must be in it, as lines to be added."""
@@ -100,22 +102,25 @@ def preview_compaction(focus: str | None = None) -> Callable[[Conversation, Env]
         plan = plan_compaction(fitting, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
         caps = paying_caps(conversation, plan, floor.caps) if plan is not None else None
         if plan is None or caps is None:
-            raise AgentError(NOTHING if plan is None else _too_small(conversation, plan, floor, how.room))
+            raise AgentError(NOTHING if plan is None else _too_small(conversation, plan, floor, how.size))
         floor = replace(floor, caps=caps)
         after = compacted(plan, Draft("", ""), caps)
-        result = result_of(conversation, after, _ran("summary", floor), how.room, floor.deferred)
+        result = result_of(conversation, after, _ran("summary", floor), how.size, floor.deferred)
         result = replace(
             result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * how.room.ratio)
         )
         items = receipt(conversation, after, result.strategies, floor.deferred, how.room.ratio)
         told = told_of(result, "asked", items)
-        return Preview(conversation, focus, told, _quote(conversation, plan, floor, how, env), plan, floor, how.room)
+        quote = _quote(conversation, plan, floor, how, env)
+        return Preview(conversation, focus, told, quote, plan, floor, how.room, how.size)
 
     return work
 
 
-def _too_small(conversation: Conversation, plan: CompactionPlan, floor: Floor, room: Room) -> str:
-    least = result_of(conversation, compacted(plan, Draft("", ""), floor.caps), (), room)
+def _too_small(
+    conversation: Conversation, plan: CompactionPlan, floor: Floor, size: Callable[[Conversation], int]
+) -> str:
+    least = result_of(conversation, compacted(plan, Draft("", ""), floor.caps), (), size)
     return (
         f"nothing to gain: a request takes {least.before_tokens:,} tokens, and with an empty summary it would "
         f"take {least.after_tokens:,}. `/compact` pays once there is more"

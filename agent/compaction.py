@@ -87,6 +87,8 @@ class Work:
     request: Callable[[Conversation], Request]
     """What would be sent to the provider to go on with a conversation: the same system text and tools."""
     room: Room
+    size: Callable[[Conversation], int]
+    """Tokens of the request that a conversation would be sent with, by the measure of all other figures."""
     settings: Compacting
     interrupt: Interrupt
     emit: Callable[[Event], None]
@@ -154,11 +156,11 @@ async def compact(
     bill = Bill(work.emit)
     pieces = work.pieces if cause == "asked" or room.effective > FEW_PIECES else 1
     work = replace(work, emit=bill.hear, pieces=pieces)
-    work.emit(CompactionStarted(result_of(conversation, conversation, ran, work.room).before_tokens))
+    work.emit(CompactionStarted(work.size(conversation)))
     for rung in () if is_done else rungs:
         candidate = await _try(rung, after, work, floor, focus, chosen.cut if chosen else None)
         if work.interrupt.requested():
-            unchanged = result_of(conversation, conversation, (), work.room)
+            unchanged = result_of(conversation, conversation, (), work.size)
             return Compacted(conversation, replace(unchanged, is_interrupted=True), floor.problem)
         if candidate is None:
             continue
@@ -172,13 +174,13 @@ async def compact(
     deferred = floor.deferred if TOOLS in ran else 0
     if ran:
         items = receipt(conversation, after, ran, floor.deferred, room.ratio)
-        told = told_of(result_of(conversation, after, ran, work.room, deferred), cause, items)
+        told = told_of(result_of(conversation, after, ran, work.size, deferred), cause, items)
         price = (chosen.price if chosen else None) or work.price_of(ran)
         work.emit(replace(told, price=price, model=writer, cost=bill.cost))
     if floor.problem and (cause == "asked" or not work.lessons.is_floor_told):
         work.emit(Noticed(f"{floor.problem}; a model with a larger window leaves more room"))
         work.lessons.is_floor_told = True
-    return Compacted(after, result_of(conversation, after, ran, work.room, deferred), floor.problem)
+    return Compacted(after, result_of(conversation, after, ran, work.size, deferred), floor.problem)
 
 
 def _helps(rung: Rung, before: Conversation, after: Conversation, has_room: bool) -> bool:
@@ -351,9 +353,12 @@ def told_of(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...])
 
 
 def result_of(
-    before: Conversation, after: Conversation, ran: Sequence[str], room: Room, deferred: int = 0
+    before: Conversation,
+    after: Conversation,
+    ran: Sequence[str],
+    size: Callable[[Conversation], int],
+    deferred: int = 0,
 ) -> CompactResult:
     """What a compaction has come to: sizes of whole requests, system text and tools included, as they are shown
-    everywhere. `room`: before anything was done; `deferred`: tokens of the tools that are held back since."""
-    sizes = room.fixed + round(size_of(before) * room.ratio), room.fixed - deferred + round(size_of(after) * room.ratio)
-    return CompactResult(*sizes, len(before.messages), len(after.messages), tuple(ran))
+    everywhere. `deferred`: tokens of the tools that are held back since."""
+    return CompactResult(size(before), size(after) - deferred, len(before.messages), len(after.messages), tuple(ran))

@@ -29,7 +29,10 @@ def sections_of(instructions: Instructions) -> dict[Section, str]:
 def remembered(env: Env) -> Mark | None:
     """What the session remembers of its last request: how it began, what it had to fit into, what its tools took."""
     mark = env.watch.mark
-    if mark is None or not env.watch.has_sent:
+    if mark is None:
+        return None
+    mark = replace(mark, record=env.meter.record, scale=env.meter.scale)
+    if not env.watch.has_sent:
         return mark
     held_back = len(env.deferral.held_back), env.deferral.held_tokens
     window = replace(window_of(env), notices=())

@@ -89,10 +89,13 @@ class Meter:
         self._view = View()
         self._told: set[Reading] = set()
         self._schema_told = 0
-        self._record: Record | None = None
+        self.record: Record | None = None
         """What the server's counts have been like; None before the first."""
         self._least: tuple[tuple[Message, ...], int] = ((), 0)
         self._real_window: int | None = None
+        self.scale = 1.0
+        """Tokens that were counted for one that is estimated of messages, before they were rewritten last: what is
+        left of them is estimated with it until it is counted."""
 
     def become(self, other: "Meter") -> None:
         """Measures as the other does, from nothing: for another model, which counts in other tokens."""
@@ -101,7 +104,7 @@ class Meter:
         self._texts, self._tools, self._messages = {}, ((), Counts()), self._counted()
         self._summary = (Summary(), {})
         self._told = set()
-        self._record, self._real_window = None, None
+        self.record, self._real_window, self.scale = None, None, 1.0
         self.rewritten()
         self.prepare()
 
@@ -138,7 +141,8 @@ class Meter:
         counts = self._sections(prompt.system, conversation.summary, tools, sections or {})
         seen, unseen = self._split(conversation)
         counted = conversation.anchor.total if conversation.anchor is not None else None
-        budget = apportion(counts, seen, unseen, counted, window, self.estimator, self._schema(tools))
+        scale = self.scale if counted is None else 1.0
+        budget = apportion(counts, seen, unseen, counted, window, self.estimator, self._schema(tools), scale)
         budget = replace(budget, crowded=self.crowded)
         self.counters = self.counters.measured(budget, is_counted=counted is not None)
         return budget
@@ -161,12 +165,29 @@ class Meter:
         """What these definitions took in an earlier request, to be taken as known until they are counted again."""
         self._remembered = tools, tokens
 
+    def remember_counts(self, record: Record | None, scale: float, *, begins_as_before: bool) -> None:
+        """What the server's counts were like before the program was started, and by what is estimated what has not been
+        counted since. `begins_as_before`: with the system text and the tools of then."""
+        self.record = record if record is None or begins_as_before else record.rewritten()
+        self.scale = scale
+
     def like(self) -> "Meter":
         """One that measures as this does, and may be used beside it."""
         other = Meter(self.estimator, self.ruler)
         known = self._schema(self._tools[0])
         other.remember_tools(*(self._remembered if known is None else (self._tools[0], known)))
+        other.scale = self.scale
         return other
+
+    def scale_by(self, conversation: Conversation, budget: ContextBudget) -> None:
+        """From now on what is not counted is estimated as this conversation, whose budget this is, was counted."""
+        if conversation.anchor is None:
+            return
+        summary = count_summary(conversation.summary, self.ruler).values()
+        inside = self._counted().of(self._view.shown(conversation))
+        estimated = self.estimator.tokens(total(summary) + inside.counts + self._found(inside.names))
+        counted = budget.history + budget.pending + budget.retain + budget.summary
+        self.scale = min(max(counted / estimated, 0.25), 3.0) if estimated else 1.0
 
     def begin_turn(self, said: Message) -> int:
         """Seeds the counters of a turn, and tells with how much."""
@@ -197,7 +218,7 @@ class Meter:
     def rewritten(self) -> None:
         """After a compaction the counters begin again with the next measurement."""
         self.counters, self.crowded = Counters(reasoning=self.counters.reasoning), False
-        self._record = self._record and self._record.rewritten()
+        self.record = self.record and self.record.rewritten()
         self._least = (), 0
 
     def take_real_window(self) -> int | None:
@@ -234,7 +255,7 @@ class Meter:
             return "nonsense"
         if usage.prompt == 0:
             return "missing"
-        finding, self._record = judge(self._record_for(conversation, reply), self._sent(conversation, usage, budget))
+        finding, self.record = judge(self._record_for(conversation, reply), self._sent(conversation, usage, budget))
         if finding != "whole" and (finding == "fresh" or usage.prompt >= SMALLEST):
             return finding
         return "counted" if finding == "whole" and is_plausible(usage.prompt, budget.used) else "nonsense"
@@ -243,8 +264,8 @@ class Meter:
         """What a count is compared with: a session that goes on begins with what was counted then, as far as requests
         have only grown since."""
         is_other = _is_foreign(conversation, reply.message.model) or _drops_reasoning(conversation)
-        if self._record is not None:
-            return self._record.rewritten() if is_other else self._record
+        if self.record is not None:
+            return self.record.rewritten() if is_other else self.record
         if conversation.anchor is None or is_other:
             return Record()
         before = self._view.shown(conversation)[: max(conversation.anchored - 1, 0)]
@@ -268,9 +289,9 @@ class Meter:
     def _distrusting(self, conversation: Conversation) -> Conversation:
         """Without what was counted and learned so far of a server that leaves something out, since part of it was
         counted when it did already. What it has read at most is what it can read."""
-        assert self._record is not None, "a finding comes with a record"
-        self._real_window, self._record = self._record.window, Record()
-        self.estimator, self._first, self._remembered = Estimator(), None, ((), 0)
+        assert self.record is not None, "a finding comes with a record"
+        self._real_window, self.record = self.record.window, Record()
+        self.estimator, self._first, self._remembered, self.scale = Estimator(), None, ((), 0), 1.0
         return replace(conversation, anchor=None, anchored=0)
 
     def _learn(self, conversation: Conversation, usage: Usage, model: str) -> None:

@@ -162,6 +162,8 @@ def overview_of(
     """What a conversation takes, and what its requests and rewrites so far have cost."""
     facts, meter, deferral, sent = equipped.facts, equipped.meter, equipped.deferral, equipped.sent
     size, reserves = window_numbers(equipped.window)
+    if sent is not None:
+        meter.scale = sent.scale
     offered = deferral.offered((*equipped.tools, *equipped.served))
     components = budget_by_component(
         conversation,

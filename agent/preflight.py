@@ -31,10 +31,14 @@ def begin_session(conversation: Conversation, env: Env) -> Conversation:
     with another system text or other tools does not hold any more."""
     env.deferral.wished = conversation.held_back
     choose_tools(env)
-    if not env.watch.has_said(env.instructions.text, env.offered):
+    mark, facts = env.watch.mark, env.provider.facts
+    begins_as_before = env.watch.has_said(env.instructions.text, env.offered)
+    if not begins_as_before:
         conversation = replace(conversation, anchor=None, anchored=0)
-    elif env.watch.mark is not None and env.watch.mark.tool_tokens is not None:
-        env.meter.remember_tools(env.offered, env.watch.mark.tool_tokens)
+    elif mark is not None and mark.tool_tokens is not None:
+        env.meter.remember_tools(env.offered, mark.tool_tokens)
+    if mark is not None and (mark.model, mark.server) == (facts.id, facts.server):
+        env.meter.remember_counts(mark.record, mark.scale, begins_as_before=begins_as_before)
     env.meter.end_turn(conversation)
     env.debug.say("context-guard/init-counters", **env.meter.counters.told())
     return conversation

@@ -21,7 +21,7 @@ def terms_of(conversation: Conversation, env: Env) -> Terms:
         budget.used,
         fixed,
         budget.effective_window,
-        unit_prices(facts.prices),
+        unit_prices(facts.prices, is_uncached=env.watch.is_uncached),
         env.compacting.caps,
         env.watch.is_cold(facts),
         env.watch.unchanged,

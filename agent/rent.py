@@ -77,13 +77,15 @@ def price_by(
     return price
 
 
-def unit_prices(prices: Prices | None) -> UnitPrices:
+def unit_prices(prices: Prices | None, *, is_uncached: bool = False) -> UnitPrices:
     """What a model's tokens cost in tokens of its fresh input. Where prices are not known, they are taken to be as they
-    usually are."""
+    usually are. `is_uncached`: the provider has shown that it reads nothing from a cache."""
     if prices is None:
         return UnitPrices()
     if prices.input <= 0:
         return LOCAL
+    if is_uncached:
+        return UnitPrices(1.0, 1.0, prices.output / prices.input)
     return UnitPrices(
         prices.cache_read / prices.input,
         max(prices.cache_write / prices.input, 1.0),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from agent.compaction import Chosen, Compacted, Work, compact
 from agent.context.ladder import CUT, TOOLS, room_of
 from agent.context.prompt import Instructions, build_prompt
+from agent.context.view import View
 from agent.debug import Debug
 from agent.env import Env
 from agent.events import Cause, Event
@@ -58,11 +59,14 @@ def work_of(conversation: Conversation, env: Env, counted: int | None = None) ->
     budget = budget_of(conversation, env)
     spare = env.deferral.spare(env.tools, budget.effective_window, env.meter.size_of_tool)
     room = room_of(budget, conversation, counted, spare)
-    prices, is_cold = unit_prices(env.provider.facts.prices), env.watch.is_cold(env.provider.facts)
+    facts, watch = env.provider.facts, env.watch
+    is_cold = watch.is_cold(facts) or watch.is_uncached
+    prices = unit_prices(facts.prices, is_uncached=watch.is_uncached)
     return Work(
         env.provider,
         request,
         room,
+        sizes_from(conversation, env),
         env.compacting,
         env.interrupt,
         env.emit,
@@ -73,6 +77,14 @@ def work_of(conversation: Conversation, env: Env, counted: int | None = None) ->
     )
 
 
+def sizes_from(conversation: Conversation, env: Env) -> Callable[[Conversation], int]:
+    """Tokens of the request that a conversation would be sent with, where it is made of this one. To ask for it changes
+    no figure of the session."""
+    beside = replace(env, meter=env.meter.like(), view=View())
+    beside.meter.scale_by(conversation, budget_of(conversation, beside))
+    return lambda view: budget_of(view, beside).used
+
+
 async def keep_rewrite(
     before: Conversation, compacted: Compacted, env: Env, cause: Cause, chosen: Chosen | None = None
 ) -> None:
@@ -80,6 +92,7 @@ async def keep_rewrite(
     where nothing was rewritten."""
     if not compacted.result.strategies:
         return
+    env.meter.scale_by(before, budget_of(before, env))
     env.meter.rewritten()
     env.watch.rewritten(unchanged(before, compacted.conversation, compacted.result.strategies))
     if TOOLS in compacted.result.strategies:

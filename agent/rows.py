@@ -11,6 +11,7 @@ from agent.context.budget import Window
 from agent.context.mark import Mark
 from agent.context.refs import message_digits
 from agent.context.todos import TodoItem
+from agent.context.truncation import decode_record
 from agent.errors import StoreFailed
 from agent.messages import (
     Assistant,
@@ -263,7 +264,9 @@ def _decode_mark(found: Mapping[str, Any]) -> Mark:
     if window is not None:
         sources = tuple((name, source) for name, source in window["sources"])
         window = Window(**{**window, "sources": sources, "notices": tuple(window["notices"])})
-    return Mark(**{**found, "window": window, "held_back": tuple(found.get("held_back", (0, 0)))})
+    record = decode_record(found["record"]) if found.get("record") else None
+    held_back = tuple(found.get("held_back", (0, 0)))
+    return Mark(**{**found, "window": window, "held_back": held_back, "record": record})
 
 
 def _encode_summary(summary: Summary) -> dict[str, object]:

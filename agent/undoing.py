@@ -81,7 +81,9 @@ async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversa
     has_its_tools = mark is not None and mark.tools == Digests().of_tools(env.offered)
     if not has_its_tools:
         restored = replace(restored, anchor=None, anchored=0)  # it was counted with other tools
-    now, then = budget_of(conversation, env), budget_of(restored, env)
+    now = budget_of(conversation, env)
+    env.meter.scale_by(conversation, now)
+    then = budget_of(restored, env)
     refusal = why_not(then) if are_own(restored.messages) else SAME_IDS
     if refusal:
         raise AgentError(refusal)

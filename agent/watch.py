@@ -28,6 +28,9 @@ from agent.events import CacheBroken, Event, PrefixDrifted, PrefixRenewed
 from agent.messages import Usage
 from agent.providers.base import ModelFacts, Request
 
+MISSES, MISSABLE = 3, 4_096
+"""Requests, and the tokens of each, of which nothing was read from a cache, after which there is taken to be none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cached:
@@ -76,6 +79,14 @@ class Watch:
         self._used = (used[0], now() - used[1]) if used else None
         """Whose cache was used last, and when."""
         self._ttl = 0.0
+        self._misses = 0
+        """Requests that went on from one before, of which nothing was read from a cache; below zero once something
+        was."""
+
+    @property
+    def is_uncached(self) -> bool:
+        """Whether the provider has shown that it bills all of every request as fresh input."""
+        return self._misses >= MISSES
 
     @property
     def mark(self) -> Mark | None:
@@ -199,6 +210,10 @@ class Watch:
         if self._sent is None or usage.prompt == 0:
             return
         before, now = self._cached, self._now()
+        if usage.cache_read or usage.cache_write:
+            self._misses = -1
+        elif self._misses >= 0 and before is not None and before.epoch == self.epoch and usage.prompt >= MISSABLE:
+            self._misses += now - before.at <= self._ttl
         if before is not None and before.epoch == self.epoch and is_broken(before.tokens, usage):
             cause = cause_of_break(before.sent, self._sent, now - before.at, self._ttl)
             if cause != "unknown" or not self._opens_turn:

@@ -124,23 +124,20 @@ def title_of(block: Compacting | Compaction | Undone) -> str:
             return f"compacting {size:,} tokens …" + (f" · {failures[-1]}" if failures else "")
         case Compaction():
             how = ", ".join(names_of(block.strategies))
-            price = _brief(block.cost) if block.model or block.failures else ""
+            price = _price(block.cost) if block.model or block.failures else ""
             sizes = f"compacted: {block.before_tokens:,} → {block.after_tokens:,} tokens"
             return " · ".join(part for part in (sizes, how, price) if part)
 
 
-def _brief(cost: float | None) -> str:
-    if cost is None:
-        return "price not known"
-    return f"${cost:.2f}" if cost >= 0.01 else dollars(cost)
+def _price(cost: float | None) -> str:
+    return "price not known" if cost is None else dollars(cost)
 
 
 def price_of_undo(written: int, cost: float | None) -> str:
     """What the next request takes more because of it."""
     if not written:
         return "the next request has nothing to write again"
-    price = "price not known" if cost is None else _brief(cost)
-    return f"the next request writes up to {tokens(written)} tokens again, {price}"
+    return f"the next request writes up to {tokens(written)} tokens again, {_price(cost)}"
 
 
 def details_of(block: Compaction) -> tuple[tuple[Weight, str], ...]:

@@ -211,15 +211,18 @@ def apportion(
     window: Window,
     estimator: Estimator,
     schema: int | None = None,
+    scale: float = 1.0,
 ) -> ContextBudget:
     """The budget of the next request. `counted` is what the provider has counted of the sections and of the messages
     `seen`; None when it has counted nothing yet. `schema` is what is known of the tool definitions from an earlier
-    request. What was counted is taken as counted, and the history is what the sections leave of it."""
+    request. What was counted is taken as counted, and the history is what the sections leave of it. `scale`: tokens of
+    messages for one that is estimated, where nothing was counted."""
     sizes = {name: estimator.tokens(count) for name, count in sections.items()}
+    sizes |= {name: round(sizes[name] * scale) for name in ("retain", "summary") if name in sizes}
     if schema is not None and "tools" in sizes:
         sizes["tools"] = schema
     if counted is None:
-        history = estimator.tokens(seen)
+        history = round(estimator.tokens(seen) * scale)
     else:
         sizes = _within(sizes, counted)
         history = counted - sum(sizes.values())

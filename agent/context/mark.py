@@ -8,6 +8,7 @@ from agent.context.budget import Window
 from agent.context.growth import Growing
 from agent.context.prefix import DIGEST_SIZE, Fingerprint, digest
 from agent.context.prompt import Section
+from agent.context.truncation import Record
 
 NAMES: Mapping[str, str] = {
     "base": "the program's own instructions",
@@ -42,6 +43,11 @@ class Mark:
     """Digest of the address that the request went to."""
     believed: int | None = None
     """The size that the window was believed to have before the server showed a smaller one; None where it did not."""
+    record: Record | None = None
+    """What the server's counts had been like, so that one that leaves something out is found out as soon as without a
+    new start."""
+    scale: float = 1.0
+    """Tokens that were counted for one that was estimated of messages, before they were rewritten last."""
 
 
 def mark_of(

@@ -72,9 +72,16 @@ def _kept(after: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptIte
         is_whole = {"attachments", "pictures", "words"}.isdisjoint(strategies)
         why = "what you asked for, unchanged" if is_whole else WORDS_ALONE
         yield ReceiptItem(_name(after.summary.request), "kept", tokens, why)
-    for message in as_shown(after):
-        if not isinstance(message, User) or not message.outputs:
-            yield ReceiptItem(_name(message), "kept", estimate_message(message), "among the newest steps")
+    shown = as_shown(after)
+    for message, following in itertools.zip_longest(shown, shown[1:]):
+        if not _holds_outputs(message):
+            tokens = estimate_messages((message, following) if _holds_outputs(following) else (message,))
+            yield ReceiptItem(_name(message), "kept", tokens, "among the newest steps")
+
+
+def _holds_outputs(message: Message | None) -> bool:
+    """Whether a message belongs to the step before it."""
+    return isinstance(message, User) and bool(message.outputs)
 
 
 def _name(message: Message) -> str:

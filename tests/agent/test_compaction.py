@@ -446,7 +446,7 @@ def test_any_compaction_ends_in_a_valid_view_that_is_no_larger_and_loses_nothing
         return Request("", build_prompt(asked, Instructions("")).messages, (), 1000, "s")
 
     room = Room(effective, 100, 100, 0.95, scale, 500)
-    work = Work(provider, request, room, Compacting(SMALL), Interrupt(), events.append)
+    work = Work(provider, request, room, size_of, Compacting(SMALL), Interrupt(), events.append)
     log, view = conversation.messages, conversation
     for number, cause in enumerate(causes):
         more = (

@@ -76,7 +76,8 @@ async def test_preview_summary_receipt_and_overview_tell_one_size(desk: Desk) ->
     assert (receipt.before_tokens, receipt.after_tokens) == (offered.before_tokens, offered.after_tokens)
     assert done.result == offered
     after = await desk.opened[-1].overview(session.id)
-    assert receipt.after_tokens == pytest.approx(after.used, rel=0.03)
+    assert receipt.after_tokens == after.used
+    assert components(await desk.sessions().overview(session.id)) == components(after)
     (told,) = [epoch.rewrite for epoch in after.epochs if epoch.rewrite]
     assert (told.before, told.after) == (receipt.before_tokens, receipt.after_tokens)
     await session.close()

@@ -15,6 +15,7 @@ from agent.context.mark import changes_since, mark_of
 from agent.context.prefix import fingerprint
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.todos import TodoItem
+from agent.context.truncation import Record
 from agent.errors import StoreFailed
 from agent.events import ReplyFinished
 from agent.messages import Assistant, Conversation, Note, Summary, Text, ToolCall, ToolOutput, Usage, User
@@ -69,7 +70,10 @@ def test_a_restored_view_is_sent_with_the_same_fingerprint(
     shown = replace(conversation, masked=masked, outputs_before=before)
     sent = fingerprint("s", (), build_prompt(shown, INSTRUCTIONS).messages, model="m")
     window = Window(9_000, 2_000, 500, sources=(("context_window", "command line"),)) if before else None
-    mark = replace(mark_of(sent, INSTRUCTIONS.sections), window=window, tool_tokens=700, held_back=(3, 900))
+    mark = replace(mark_of(sent, INSTRUCTIONS.sections), window=window, tool_tokens=700, held_back=(3, 900), scale=1.2)
+    mark = replace(
+        mark, record=Record(812.5, 7_200, (7_100, 7_200), ((7_200, 9_700),), ((7_200, 2_400),), is_fresh=True)
+    )
     rows = [encode_message(message, place) for place, message in enumerate(shown.messages)]
     body = encode_snapshot(shown, len(rows), mark)
     decoded = decode_snapshot(body)

@@ -159,6 +159,22 @@ def test_a_reply_without_a_count_says_nothing() -> None:
     assert watched.events == []
 
 
+def test_a_provider_that_never_reads_from_a_cache_is_known_after_three_chances() -> None:
+    """A first request, a small one and one behind a rewrite are none; one token that is read shows a cache."""
+    watched, fresh = Watched(), Usage(input=40_000)
+    watched.send(GO, usage=fresh)
+    watched.send(GO, REPLY, OUTPUT, usage=Usage(input=900))
+    watched.watch.rewritten()
+    found = []
+    for _ in range(4):
+        watched.send(OUTPUT, usage=fresh)
+        found.append(watched.watch.is_uncached)
+    assert found == [False, False, False, True]
+    watched.send(OUTPUT, usage=Usage(input=10, cache_read=40_000))
+    watched.send(OUTPUT, usage=fresh)
+    assert not watched.watch.is_uncached
+
+
 def test_tools_that_change_are_the_cause_of_a_break() -> None:
     watched = Watched()
     watched.send(GO)

@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from agent.branching import Branch, Said, Tree, rows_of
 from agent.by_hand import Drafted, Preview, Quote
 from agent.context.compact import plan_compaction, solve_floor
-from agent.context.ladder import Room
+from agent.context.ladder import Room, size_of
 from agent.context.settings import Caps
 from agent.context.summary import Draft
 from agent.events import ContextCompacted, ReceiptItem, RewriteUndone
@@ -49,7 +49,7 @@ def preview() -> Preview:
     room = Room(175_000, 2_400, 1_800)
     floor = replace(solve_floor(history, caps, room), caps=caps)
     quote = Quote("anthropic/claude", 86_900, True, 3_000, 0.0711)
-    return Preview(history, "the parser", EXPECTED, quote, plan, floor, room)
+    return Preview(history, "the parser", EXPECTED, quote, plan, floor, room, lambda view: room.fixed + size_of(view))
 
 
 def app_with(*changes: object) -> EbbApp:

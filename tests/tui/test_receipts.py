@@ -37,7 +37,7 @@ def after(*events: Event) -> View:
 def test_the_line_says_how_much_how_and_for_what_price() -> None:
     (block,) = after(DONE).blocks[1:]
     assert isinstance(block, Compaction)
-    assert title_of(block) == "compacted: 121,000 → 38,000 tokens · mask all, summary · $0.03"
+    assert title_of(block) == "compacted: 121,000 → 38,000 tokens · mask all, summary · $0.0310"
     free = ContextCompacted(5_000, 900, 12, 3, ("mask",))
     (block,) = after(free).blocks[1:]
     assert isinstance(block, Compaction)

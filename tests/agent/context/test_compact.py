@@ -21,7 +21,7 @@ from agent.context.compact import (
     plan_compaction,
     solve_floor,
 )
-from agent.context.estimate import estimate_message, estimate_text
+from agent.context.estimate import estimate_message, estimate_messages, estimate_text
 from agent.context.ladder import LADDERS, Room, Rung, size_of
 from agent.context.mask import as_shown, mask_outputs
 from agent.context.meanwhile import said_meanwhile
@@ -331,7 +331,7 @@ def test_a_receipt_names_what_was_summarised_masked_and_kept() -> None:
         ReceiptItem("you: first, never touch b.py (4 messages)", "dropped", tokens[0], GONE),
         ReceiptItem("you: second (3 messages)", "dropped", tokens[1], GONE),
         ReceiptItem("you: second", "kept", estimate_message(user("second")), "what you asked for, unchanged"),
-        ReceiptItem("step: bash", "kept", estimate_message(LONG.messages[7]), "among the newest steps"),
+        ReceiptItem("step: bash", "kept", estimate_messages(LONG.messages[7:9]), "among the newest steps"),
     )
     masked = mask_outputs(LONG, 0)
     assert [(item.item, item.fate) for item in receipt(LONG, masked, ("mask",))][:2] == [
