@@ -79,7 +79,8 @@ def is_noise(text: str) -> bool:
 
 
 def sendable(text: str) -> str:
-    """The text with a mark for each half of a surrogate pair, which stands for a byte that no text has."""
+    """The text as it can be encoded: halves of surrogate pairs that arrived apart are joined, and for each single one,
+    which stands for a byte that no text has, there is a mark."""
     try:
         text.encode()
     except UnicodeEncodeError:

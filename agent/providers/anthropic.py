@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent.context.budget import Window
+from agent.context.ends import sendable
 from agent.context.prefix import in_sent_order
 from agent.context.select import ToolSpec
 from agent.errors import AuthFailed
@@ -29,7 +30,6 @@ from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, Reasoni
 from agent.providers.decoding import (
     NO_IMAGE,
     CallIds,
-    clean,
     converse,
     count,
     make_call,
@@ -292,7 +292,7 @@ def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> Json:
 
 
 def _text(text: str) -> Json:
-    return {"type": "text", "text": clean(text)}
+    return {"type": "text", "text": sendable(text)}
 
 
 def _image(image: Image, facts: ModelFacts) -> Json:
@@ -355,17 +355,17 @@ class Decoder:
             self._sizes[index] = 0
             yield self._call_chunk(index)
         elif block["type"] == "text" and block["text"]:
-            yield TextChunk(clean(block["text"]))
+            yield TextChunk(sendable(block["text"]))
 
     def _add(self, index: int, delta: Json) -> Iterator[Chunk]:
         block = self._blocks[index]
         match delta.get("type"):
             case "text_delta":
                 block["text"] += delta["text"]
-                yield TextChunk(clean(delta["text"]))
+                yield TextChunk(sendable(delta["text"]))
             case "thinking_delta":
                 block["thinking"] += delta["thinking"]
-                yield ReasoningChunk(clean(delta["thinking"]))
+                yield ReasoningChunk(sendable(delta["thinking"]))
             case "signature_delta":
                 block["signature"] = delta["signature"]
             case "citations_delta":
@@ -377,20 +377,20 @@ class Decoder:
                     yield self._call_chunk(index)
 
     def _call_chunk(self, index: int) -> CallChunk:
-        return CallChunk(list(self._sizes).index(index), clean(self._blocks[index]["name"]), self._sizes[index])
+        return CallChunk(list(self._sizes).index(index), sendable(self._blocks[index]["name"]), self._sizes[index])
 
     def _part(self, index: int) -> AssistantPart:
         block, source = self._blocks[index], "".join(self._inputs.get(index, ()))
         match block["type"]:
             case "text":
                 plain = set(block) <= {"type", "text", "citations"} and not block.get("citations")
-                return Text(clean(block["text"]), None if plain else block)
+                return Text(sendable(block["text"]), None if plain else block)
             case "tool_use" if not source and block.get("input"):
                 return ToolCall(block["id"], block["name"], block["input"])
             case "tool_use":
                 return make_call(block["id"], block["name"], source)
             case "thinking":
-                block["thinking"] = clean(block["thinking"])
+                block["thinking"] = sendable(block["thinking"])
                 return Reasoning(block["thinking"], block)
             case "redacted_thinking":
                 return Reasoning("", block)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import NoReturn, Protocol
 from uuid import uuid4
 
+from agent.context.ends import sendable
 from agent.errors import ProviderError
 from agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall, ToolOutput, Usage
 from agent.providers.base import Chunk, ModelFacts, Reply
@@ -149,7 +150,7 @@ def _clean_part(part: AssistantPart) -> AssistantPart:
 def _clean_tree(value: object) -> object:
     match value:
         case str():
-            return clean(value)
+            return sendable(value)
         case Mapping():
             return {name: _clean_tree(item) for name, item in value.items()}
         case list():
@@ -185,11 +186,11 @@ def next_free(name: str, taken: set[str]) -> str:
 
 def make_call(id: str, name: str, source: str) -> ToolCall:
     """A call from its argument text. What cannot be read becomes the call's `problem`."""
-    source = clean(source)
+    source = sendable(source)
     arguments, problem = read_arguments(source)
     if not name:
         problem = "the call names no tool: name one of the tools you were given"
-    return ToolCall(clean(id), clean(name), arguments, source, problem)
+    return ToolCall(sendable(id), sendable(name), arguments, source, problem)
 
 
 def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
@@ -217,13 +218,6 @@ def _is_nested(value: object, levels: int) -> bool:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON value")
-
-
-def clean(text: str) -> str:
-    """The text as it can be encoded: surrogates that arrived apart are joined, single ones replaced."""
-    if text.isascii() or _is_text(text):
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _is_text(text: str) -> bool:
@@ -269,7 +263,7 @@ def takes_images(facts: ModelFacts) -> bool:
 def output_text(output: ToolOutput) -> str:
     """What an output says, which is never nothing."""
     if output.text.strip():
-        return clean(output.text)
+        return sendable(output.text)
     return ONLY_IMAGES if output.images else NO_OUTPUT
 
 

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Literal, cast
 
 from agent.context.budget import Window
+from agent.context.ends import sendable
 from agent.errors import ProviderError, RouteFailed
 from agent.messages import (
     Assistant,
@@ -31,7 +32,6 @@ from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, Reasoni
 from agent.providers.decoding import (
     NO_IMAGE,
     TOOL_IMAGES,
-    clean,
     converse,
     count,
     make_call,
@@ -200,7 +200,7 @@ class Writer:
 
 def _message(role: str, text: str, images: Sequence[Image] = (), **more: object) -> Json:
     """A message without its empty fields, which the SDK leaves out."""
-    fields = {"content": clean(text), "images": [image.data for image in images], **more}
+    fields = {"content": sendable(text), "images": [image.data for image in images], **more}
     return {"role": role, **{name: value for name, value in fields.items() if value}}
 
 
@@ -249,10 +249,10 @@ class Decoder:
         message = event.get("message") or {}
         if message.get("thinking"):
             self._thoughts.append(message["thinking"])
-            yield ReasoningChunk(clean(message["thinking"]))
+            yield ReasoningChunk(sendable(message["thinking"]))
         if message.get("content"):
             self._texts.append(message["content"])
-            yield TextChunk(clean(message["content"]))
+            yield TextChunk(sendable(message["content"]))
         for call in message.get("tool_calls") or ():
             self._calls.append(read_call(call["function"], self.make_id()))
             size = len(json.dumps(self._calls[-1].arguments, ensure_ascii=False))
@@ -263,9 +263,9 @@ class Decoder:
 
     def reply(self) -> Reply:
         parts: list[AssistantPart] = []
-        if thoughts := clean("".join(self._thoughts)):
+        if thoughts := sendable("".join(self._thoughts)):
             parts.append(Reasoning(thoughts, {"thinking": thoughts}))
-        parts += [Text(clean("".join(self._texts))), *self._calls]
+        parts += [Text(sendable("".join(self._texts))), *self._calls]
         usage = Usage(input=count(self._last.get("prompt_eval_count")), output=count(self._last.get("eval_count")))
         stop: StopReason = "max_tokens" if self._last.get("done_reason") == "length" else "end"
         return make_reply(parts, self.origin.model, usage, stop)

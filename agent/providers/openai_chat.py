@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from agent.context.budget import Window
+from agent.context.ends import sendable
 from agent.messages import (
     Assistant,
     AssistantPart,
@@ -25,7 +26,6 @@ from agent.providers.decoding import (
     NO_IMAGE,
     TOOL_IMAGES,
     CallIds,
-    clean,
     converse,
     count,
     make_call,
@@ -151,7 +151,7 @@ class Writer:
 
     def __init__(self, system: str, facts: ModelFacts, keeps_thoughts: bool) -> None:
         self.sheet = Sheet()
-        self.sheet.add([{"role": "system", "content": clean(system)}] if system.strip() else [])
+        self.sheet.add([{"role": "system", "content": sendable(system)}] if system.strip() else [])
         self._facts, self._keeps_thoughts = facts, keeps_thoughts
         self._ids = CallIds(facts.id, longest=LONGEST_ID)
 
@@ -189,7 +189,7 @@ def _user(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
 
 
 def _text(text: str) -> Json:
-    return {"type": "text", "text": clean(text)}
+    return {"type": "text", "text": sendable(text)}
 
 
 def _image(image: Image, facts: ModelFacts) -> Json:
@@ -201,7 +201,7 @@ def _image(image: Image, facts: ModelFacts) -> Json:
 def _assistant(message: Assistant, ids: CallIds, keeps_thoughts: bool) -> list[Json]:
     if not message.text and not message.calls:
         return []
-    converted: Json = {"role": "assistant", "content": clean(message.text) or None}
+    converted: Json = {"role": "assistant", "content": sendable(message.text) or None}
     thoughts = [part.native for part in message.parts if isinstance(part, Reasoning)] if keeps_thoughts else []
     if any(THOUGHTS[0] in thought for thought in thoughts):
         converted[THOUGHTS[0]] = "".join(str(thought.get(THOUGHTS[0], "")) for thought in thoughts)
@@ -267,9 +267,9 @@ class Decoder:
 
     def reply(self) -> Reply:
         parts: list[AssistantPart] = []
-        if thoughts := clean("".join(self._thoughts)):
+        if thoughts := sendable("".join(self._thoughts)):
             parts.append(Reasoning(thoughts, {self._thoughts_field: thoughts}))
-        parts.append(Text(clean("".join(self._texts))))
+        parts.append(Text(sendable("".join(self._texts))))
         parts += [make_call(call.id, call.name, "".join(call.pieces)) for call in self._calls]
         return make_reply(parts, self.origin.model, read_usage(self._usage), self._stop)
 
@@ -278,14 +278,14 @@ class Decoder:
             if isinstance(delta.get(name), str) and delta[name]:
                 self._thoughts_field = name
                 self._thoughts.append(delta[name])
-                yield ReasoningChunk(clean(delta[name]))
+                yield ReasoningChunk(sendable(delta[name]))
                 break  # a server that sends both sends the same in both
         if delta.get("refusal"):
             self._stop = "refusal"
         for text in (delta.get("content"), delta.get("refusal")):
             if text:
                 self._texts.append(text)
-                yield TextChunk(clean(text))
+                yield TextChunk(sendable(text))
         for piece in delta.get("tool_calls") or ():
             yield self._add_call(piece)
 
@@ -300,7 +300,7 @@ class Decoder:
         call.pieces.append(arguments)
         call.size += len(arguments)
         place = next(place for place, known in enumerate(self._calls) if known is call)
-        return CallChunk(place, clean(call.name), call.size)
+        return CallChunk(place, sendable(call.name), call.size)
 
     def _find(self, index: int | None, id: str, named: bool) -> Open:
         """The call that a piece belongs to, or a new one. Some servers leave out the index, or give every call the

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent.context.budget import Window
+from agent.context.ends import sendable
 from agent.context.prefix import in_sent_order
 from agent.context.select import ToolSpec
 from agent.messages import (
@@ -27,7 +28,6 @@ from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, Reasoni
 from agent.providers.decoding import (
     NO_IMAGE,
     CallIds,
-    clean,
     converse,
     count,
     make_call,
@@ -123,7 +123,7 @@ def body(
         "stream": True,
     }
     if request.system.strip():
-        content["instructions"] = clean(request.system)
+        content["instructions"] = sendable(request.system)
     if request.tools:
         content["tools"] = _tools(request.tools)
     if "prompt_cache_key" not in quirks:
@@ -200,7 +200,7 @@ class Writer:
                     self.sheet.add([output])
                     is_markable = isinstance(blocks, list)
                 case Text(text=text) | Note(text=text) if text:
-                    content.append({"type": "input_text", "text": clean(text)})
+                    content.append({"type": "input_text", "text": sendable(text)})
                     is_markable = True
                 case Image():
                     content.append(_image(part, self._facts))
@@ -233,7 +233,7 @@ def _assistant_items(message: Assistant, facts: ModelFacts, ids: CallIds, namesp
             case Text(native=native) if own and native:
                 items.append(dict(native))
             case Text(text=text):
-                items += [{"role": "assistant", "content": clean(text)}] if text else []
+                items += [{"role": "assistant", "content": sendable(text)}] if text else []
             case ToolCall():
                 items.append(_call(part, ids, namespaces.get(part.name, "")))
             case Reasoning(native=native):
@@ -304,9 +304,9 @@ class Decoder:
     def feed(self, event: Json) -> Iterator[Chunk]:
         match event.get("type"):
             case "response.output_text.delta" | "response.refusal.delta":
-                yield TextChunk(clean(event["delta"]))
+                yield TextChunk(sendable(event["delta"]))
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                yield ReasoningChunk(clean(event["delta"]))
+                yield ReasoningChunk(sendable(event["delta"]))
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
                 yield ReasoningChunk("\n\n")
             case "response.output_item.added" if event["item"]["type"] == "function_call":
@@ -335,7 +335,7 @@ class Decoder:
 
     def _call_chunk(self, place: int | str, piece: str) -> CallChunk:
         self._sizes[place] = self._sizes.get(place, 0) + len(piece)
-        return CallChunk(list(self._calls).index(place), clean(self._calls[place]), self._sizes[place])
+        return CallChunk(list(self._calls).index(place), sendable(self._calls[place]), self._sizes[place])
 
     def _stop(self, items: Sequence[Json]) -> StopReason:
         details = self._response.get("incomplete_details") or {}
@@ -349,12 +349,12 @@ def _part(item: Json) -> AssistantPart:
     match item["type"]:
         case "message":
             texts = (part.get("text") or part.get("refusal") or "" for part in item["content"])
-            return Text(clean("".join(texts)), native)
+            return Text(sendable("".join(texts)), native)
         case "function_call":
             return make_call(item["call_id"], _our_name(item["name"]), item["arguments"])
         case "reasoning":
             parts = item.get("summary") or item.get("content") or ()
-            return Reasoning(clean("\n\n".join(part.get("text", "") for part in parts)), native)
+            return Reasoning(sendable("\n\n".join(part.get("text", "") for part in parts)), native)
         case "tool_search_call" | "tool_search_output":
             native.pop("created_by", None)  # the server does not take it back, either
             return Opaque(native)

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from agent.context.budget import Window
+from agent.context.ends import sendable
 from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
 from agent.errors import (
     AuthFailed,
@@ -47,7 +48,7 @@ from agent.errors import (
 )
 from agent.messages import Assistant, AssistantPart, Reasoning, StopReason, Text, ToolCall, Usage, User
 from agent.providers.base import CallChunk, Chunk, ModelFacts, Prices, ReasoningChunk, Reply, Request, TextChunk
-from agent.providers.decoding import clean, make_call, make_reply
+from agent.providers.decoding import make_call, make_reply
 from agent.providers.refusals import refusal, signed
 
 _ERRORS: dict[str, type[ProviderError]] = {
@@ -126,7 +127,7 @@ def _reply(number: int, table: Mapping[str, Any]) -> ScriptedReply:
     calls = table.get("calls", [])
     if not isinstance(calls, list) or not all(isinstance(call, dict) and call.get("name") for call in calls):
         raise ValueError(f"reply {number}: each of its `calls` needs a name")
-    texts = {name: clean(value) for name, value in table.items() if isinstance(value, str)}
+    texts = {name: sendable(value) for name, value in table.items() if isinstance(value, str)}
     return ScriptedReply(**{**table, **texts, "calls": tuple(calls)})
 
 

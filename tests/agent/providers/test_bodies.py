@@ -13,6 +13,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
 
+from agent.context.ends import sendable
 from agent.context.prefix import Breakpoints
 from agent.context.select import ToolSpec
 from agent.errors import BadRequest
@@ -31,7 +32,7 @@ from agent.messages import (
 )
 from agent.providers import anthropic, ollama, openai_chat, openai_responses
 from agent.providers.base import Endpoint, ModelFacts, Request
-from agent.providers.decoding import clean, make_call
+from agent.providers.decoding import make_call
 from tests.agent.providers.cases import ADAPTERS, PIXEL, WINDOW, collect, endpoint_of, everything, hello
 from tests.fake_provider import FakeProvider, Turn
 from tests.strict_api import Rules, refusal
@@ -352,9 +353,9 @@ def test_arguments_of_every_kind() -> None:
     assert make_call("c", "t", '{"a": ' + "9" * 5_000 + "}").problem
 
 
-def test_clean_text_is_left_as_it_is() -> None:
+def test_text_that_can_be_sent_is_left_as_it_is() -> None:
     for text in ("plain", "東京 ✓", "\U0001f600"):
-        assert clean(text) is text
+        assert sendable(text) is text
 
 
 def test_a_tool_may_have_no_parameters() -> None:
