@@ -1,14 +1,17 @@
 """How thoroughly properties are tried: `HYPOTHESIS_PROFILE=nightly` for `make nightly`, otherwise `usual`.
 
 The usual examples are the same in every run, so that a check fails for what was changed and not by chance; new ones are
-looked for every night.
+looked for every night, 10,000 or as many as `HYPOTHESIS_EXAMPLES` says. Hypothesis also draws the constants of modules,
+but which modules were imported depends on the tests that ran before in the same process: that is left to the night.
 
 Scripted sessions are told what the real servers of all wires would say to their requests.
 """
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.constants_ast import Constants
 
 from agent.providers.scripted import Scripted
 from tests.strict_sessions import refused_by_a_wire
@@ -16,7 +19,7 @@ from tests.strict_sessions import refused_by_a_wire
 Scripted.checks = (*Scripted.checks, refused_by_a_wire)
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
-EXAMPLES = 10_000
+EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "10000"))
 
 settings.register_profile("usual", derandomize=True, deadline=None)
 settings.register_profile(
@@ -27,6 +30,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("nightly" if NIGHTLY else "usual")
+if not NIGHTLY:
+    pytest.MonkeyPatch().setattr("hypothesis.internal.conjecture.providers._get_local_constants", Constants)
 
 
 def thorough(usual: int) -> int:

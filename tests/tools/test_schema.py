@@ -9,7 +9,9 @@ SCHEMA = object_of({"path": {"type": "string"}, "limit": {"type": "integer"}}, [
 
 
 def test_arguments_that_fit_pass() -> None:
-    check({"path": "a", "limit": 3}, SCHEMA, "read")
+    arguments = {"path": "a", "limit": 3}
+    check(arguments, SCHEMA, "read")
+    assert mismatches(arguments, SCHEMA) == []
 
 
 def test_each_argument_that_does_not_fit_is_named() -> None:

@@ -138,4 +138,7 @@ async def test_small_screens_and_no_files(size: tuple[int, int]) -> None:
             await shown(t)
             await t.pilot.press("down", "n", "p", "m", "pagedown", "pageup", "home", "end", "up")
             await t.pilot.resize_terminal(120, 40)
+            told = "4 files changed" if files else "no file changed"
+            assert told in str(t.app.screen.query_one("#headline").render())
             await t.pilot.press("down", "escape")
+            await t.until(lambda: len(t.app.screen_stack) == 1)

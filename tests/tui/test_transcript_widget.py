@@ -150,13 +150,19 @@ async def test_what_a_key_opens_comes_onto_the_screen() -> None:
 
 async def test_a_tiny_screen_breaks_nothing() -> None:
     blocks = (*talk(5), Call("1", "bash", {"command": "make " * 20}, "failed", text="x" * 500), Thought("hm " * 50))
+    async with stage(*blocks) as (transcript, _):
+        never_tiny = transcript.visible_text()
     async with stage(*blocks, size=(4, 2)) as (transcript, pilot):
-        for size in ((1, 1), (2, 3), (10, 4), (100, 40), (3, 1)):
+        for size in ((1, 1), (2, 3), (10, 4), (3, 1)):
             await pilot.resize_terminal(*size)
             await pilot.pause()
             transcript.toggle_last()
             await pilot.pause()
-            transcript.visible_text()
+            assert len(transcript.visible_text().splitlines()) <= size[1]
+        await pilot.resize_terminal(60, 20)
+        transcript.go_end()
+        await pilot.pause()
+        assert transcript.visible_text() == never_tiny
 
 
 async def test_a_streamed_answer_looks_like_a_finished_one() -> None:

@@ -52,7 +52,8 @@ async def test_its_own_thoughts_come_back_to_it_and_those_of_others_may_be_anyth
     reply = (await last(provider, hello())).message
     outputs = User((ToolOutput(reply.calls[0].id, "x"),))
     other = Assistant((Reasoning("x", {}), Text("y")), "other/model")
-    await last(provider, replace(hello(), messages=(*hello().messages, reply, outputs, other, ASKS)))
+    request = replace(hello(), messages=(*hello().messages, reply, outputs, other, ASKS))
+    assert (await last(provider, request)).message.text == "fine"
 
 
 async def test_it_may_read_only_the_newest_tokens_and_may_count_too_many() -> None:
