@@ -161,7 +161,7 @@ def examine_store(
     """The database, every reference in it, and the bytes beside it; `deep` reads all of those. `most_bytes`: what kept
     outputs may take on disk."""
     path = folders.data / "sessions.db"
-    if not path.exists():
+    if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
         yield Finding("store", "well", "there is no session yet")
         return
     aside = "run `ebb doctor --repair`: it saves what can be read, and sets the damaged one aside"

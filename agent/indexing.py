@@ -62,43 +62,45 @@ class Indexer:
         self.index = SearchIndex(store)
         self.repairs = 0
         """How often the index was damaged and made anew."""
+        self.left = 0
+        """How many messages were not in the index when it was last brought up to date."""
 
     async def catch_up(self, told: Told = nobody, *, first: str = "", seconds: float = inf) -> int:
         """Adds what was said since the last time, of one session and then of the newest first, and goes on so for some
         seconds; how many messages are left. Whatever else waits for the store gets at it in between. A damaged index is
         made anew."""
-        return await self.sound(lambda: self._catch_up(told, first, seconds), told)
+        return await self.sound(lambda: self._catch_up(told, first, seconds), told, first)
 
-    async def catch_up_with(self, session: str) -> None:
-        """Adds all that was said in one session since the last time, however long that takes."""
-        await self.sound(lambda: self._catch_up(nobody, only=session))
+    async def catch_up_with(self, session: str) -> int:
+        """Adds what was said in one session since the last time; how many messages are left."""
+        return await self.sound(lambda: self._catch_up(nobody, session, SECONDS, session), nobody, session)
 
     async def find(self, wanted: Wanted, told: Told = nobody) -> tuple[Match, ...]:
         """What the index finds."""
         return await self.sound(lambda: self._thread.run(self.index.find, wanted), told)
 
-    async def sound(self, work: Callable[[], Awaitable[Done]], told: Told = nobody) -> Done:
+    async def sound(self, work: Callable[[], Awaitable[Done]], told: Told = nobody, first: str = "") -> Done:
         """What the work gives, done again after the index was made anew when it shows that the index is damaged."""
         try:
             return await work()
         except StoreFailed as error:
             if error.reason not in ("corrupt", "unreadable"):
                 raise
-            await self.repair(told)
+            await self.repair(told, first)
             return await work()
 
-    async def repair(self, told: Told = nobody) -> None:
-        """Makes the index anew from the messages."""
+    async def repair(self, told: Told = nobody, first: str = "") -> None:
+        """Empties the index and makes it anew from the messages, as far as that goes in the time for a search."""
         self.repairs += 1
         await self._thread.run(self.index.rebuild)
-        await self._catch_up(told)
+        await self._catch_up(told, first, SECONDS)
 
     async def _catch_up(self, told: Told, first: str = "", seconds: float = inf, only: str = "") -> int:
         end = time.monotonic() + seconds
         await self._thread.run(self._store.use_copy)
         behind = await self._thread.run(self.index.behind)
         chosen = [progress for progress in behind if only in ("", progress.session)]
-        total, done = sum(progress.messages for progress in chosen), 0
+        total, done, self.left = sum(progress.messages for progress in chosen), 0, 0
         for progress in sorted(chosen, key=lambda one: one.session != first):
             while progress.messages > 0 or progress.waiting > 0:
                 before = progress.messages
@@ -106,7 +108,8 @@ class Indexer:
                 done += before - progress.messages
                 told(done, total)
                 if time.monotonic() >= end:
-                    return total - done
+                    self.left = total - done
+                    return self.left
         return 0
 
     def _add(self, progress: Progress) -> Progress:

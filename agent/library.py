@@ -12,7 +12,7 @@ from agent.damage import readable
 from agent.errors import UsageError
 from agent.finding import SessionInfo, find_session, info_of
 from agent.forking import fork_session
-from agent.indexing import Indexer, Told, nobody
+from agent.indexing import SECONDS, Indexer, Told, nobody
 from agent.keeping import forget
 from agent.messages import Message
 from agent.storethread import StoreThread
@@ -69,10 +69,11 @@ class Library:
         return tuple(map(_info, rows))
 
     async def search(self, words: str, *, everywhere: bool = False, told: Told = nobody) -> tuple[Found, ...]:
-        """The sessions in which this was said, the best first."""
+        """The sessions in which this was said, the best first. After some seconds only what was looked through by then
+        is found: `told` was told less than all, and the next search goes on."""
         if not words.strip():
             return ()
-        await self._indexer.catch_up(told)
+        await self._indexer.catch_up(told, seconds=SECONDS)
         project = None if everywhere else self._project
         kinds = ("user", "assistant", "summary")
         matches = await self._indexer.find(Wanted(words, kinds, project=project, limit=FOUND), told)

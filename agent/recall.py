@@ -95,7 +95,7 @@ class Recall:
         told = told or nobody
         scope = self._allowed(asked.scope)
         repairs = self._indexer.repairs
-        left = await self._indexer.catch_up(told, first=self._session, seconds=SECONDS)
+        await self._indexer.catch_up(told, first=self._session, seconds=SECONDS)
         wanted = Wanted(
             asked.query,
             asked.kinds,
@@ -110,7 +110,7 @@ class Recall:
         matches, notes = await self._find(wanted, told)
         found = tuple([await self._remembered(match, asked) for match in matches])
         self._debug.say("context/recall", query=asked.query, scope=scope, found=len(found))
-        notes += [UNINDEXED.format(left)] if left else []
+        notes += [UNINDEXED.format(self._indexer.left)] if self._indexer.left else []
         notes += [REBUILT] if self._indexer.repairs > repairs else []
         if any(match.way == "some" for match in matches):
             notes.append(SOME)
@@ -212,7 +212,7 @@ class Recall:
                 return Trace(named)
         places = await whereabouts.of(text, view)
         told = await self._unsearched("`/archive` shows all of one", {place.ref for place in places})
-        return Trace(places, tuple(told))
+        return Trace(places, (*([UNINDEXED.format(whereabouts.left)] if whereabouts.left else []), *told))
 
     def _allowed(self, scope: Scope | None) -> Scope:
         if scope is None:

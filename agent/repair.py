@@ -16,7 +16,7 @@ _SHOWN = {"sessions": "sessions", "messages": "messages", "outputs": "references
 def repair_store(folders: Folders) -> Iterator[Finding]:
     """Repairs the database where it is damaged and no session is open."""
     path, locks = folders.data / "sessions.db", folders.data / "locks"
-    if not path.exists():
+    if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
         yield Finding("repair", "well", "there is no database yet")
         return
     running = [lock.stem for lock in locks.glob("*.lock") if is_open(locks, lock.stem)]
@@ -32,7 +32,7 @@ def repair_store(folders: Folders) -> Iterator[Finding]:
             return
         problems = examined.problems
     except StoreError as error:
-        if error.reason in ("locked", "newer"):
+        if path.exists() and error.reason in ("locked", "newer"):
             yield Finding("repair", "broken", f"nothing was repaired: {error}")
             return
         problems = (str(error),)

@@ -34,6 +34,11 @@ class Whereabouts:
         self._session = session
         self._indexer = Indexer(thread, store)
 
+    @property
+    def left(self) -> int:
+        """How many messages of the session could not be looked through yet."""
+        return self._indexer.left
+
     async def of(self, text: str, view: Conversation) -> tuple[Place, ...]:
         """Every place where the session holds the text, oldest first, capitals or not. None: it was never seen. One or
         two letters that left the view are found as whole words only. `view`: what the model is shown, with all that was

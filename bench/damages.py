@@ -1,5 +1,6 @@
 """Damages a home in as many ways as asked for, runs commands in it, and prints what they did: `python -m bench.damages
-200`. A command that ends in a traceback, without a word or with an unknown exit code is a fault."""
+200`. A command that ends in a traceback, without a word or with an unknown exit code, or that loses rows which could be
+read, is a fault."""
 
 import argparse
 import sys
@@ -7,9 +8,9 @@ import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
-from tests.damages import Seen, made, tried
-from tests.running import ebb
+from tests.damages import Seen, Whole, made, tried
 
 
 def main() -> int:
@@ -20,12 +21,16 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ebb-damages-") as folder:
-        whole = made(Path(folder) / "whole")
-        listed = ebb("sessions", "list", "-C", str(whole / "app"), home=whole)
-        session = listed.out.split()[0]
+        homes = SimpleQueue[Whole]()
+        for number in range(options.jobs):
+            homes.put(made(Path(folder) / f"{number}" / "home"))
 
         def one(seed: int) -> tuple[int, str, list[Seen]]:
-            return (seed, *tried(whole, Path(folder) / f"home-{seed}", seed, session, options.share))
+            whole = homes.get()
+            try:
+                return (seed, *tried(whole, seed, options.share))
+            finally:
+                homes.put(whole)
 
         seeds = range(options.first, options.first + options.count)
         with ThreadPoolExecutor(options.jobs) as threads:
@@ -39,7 +44,7 @@ def main() -> int:
                         told = f"{' '.join(each.arguments)}: {each.fault}\n{each.run.err[-2000:]}"
                         print(f"seed {seed} ({what}): {told}", flush=True)
     for (target, code), count in sorted(codes.items()):
-        print(f"{target:<14} exit {code}: {count:>5} commands")
+        print(f"{target:<16} exit {code}: {count:>5} commands")
     print(f"{options.count} damages, {sum(codes.values())} commands, {faults} faults")
     return 1 if faults else 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from store.befores import befores
 from store.blobs import Blobs
-from store.connection import connected_to_copy
+from store.connection import connected_to_copy, refuse_damaged_log
 from store.errors import StoreError, translated
 from store.migrations import MIGRATIONS
 from store.sessions import SessionStore
@@ -43,6 +43,7 @@ def examine_database(path: Path, tick: Callable[[], None]) -> Examined:
         tick()
         return 0
 
+    refuse_damaged_log(path)
     with translated(path):
         is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
         # Where SQLite can write nothing beside it, it cannot check an index of words.

@@ -2,9 +2,11 @@
 aside before a newer version changes it."""
 
 import errno
+import fcntl
 import os
 import shutil
 import sqlite3
+import sys
 import tempfile
 import weakref
 from contextlib import suppress
@@ -14,6 +16,11 @@ from pathlib import Path
 from store.digests import message_digest
 from store.errors import StoreError, translated
 from store.migrations import MIGRATIONS
+
+_LOG_HEADER = 32
+_SHARED_BYTES = (0x40000002, 510)
+"""Where in the file, and how many of them, whoever has a database open has locked."""
+_REPAIR = "`ebb doctor --repair` saves what can be read"
 
 BACKUPS = 2
 """Copies from before migrations that stay, the newest."""
@@ -43,6 +50,63 @@ def make_file(path: Path) -> bool:
             return False
         reason = error.strerror or str(error)
         raise StoreError("unreadable", f"cannot open the session database `{path}`: {reason}") from error
+
+
+def refuse_damaged_log(path: Path) -> None:
+    """Raises `StoreError` when SQLite would drop transactions that the log of a database still holds: behind a damage
+    in it, or because the database itself is gone."""
+    log = path.with_name(f"{path.name}-wal")
+    try:
+        if not log.is_file() or log.stat().st_size <= _LOG_HEADER or (path.exists() and _is_held(path)):
+            return
+        if not path.exists() or path.stat().st_size == 0:
+            raise StoreError("corrupt", f"the session database `{path}` is gone, but its log is there; {_REPAIR}")
+        known = _frames_read(path)
+        if _has_commits_behind(log, known):
+            from store.salvage import loses_commits  # noqa: PLC0415  # deferred: few logs are damaged
+
+            if loses_commits(log.read_bytes(), known):
+                raise StoreError("corrupt", f"the log of the session database `{path}` is damaged; {_REPAIR}")
+    except (OSError, sqlite3.Error):
+        return  # whoever opens it is told
+
+
+def _is_held(path: Path) -> bool:
+    """Whether another process has the database open: it reads and writes the log meanwhile."""
+    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_BYTES[1], _SHARED_BYTES[0])
+    except (BlockingIOError, PermissionError):
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _frames_read(path: Path) -> int:
+    """How many frames of the log SQLite reads. Nothing is changed by looking."""
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)
+    try:
+        db.execute("select count(*) from sqlite_master").fetchall()
+        with path.with_name(f"{path.name}-shm").open("rb") as index:
+            return int.from_bytes(index.read(20)[16:], sys.byteorder)
+    finally:
+        db.close()
+
+
+def _has_commits_behind(log: Path, known: int) -> bool:
+    """Whether the log says that it holds more transactions than are read of it."""
+    with log.open("rb") as file:
+        header = file.read(_LOG_HEADER)
+        size = int.from_bytes(header[8:12], "big") + 24
+        if known == 0:
+            return True  # its header may be damaged
+        for at in range(_LOG_HEADER + known * size, log.stat().st_size - size + 1, size):
+            file.seek(at)
+            head = file.read(16)
+            if any(head[4:8]) and head[8:16] == header[16:24]:
+                return True
+    return False
 
 
 def connected_to_read(path: Path, timeout: float) -> sqlite3.Connection:

@@ -45,7 +45,10 @@ def is_damaged(path: Path, problems: Iterable[str]) -> bool:
     """Whether there is something to repair. `problems`: what SQLite found."""
     log = path.with_name(f"{path.name}-wal")
     with explained(path.parent):
-        return any(problems) or (log.exists() and is_log_damaged(log.read_bytes()))
+        if not log.exists() or log.stat().st_size == 0:
+            return any(problems)
+        is_gone = not path.exists() or path.stat().st_size == 0
+        return any(problems) or is_gone or is_log_damaged(log.read_bytes())
 
 
 def repair_database(path: Path) -> Repaired:
@@ -56,7 +59,10 @@ def repair_database(path: Path) -> Repaired:
     try:
         with explained(path.parent):
             copy, new = folder / "damaged.db", folder / "sessions.db"
-            shutil.copyfile(path, copy)
+            if path.exists():
+                shutil.copyfile(path, copy)
+            else:
+                copy.touch()
             log = path.with_name(f"{path.name}-wal")
             if log.exists():
                 shutil.copyfile(log, copy.with_name(f"{copy.name}-wal"))
@@ -76,7 +82,8 @@ def _exchange(path: Path, new: Path) -> Path:
     for ending in ("-wal", "-shm"):
         with suppress(FileNotFoundError):
             os.replace(path.with_name(path.name + ending), aside.with_name(aside.name + ending))
-    os.replace(path, aside)
+    with suppress(FileNotFoundError):
+        os.replace(path, aside)
     os.replace(new, path)
     return aside
 
@@ -84,7 +91,7 @@ def _exchange(path: Path, new: Path) -> Path:
 def _save(copy: Path, new: Path) -> tuple[Mapping[str, int], tuple[str, ...]]:
     log = copy.with_name(f"{copy.name}-wal")
     data = copy.read_bytes() if copy.stat().st_size <= _LARGEST else b""
-    log_data = log.read_bytes() if log.exists() else b""
+    log_data = log.read_bytes() if log.exists() else b""  # SQLite takes it away where there is no database
     store = SessionStore(new)
     try:
         with translated(new):

@@ -5,6 +5,7 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 Value: TypeAlias = str | int | float | bytes | None
@@ -32,67 +33,120 @@ def rows_in(data: bytes, page_size: int) -> Iterator[Row]:
 
 
 def rows_in_log(log: bytes, database: bytes) -> Iterator[Row]:
-    """The rows in the pages that the log of a database holds, the newest first, when some of it is damaged; what is
-    whole SQLite reads itself."""
-    if len(log) < _WAL_HEADER:
-        return
-    page_size = struct.unpack(">I", log[8:12])[0]
-    if page_size not in PAGE_SIZES or _sound_frames(log, page_size) * (page_size + _WAL_FRAME) == _frames_end(log):
-        return
-    size = page_size + _WAL_FRAME
-    pages = [database[at : at + page_size] for at in range(0, len(database), page_size)]
+    """The rows in the pages that the log of a database holds, the newest first, also behind the damage at which SQLite
+    stops to read it."""
+    form = _form_of(log)
+    pages = [database[at : at + form.page_size] for at in range(0, len(database), form.page_size)]
     frames: list[bytes] = []
-    for at in range(_WAL_HEADER, len(log) - size + 1, size):
-        number, page = struct.unpack(">I", log[at : at + 4])[0], log[at + _WAL_FRAME : at + size]
-        frames.append(page)
-        if number <= len(pages) + len(frames):
-            pages += [b""] * (number - len(pages))
-            pages[number - 1] = page
+    for frame in _frames(log, form):
+        if form.is_sound and frame.salts != log[16:24]:
+            continue  # it is of an earlier log, or damaged
+        frames.append(frame.page)
+        if 0 < frame.number <= len(pages) + len(frames):
+            pages += [b""] * (frame.number - len(pages))
+            pages[frame.number - 1] = frame.page
     for page in reversed(frames):
         yield from _rows_of(page, 0, pages)
 
 
 def is_log_damaged(log: bytes) -> bool:
     """Whether SQLite would leave out some of what the log holds."""
-    if len(log) < _WAL_HEADER:
-        return bool(log)
-    page_size = struct.unpack(">I", log[8:12])[0]
-    if page_size not in PAGE_SIZES:
-        return True
-    return bool(_sound_frames(log, page_size) * (page_size + _WAL_FRAME) != _frames_end(log))
+    form = _form_of(log)
+    if not form.is_sound:
+        return any(log)
+    frames = list(_frames(log, form))
+    sound = _first_unsound(log, frames, form, 0)
+    return any(frame.salts == log[16:24] for frame in frames[sound:])
 
 
-def _frames_end(log: bytes) -> int:
-    """Bytes of frames that belong to the log as its header says; those behind them are of an earlier one."""
-    page_size = struct.unpack(">I", log[8:12])[0]
-    size, end = page_size + _WAL_FRAME, _WAL_HEADER
-    while end + size <= len(log) and log[end + 8 : end + 16] == log[16:24]:
-        end += size
-    return end - _WAL_HEADER
+def loses_commits(log: bytes, known: int) -> bool:
+    """Whether whole transactions stand behind a damage in a log of which SQLite reads so many frames: with its next
+    write they would be gone. What a killed program had only begun is none."""
+    form = _form_of(log)
+    frames = list(_frames(log, form))
+    if form.is_sound:
+        bad = _first_unsound(log, frames, form, known)
+        return any(frame.is_commit and frame.salts == log[16:24] for frame in frames[bad + 1 :])
+    return any(
+        frame.is_commit and before.salts == frame.salts and frame.sums in _sums_of(frame, before.sums, form)
+        for before, frame in pairwise(frames)
+    )
 
 
-def _sound_frames(log: bytes, page_size: int) -> int:
-    """How many frames agree with their check sums."""
-    order = ">" if log[3] & 1 else "<"
-    sums = _summed(log[:24], (0, 0), order)
-    if sums != struct.unpack(">II", log[24:32]):
-        return 0
-    count, at = 0, _WAL_HEADER
-    while at + _WAL_FRAME + page_size <= len(log) and log[at + 8 : at + 16] == log[16:24]:
-        sums = _summed(log[at : at + 8] + log[at + _WAL_FRAME : at + _WAL_FRAME + page_size], sums, order)
-        if sums != struct.unpack(">II", log[at + 16 : at + 24]):
-            break
-        count, at = count + 1, at + _WAL_FRAME + page_size
-    return count
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a log is to be read."""
+
+    page_size: int
+    orders: tuple[str, ...]
+    """Of the bytes that are summed: the one that is said, or both."""
+    is_sound: bool
+    """Whether the header agrees with its check sum."""
 
 
-def _summed(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
-    first, second = sums
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    head: bytes
+    page: bytes
+
+    @property
+    def number(self) -> int:
+        """Of the page."""
+        return int.from_bytes(self.head[:4], "big")
+
+    @property
+    def is_commit(self) -> bool:
+        return any(self.head[4:8])
+
+    @property
+    def salts(self) -> bytes:
+        """What all frames of a log have in common."""
+        return self.head[8:16]
+
+    @property
+    def sums(self) -> bytes:
+        return self.head[16:24]
+
+
+def _form_of(log: bytes) -> _Form:
+    header = log[:_WAL_HEADER].ljust(_WAL_HEADER, b"\0")
+    order = ">" if header[3] & 1 else "<"
+    page_size = int.from_bytes(header[8:12], "big")
+    is_sound = page_size in PAGE_SIZES and _summed(header[:24], b"\0" * 8, order) == header[24:32]
+    return _Form(
+        page_size if page_size in PAGE_SIZES else PAGE_SIZES[0], (order,) if is_sound else ("<", ">"), is_sound
+    )
+
+
+def _frames(log: bytes, form: _Form) -> Iterator[_Frame]:
+    size = form.page_size + _WAL_FRAME
+    for at in range(_WAL_HEADER, len(log) - size + 1, size):
+        yield _Frame(log[at : at + _WAL_FRAME], log[at + _WAL_FRAME : at + size])
+
+
+def _first_unsound(log: bytes, frames: Sequence[_Frame], form: _Form, start: int) -> int:
+    """Which frame, from one on, is the first that does not agree with its check sum and the log's header."""
+    before = frames[start - 1].sums if 0 < start <= len(frames) else log[24:32]
+    for number in range(start, len(frames)):
+        frame = frames[number]
+        if frame.salts != log[16:24] or frame.sums not in _sums_of(frame, before, form):
+            return number
+        before = frame.sums
+    return len(frames)
+
+
+def _sums_of(frame: _Frame, before: bytes, form: _Form) -> tuple[bytes, ...]:
+    """The sums that the frame may have behind one with these."""
+    return tuple(_summed(frame.head[:8] + frame.page, before, order) for order in form.orders)
+
+
+def _summed(data: bytes, before: bytes, order: str) -> bytes:
+    first, second = struct.unpack(">II", before)
     words = struct.unpack(f"{order}{len(data) // 4}I", data)
     for number in range(0, len(words), 2):
         first = (first + words[number] + second) & 0xFFFFFFFF
         second = (second + words[number + 1] + first) & 0xFFFFFFFF
-    return first, second
+    return struct.pack(">II", first, second)
 
 
 def _rows_of(page: bytes, start: int, pages: Sequence[bytes]) -> Iterator[Row]:

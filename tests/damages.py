@@ -1,16 +1,43 @@
-"""A home with sessions in it, damaged in ways that a seed chooses, and what `ebb` says of it then."""
+"""A home with sessions in it, damaged in ways that a seed chooses, and what `ebb` says of it then. What could be read
+of the database before a command can be read behind it."""
 
 import json
+import os
 import random
 import shutil
-from collections.abc import Sequence
+import sqlite3
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.running import Run, ebb
 
-TARGETS = ("database", "database", "database", "log", "output", "output", "configuration", "project")
-CODES = range(9)
+TARGETS = (
+    *("database", "first page", "header", "log") * 3,
+    *("index of the log", "output", "configuration", "project", "rules", "history", "drafts", "servers"),
+)  # fmt: skip
+KINDS = ("cut", "flip", "overwrite", "zeros", "empty", "garbage", "insert", "of another", "no rights", "folder", "pipe",
+         "dangling link", "loop")  # fmt: skip
+CODES, HUNG = range(9), 124
+KEYS = {
+    "sessions": ("id",), "messages": ("session", "position"), "usage": ("id",), "snapshots": ("session",),
+    "situation": ("session", "kind", "key"), "outputs": ("session", "number", "part"),
+    "summaries": ("session", "number"), "views": ("session", "number"), "rewrites": ("id",),
+}  # fmt: skip
+"""By what each row of a table is found."""
+PLAIN = {
+    "messages": "role, body",
+    "sessions": "id, project",
+    "usage": "model, input, output",
+    "outputs": "call, digest",
+}
+"""Of these tables, what stays the same when a session goes on; of the others the key does."""
+
+Key = tuple[str, tuple[object, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +46,35 @@ class Seen:
 
     arguments: tuple[str, ...]
     run: Run
+    lost: tuple[Key, ...] = ()
+    """Rows that could be read before it and cannot be read behind it."""
 
     @property
     def fault(self) -> str:
         """What it should not have done; empty when all is as it should be."""
         told = self.run.out + self.run.err
-        if "Traceback (most recent call last)" in told:
+        if "Traceback (most recent call last)" in told or "has a fault" in told:
             return "a traceback"
         if self.run.code not in CODES:
             return f"exit code {self.run.code}"
+        if self.lost:
+            return f"{len(self.lost)} rows that could be read are gone: {self.lost[:5]}"
         return "not a word" if self.run.code and not told.strip() else ""
 
 
-def made(folder: Path) -> Path:
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A home that is not damaged."""
+
+    copy: Path
+    """A copy of it."""
+    place: Path
+    """Where it was made: sessions belong to a folder, so only there they are found."""
+    session: str
+    """The id of the first session."""
+
+
+def made(folder: Path) -> Whole:
     """A home with two sessions, stored outputs and a configuration, as a killed program leaves it: with a log."""
     project = folder / "app"
     (project / ".ebb").mkdir(parents=True)
@@ -41,10 +84,35 @@ def made(folder: Path) -> Path:
     script = folder / "script.json"
     script.write_text(json.dumps({"reply": [*calls, {"text": "Done."}]}))
     (project / ".ebb" / "config.toml").write_text("[agent]\ncontext_note_at = 0.7\n")
-    for words in ("first words", "second words"):
+    (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"files": {"command": "true"}}}))
+    (folder / "config" / "rules.json").write_text(json.dumps({"projects": {str(project): {"allow": ["bash(ls)"]}}}))
+    data = folder / "data"
+    database = data / "sessions.db"
+    for number, words in enumerate(("first words", "second words")):
+        held = sqlite3.connect(database) if number else None
+        if held is not None:  # somebody reads meanwhile, so that what is new stays in the log
+            held.execute("begin")
+            held.execute("select count(*) from sessions").fetchall()
         run = ebb(*told(folder, "-p", words, "--permission-mode", "auto"), home=folder)
         assert run.code == 0, run.err
-    return folder
+        if held is not None:
+            killed = {each.name: each.read_bytes() for each in data.glob("sessions.db*")}
+            held.close()
+            for name, content in killed.items():
+                (data / name).write_bytes(content)
+    (data / "history").write_text(json.dumps({"text": "first words", "project": str(project)}) + "\n")
+    (data / "drafts").mkdir()
+    first, newest = _sessions(database)
+    (data / "drafts" / f"{newest}.json").write_text(json.dumps(["a draft"]))
+    copy = folder.with_name(f"{folder.name}-whole")
+    shutil.copytree(folder, copy)
+    return Whole(copy, folder, first)
+
+
+def _sessions(database: Path) -> tuple[str, ...]:
+    """The ids, the oldest first."""
+    with closing(_opened(database)) as db:
+        return tuple(id for (id,) in db.execute("select id from sessions order by created"))
 
 
 def told(folder: Path, *arguments: str) -> tuple[str, ...]:
@@ -60,44 +128,77 @@ def damage(home: Path, seed: int) -> str:
     target = chance.choice(TARGETS)
     path = _file(home, target, chance)
     data = bytearray(path.read_bytes() if path.exists() else b"\0" * 5000)
-    kind = chance.choice(("cut", "flip", "overwrite", "zeros", "empty", "garbage", "insert"))
-    at = chance.randrange(len(data)) if data else 0
+    kind = chance.choice(KINDS)
+    length = {"header": 100, "first page": 4096}.get(target, len(data))
+    at = chance.randrange(length) if length else 0
+    end = min(at + chance.choice((1, 16, 512, 4096)), max(length, at + 1))
     match kind:
         case "cut":
             del data[at:]
         case "flip":
             for _ in range(chance.randrange(1, 20)):
-                data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+                data[chance.randrange(length)] ^= 1 << chance.randrange(8)
         case "overwrite":
-            data[at : at + 4096] = chance.randbytes(len(data[at : at + 4096]))
+            data[at:end] = chance.randbytes(len(data[at:end]))
         case "zeros":
-            data[at : at + 4096] = bytes(len(data[at : at + 4096]))
+            data[at:end] = bytes(len(data[at:end]))
         case "empty":
             data.clear()
         case "garbage":
             data[:] = chance.randbytes(len(data))
-        case _:
+        case "insert":
             data[at:at] = chance.randbytes(100)
-    path.write_bytes(data)
+        case "of another":
+            data[:] = chance.choice([each for each in sorted(home.rglob("*")) if each.is_file()]).read_bytes()
+        case "no rights":
+            path.chmod(0)
+        case _:
+            _put_in_place(path, kind)
+    if kind in KINDS[:8]:
+        path.write_bytes(data)
     return f"{target}: {kind}"
 
 
+def _put_in_place(path: Path, kind: str) -> None:
+    path.unlink(missing_ok=True)
+    match kind:
+        case "folder":
+            path.mkdir()
+        case "pipe":
+            os.mkfifo(path)
+        case "loop":
+            path.symlink_to(path.name)
+        case _:
+            path.symlink_to(path.parent / "not" / "there")
+
+
 def _file(home: Path, target: str, chance: random.Random) -> Path:
+    data = home / "data"
     match target:
-        case "database":
-            return home / "data" / "sessions.db"
         case "log":
-            return home / "data" / "sessions.db-wal"
+            return data / "sessions.db-wal"
+        case "index of the log":
+            return data / "sessions.db-shm"
         case "output":
-            return chance.choice(sorted((home / "data" / "blobs").glob("??/*")))
+            return chance.choice(sorted((data / "blobs").glob("??/*")))
         case "configuration":
             return home / "config" / "config.toml"
-        case _:
+        case "project":
             return home / "app" / ".ebb" / "config.toml"
+        case "servers":
+            return home / "app" / ".mcp.json"
+        case "rules":
+            return home / "config" / "rules.json"
+        case "history":
+            return data / "history"
+        case "drafts":
+            return next((data / "drafts").glob("*.json"))
+        case _:
+            return data / "sessions.db"
 
 
 def commands(home: Path, session: str) -> Sequence[tuple[str, ...]]:
-    """Every command that reads what is stored, the one that repairs last but one."""
+    """Every command that reads what is stored, the ones that repair and delete last."""
     return (
         ("sessions", "list"),
         ("sessions", "show", session),
@@ -109,20 +210,105 @@ def commands(home: Path, session: str) -> Sequence[tuple[str, ...]]:
         ("doctor",),
         ("doctor", "--deep"),
         ("-p", "new", "--permission-mode", "auto"),
+        ("-c", "-p", "newest", "--permission-mode", "auto"),
         ("-r", session, "-p", "more", "--permission-mode", "auto"),
         ("sessions", "fork", session),
-        ("sessions", "delete", session),
         ("doctor", "--repair"),
         ("-r", session, "-p", "after", "--permission-mode", "auto"),
+        ("sessions", "delete", session),
     )
 
 
-def tried(whole: Path, place: Path, seed: int, session: str, share: int = 1) -> tuple[str, list[Seen]]:
-    """What was damaged in a copy of a home, and what commands did there: one of `share` of those that read, and all
-    that repair."""
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(whole, place)
+LAST = 3
+"""Commands that are always run, behind the others."""
+
+
+def tried(whole: Whole, seed: int, share: int = 1) -> tuple[str, list[Seen]]:
+    """What was damaged in a home, and what commands did there: one of `share` of those that read, and all that
+    repair."""
+    place = whole.place
+    shutil.rmtree(place)
+    shutil.copytree(whole.copy, place)
+    known = rows_of(place)
     what = damage(place, seed)
-    every = commands(place, session)
-    chosen = [one for number, one in enumerate(every[:-2]) if (number + seed) % share == 0]
-    return what, [Seen(one, ebb(*told(place, *one), home=place)) for one in (*chosen, *every[-2:])]
+    every = commands(place, whole.session)
+    chosen = [one for number, one in enumerate(every[:-LAST]) if (number + seed) % share == 0]
+    seen, before = [], kept_of(place, known)
+    for one in (*chosen, *every[-LAST:]):
+        run = _run(place, one)
+        after = kept_of(place, known)
+        gone = before - after if "delete" not in one else frozenset[Key]()
+        seen.append(Seen(one, run, tuple(sorted(gone, key=repr))))
+        before = after
+    return what, seen
+
+
+def _run(home: Path, arguments: tuple[str, ...]) -> Run:
+    try:
+        return ebb(*told(home, *arguments), home=home)
+    except subprocess.TimeoutExpired:
+        return Run(HUNG, "", "it does not end")
+
+
+def rows_of(home: Path) -> frozenset[Key]:
+    """Every row of a sound database: its table, and its key with what never changes."""
+    with closing(_opened(home / "data" / "sessions.db")) as db:
+        return frozenset(
+            (table, (*row,)) for table in KEYS for row in db.execute(f"select {_columns(table)} from {table}")
+        )
+
+
+def kept_of(home: Path, known: frozenset[Key]) -> frozenset[Key]:
+    """The rows of them that can still be read, where the database is or in what was set aside of it."""
+    found = set[Key]()
+    for path in sorted((home / "data").glob("sessions.db*")):
+        if not path.name.endswith(("-wal", "-shm")) and stat.S_ISREG(path.lstat().st_mode):
+            with suppress(sqlite3.Error), closing(_opened(path)) as db:
+                found |= set(_found(db, known - found))
+    return frozenset(found)
+
+
+def _found(db: sqlite3.Connection, known: frozenset[Key]) -> Iterator[Key]:
+    for table, values in known:
+        keys = KEYS[table]
+        # By its key, and past a damaged index.
+        for by in (" and ".join(f"{key} = ?" for key in keys), " and ".join(f"+{key} = ?" for key in keys)):
+            with suppress(sqlite3.Error):
+                row = db.execute(f"select {_columns(table)} from {table} where {by}", values[: len(keys)]).fetchone()
+                if row == values:
+                    yield table, values
+                    break
+
+
+def _columns(table: str) -> str:
+    return ", ".join((*KEYS[table], *((PLAIN[table],) if table in PLAIN else ())))
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """A copy of a database with its log, which is not changed by looking; it is gone when this returns."""
+    folder = Path(tempfile.mkdtemp(prefix="ebb-look-"))
+    try:
+        for ending in ("", "-wal"):
+            each = path.with_name(path.name + ending)
+            if each.is_file():
+                shutil.copyfile(each, folder / f"sessions.db{ending}")
+        with closing(sqlite3.connect(folder / "sessions.db", isolation_level=None)) as db:
+            db.text_factory = lambda data: data.decode("utf-8", "replace")
+            memory = sqlite3.connect(":memory:", isolation_level=None)
+            try:
+                db.execute("select 1 from sqlite_master").fetchall()
+                memory.deserialize(_checkpointed(db, folder))
+            except sqlite3.Error:
+                memory.close()
+                raise
+            memory.text_factory = db.text_factory
+            return memory
+    finally:
+        shutil.rmtree(folder)
+
+
+def _checkpointed(db: sqlite3.Connection, folder: Path) -> bytes:
+    db.execute("pragma wal_checkpoint(truncate)").fetchall()
+    data = bytearray((folder / "sessions.db").read_bytes())
+    data[18:20] = b"\1\1"  # no log beside it
+    return bytes(data)

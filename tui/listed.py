@@ -34,18 +34,26 @@ class Listed:
         self.searching = "searching what was said …" if self.words else ""
 
     async def add_said(self, changed: Callable[[], None]) -> None:
-        """Adds the sessions in which the words were said, behind those that have them in their title. `changed` is
-        called when `searching` says something else."""
+        """Adds the sessions in which the words were said, behind those that have them in their title, as often as more
+        of what was said could be looked through. `changed` is called when there is something else to see."""
+        left = 0
 
         def told(done: int, total: int) -> None:
-            self.searching = f"reading {done:,} of {total:,} messages …" if done < total else self.searching
+            nonlocal left
+            left = total - done
+            self.searching = f"reading {done:,} of {total:,} messages …" if left else self.searching
             changed()
 
-        found = await self._library.search(self.words, everywhere=self.everywhere, told=told)
-        known = {info.id for info in self.sessions}
-        self._excerpts = {one.info.id: one.excerpt for one in found}
-        self.sessions += [one.info for one in found if one.info.id not in known]
-        self.searching = ""
+        while True:
+            before = left
+            found = await self._library.search(self.words, everywhere=self.everywhere, told=told)
+            known = {info.id for info in self.sessions}
+            self._excerpts = {one.info.id: one.excerpt for one in found}
+            self.sessions += [one.info for one in found if one.info.id not in known]
+            if not left or 0 < before <= left:
+                break
+            changed()
+        self.searching = f"{left:,} older messages were not searched" if left else ""
 
     async def add_page(self) -> None:
         """Adds the page behind the last session."""

@@ -191,6 +191,21 @@ async def test_the_library_lists_searches_and_renames(desk: Desk) -> None:
     assert await books.page() == ()
 
 
+async def test_a_search_of_the_library_answers_in_time_and_says_what_it_did_not_read(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = [await opened(desk, {"text": f"The moon is out {number}."}) for number in range(3)]
+    for session in sessions:
+        await say(session, "what about tonight?")
+        await session.close()
+    books = await library(desk)
+    monkeypatch.setattr("agent.library.SECONDS", 0.0)
+    told: list[tuple[int, int]] = []
+    found = [await books.search("moon", told=lambda done, total: told.append((done, total))) for _ in range(3)]
+    assert [len(each) for each in found] == [1, 2, 3]
+    assert told == [(2, 6), (2, 4), (2, 2)]
+
+
 async def test_a_title_that_was_changed_stays_while_the_session_goes_on(desk: Desk) -> None:
     sessions = desk.sessions(model=f"scripted/{desk.script({'text': 'Hi.'})}")
     session = await sessions.open()

@@ -180,6 +180,24 @@ async def test_calls_keep_their_outputs_where_a_batch_ends_between_them(sessions
     assert (one.ref, one.tool) == ("r1", "bash")
 
 
+async def test_an_index_that_is_made_anew_is_made_in_pieces_and_says_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await opened(tmp_path)
+    for number in range(BATCH + 50):
+        await first.says(f"message {number} word")
+    await first.recall().search(Asked("word"))
+    await first.thread.close()
+    with sqlite3.connect(tmp_path / "sessions.db") as db:
+        db.execute("drop table documents")
+    db.close()
+    monkeypatch.setattr("agent.indexing.SECONDS", 0.0)
+    second = await opened(tmp_path)
+    memory = await second.recall().search(Asked("word", limit=BATCH))
+    assert memory.told == (UNINDEXED.format(49), REBUILT)
+    assert len(memory.found) == BATCH
+
+
 @pytest.mark.parametrize("damage", ["delete from words_data where id > 10", "drop table documents"])
 async def test_a_damaged_index_is_made_anew_and_that_is_said(tmp_path: Path, damage: str) -> None:
     first = await opened(tmp_path)

@@ -75,6 +75,7 @@ class FakeLibrary:
         told(1, 2)
         texts = {id: " ".join(message.text for message in messages) for id, messages in self.said.items()}
         here = [info for info in self.infos if everywhere or info.project == "/home/me/project"]
+        told(2, 2)
         return tuple(Found(info, texts[info.id]) for info in here if words in texts.get(info.id, ""))
 
     async def last_said(self, id: str, count: int, /) -> tuple[Message, ...]:

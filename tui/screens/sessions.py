@@ -251,7 +251,7 @@ class SessionsScreen(ModalScreen[Left]):
             self._show(mark)
             if listed.words:
                 await asyncio.sleep(PAUSE)
-                await listed.add_said(self._headline)
+                await listed.add_said(self._draw)
                 self._draw()
                 self._look()
         except AgentError as error:
