@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from operator import is_
+from typing import Literal, Self, TypeAlias, TypeVar
 
 from tools.extent import Extent
 
@@ -18,6 +19,10 @@ BY_USER = "by-user-"
 
 Native: TypeAlias = Mapping[str, object]
 """A part exactly as its provider sent it, to be sent back verbatim to that same provider and to no other."""
+
+
+M = TypeVar("M")
+M_co = TypeVar("M_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +244,33 @@ class Summary:
         return "\n\n".join(part for part in (self.retain, self.summary, self.ledger) if part)
 
 
+class Extended(tuple[M_co, ...]):
+    """A tuple that has grown at its end. Those that have grown from one another share a log, of which each is the
+    beginning: which of them begins which other one is known from their lengths."""
+
+    log: list[object]
+    """What the longest of them holds. It is only ever added to."""
+
+    @classmethod
+    def of(cls, values: tuple[M_co, ...], log: list[object]) -> Self:
+        made = cls(values)
+        made.log = log
+        return made
+
+
+def extended(before: tuple[M, ...], *more: M) -> tuple[M, ...]:
+    """`before` with more behind it. What is kept of `before` goes on from there without a look at what it holds."""
+    if not more:
+        return before
+    log = before.log if isinstance(before, Extended) else list[object](before)
+    behind = log[len(before) :]
+    if not behind:
+        log.extend(more)
+    elif len(more) > len(behind) or not all(map(is_, more, behind)):
+        log = [*before, *more]  # something else was said behind `before`, too
+    return Extended.of(before + more, log)
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """What the next request shows: a summary of what was compacted away, then the messages since."""
@@ -267,7 +299,7 @@ class Conversation:
 
     def plus(self, *messages: Message) -> "Conversation":
         """This conversation with messages appended; empty ones are left out."""
-        return replace(self, messages=self.messages + tuple(message for message in messages if message.parts))
+        return replace(self, messages=extended(self.messages, *(message for message in messages if message.parts)))
 
     @property
     def unanswered(self) -> tuple[ToolCall, ...]:

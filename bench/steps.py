@@ -5,7 +5,6 @@ passes is told besides. It knows no limits: `bench.overhead` prints them, `bench
 """
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -99,7 +98,7 @@ def bare(steps: int) -> Steps:
 
 
 def _measure(command: Sequence[str], steps: int) -> Steps:
-    cpu, sent, arrived = list[float](), list[float](), list[float]()
+    cpu, sent, arrived, peaks = list[float](), list[float](), list[float](), list[float]()
     process: subprocess.Popen[bytes] | None = None
 
     def answer(recorded: Recorded) -> Turn:
@@ -107,6 +106,7 @@ def _measure(command: Sequence[str], steps: int) -> Steps:
         assert process is not None
         arrived.append(recorded.at)
         cpu.append(used_by(process.pid))
+        peaks.append(peak_of(process.pid))
         sent.append(time.monotonic())
         return Turn(text="Done.") if len(sent) > steps else Turn(calls=(Call("bash", {"command": OUTPUT}),))
 
@@ -114,15 +114,12 @@ def _measure(command: Sequence[str], steps: int) -> Steps:
         env = environment(Path(name), {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
         quiet = subprocess.DEVNULL
         with subprocess.Popen(command, env=env, cwd=name, stdin=quiet, stdout=quiet, stderr=quiet) as process:
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
+            process.wait()
         first = server.requests[0].body
     assert process.returncode == 0, f"the run failed with {process.returncode}"
     opening = sum(estimate_text(json.dumps(first[name])) for name in ("system", "tools") if name in first)
     passed = tuple((after - before) * 1000 for before, after in zip(sent, arrived[1:], strict=False))
-    return Steps(
-        tuple((after - before) * 1000 for before, after in pairwise(cpu)), passed, usage.ru_maxrss / 1024, opening
-    )
+    return Steps(tuple((after - before) * 1000 for before, after in pairwise(cpu)), passed, max(peaks), opening)
 
 
 def used_by(process: int) -> float:
@@ -132,3 +129,9 @@ def used_by(process: int) -> float:
         with suppress(OSError):  # a thread that has just ended
             total += int((task / "schedstat").read_text().split()[0])
     return total / 1e9
+
+
+def peak_of(process: int) -> float:
+    """Megabytes that a program has taken at most. What is told of it at its end counts the program that started it."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))

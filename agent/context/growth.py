@@ -4,18 +4,24 @@ A conversation grows at its end. What was made of its beginning stays true as lo
 objects; a rewrite makes other ones, and everything is derived anew then.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import is_
 from typing import Generic, TypeVar
+
+from agent.messages import Extended
 
 T = TypeVar("T")
 M = TypeVar("M")
 
 
-def begins(before: Sequence[object], now: Sequence[object]) -> bool:
+def begins(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
     """Whether `now` is `before` and more, the very same objects. Equal ones may be sent as other bytes."""
-    return before is now or (len(before) <= len(now) and all(map(is_, before, now)))
+    if before is now or len(before) > len(now):
+        return before is now
+    if isinstance(before, Extended) and isinstance(now, Extended) and before.log is now.log:
+        return True
+    return all(map(is_, before, now))
 
 
 @dataclass(slots=True)

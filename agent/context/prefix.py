@@ -17,7 +17,7 @@ from agent.context.growth import Growing, begins
 from agent.context.mask import is_worth_a_line
 from agent.context.select import ToolSpec
 from agent.events import BreakCause
-from agent.messages import AssistantPart, Image, Message, ToolOutput, Usage, User, UserPart
+from agent.messages import AssistantPart, Image, Message, ToolOutput, Usage, User, UserPart, extended
 
 MOST_BREAKPOINTS = 4
 """What a provider takes in one request."""
@@ -105,17 +105,13 @@ class Length:
 
 
 class Lengths:
-    """The lengths of one session's requests. Each message is looked at once, but for the last, which may grow."""
+    """The lengths of one session's requests. Each message is looked at once."""
 
     def __init__(self, least: int = 0) -> None:
-        self._before: Growing[Length, Message] = Growing(lambda: Length(least=least), Length.plus)
-        self._last: tuple[tuple[Message, ...], Length] | None = None
+        self._length: Growing[Length, Message] = Growing(lambda: Length(least=least), Length.plus)
 
     def of(self, messages: tuple[Message, ...]) -> Length:
-        if self._last is None or self._last[0] is not messages:
-            length = replace(self._before.of(messages[:-1]))
-            self._last = messages, length.plus(messages[-1]) if messages else length
-        return replace(self._last[1])
+        return replace(self._length.of(messages))
 
 
 def count_parts(messages: Sequence[Message]) -> int:
@@ -144,18 +140,19 @@ class Digests:
     def of_tools(self, tools: Sequence[ToolSpec]) -> str:
         return digest(" ".join(self._of(spec) for spec in tools).encode())
 
-    def of_messages(self, messages: Sequence[Message]) -> tuple[tuple[str, ...], ...]:
+    def of_messages(self, messages: tuple[Message, ...]) -> tuple[tuple[str, ...], ...]:
         """Of each message its role and its parts. Ends the request: what was not in it is forgotten."""
         said, digests = self._last
-        # All but the last, which may have grown, are mostly the ones of the last request, however many there are.
-        same = len(said) - 1 if said and begins(said[:-1], messages) else 0
-        made = digests[:same] + tuple(
-            known if message is last else self._of_message(message)
-            for message, last, known in zip(
-                messages[same:], chain(said[same:], repeat(None)), chain(digests[same:], repeat(())), strict=False
+        if begins(said, messages):
+            made = extended(digests, *map(self._of_message, messages[len(said) :]))
+        else:
+            made = tuple(
+                known if message is last else self._of_message(message)
+                for message, last, known in zip(
+                    messages, chain(said, repeat(None)), chain(digests, repeat(())), strict=False
+                )
             )
-        )
-        self._last = (tuple(messages), made)
+        self._last = (messages, made)
         self._parts, self._looked_at = self._looked_at, {}
         return made
 
@@ -218,7 +215,7 @@ class Fingerprint:
 def fingerprint(
     system: str,
     tools: Sequence[ToolSpec],
-    messages: Sequence[Message],
+    messages: tuple[Message, ...],
     *,
     model: str = "",
     settings: str = "",

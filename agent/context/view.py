@@ -7,7 +7,7 @@ from agent.context.growth import Growing, begins
 from agent.context.mask import as_shown
 from agent.context.prompt import Instructions, Prompt, for_model, merge_users, put_together
 from agent.context.summary import shown_summary
-from agent.messages import Assistant, Conversation, Message, User
+from agent.messages import Assistant, Conversation, Message, User, extended
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class View:
         if self._rewrites != rewrites or not begins(self._messages, messages):
             self._shown = as_shown(conversation)
         elif len(messages) > len(self._messages):
-            self._shown += self._newly_shown(conversation, len(self._messages))
+            self._shown = extended(self._shown, *self._newly_shown(conversation, len(self._messages)))
         self._messages, self._rewrites = messages, rewrites
         return self._shown
 
@@ -65,7 +65,10 @@ class View:
             self._prompted, self._opening = (), opening
         more = merge_users(for_model(shown[len(self._prompted) :], images=images))
         # Only the two that meet can have to be joined: all others stay the objects that they were.
-        self._merged = (*self._merged[:-1], *merge_users((*self._merged[-1:], *more[:1])), *more[1:])
+        joined = merge_users((*self._merged[-1:], *more[:1]))
+        if more and len(joined) == 1:
+            self._merged, more = self._merged[:-1], (*joined, *more[1:])
+        self._merged = extended(self._merged, *more)
         self._prompted = shown
         return put_together(self._merged, instructions)
 

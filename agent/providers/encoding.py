@@ -15,12 +15,16 @@ Place: TypeAlias = tuple[int, str, int]
 """A block: the item it is in, the name of the list there, and where in that list."""
 
 
-class Items(list[dict[str, Any]]):
-    """What was said, as a request holds it, with the JSON of each item."""
+BLOCK = 32
+"""Items that are kept as one piece of JSON once more have followed."""
 
-    def __init__(self, items: Iterable[dict[str, Any]] = (), pieces: Iterable[bytes] = ()) -> None:
+
+class Items(list[dict[str, Any]]):
+    """What was said, as a request holds it, with its JSON: each piece is that of one item or of neighbouring ones."""
+
+    def __init__(self, items: Iterable[dict[str, Any]] = (), pieces: Sequence[bytes] = ()) -> None:
         super().__init__(items)
-        self.pieces = list(pieces)
+        self.pieces = pieces
 
 
 class Sheet:
@@ -32,6 +36,8 @@ class Sheet:
         """Of each part the newest block so far that may be marked for the cache."""
         self._items: list[dict[str, Any]] = []
         self._pieces: list[bytes] = []
+        self._blocks: list[bytes] = []
+        """The JSON of each `BLOCK` items, but for the newest."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -50,15 +56,28 @@ class Sheet:
 
     def items(self, marks: Sequence[int] = (), mark: Mapping[str, object] | None = None) -> Items:
         """All items, with these parts marked."""
-        found = Items(self._items, self._pieces)
-        for place in {end for part in marks if (end := self.ends[part - 1]) is not None}:
-            index, name, number = place
+        found = Items(self._items)
+        places = {end for part in marks if (end := self.ends[part - 1]) is not None}
+        for index, name, number in places:
             blocks = list(found[index][name])
             blocks[number] = {**blocks[number], **(mark or {})}
             found[index] = {**found[index], name: blocks}
-        for index in {end[0] for part in marks if (end := self.ends[part - 1]) is not None}:
-            found.pieces[index] = as_json(found[index])
+        found.pieces = self._joined({index: as_json(found[index]) for index in {place[0] for place in places}})
         return found
+
+    def _joined(self, marked: Mapping[int, bytes]) -> Sequence[bytes]:
+        """The JSON of all items in few pieces, with these in the place of what stands there."""
+        while (len(self._blocks) + 1) * BLOCK < len(self._pieces):  # the last item may be replaced yet
+            self._blocks.append(self._block(len(self._blocks), {}))
+        joined = [*self._blocks, b""]
+        for number in {len(self._blocks), *(index // BLOCK for index in marked)}:
+            joined[number] = self._block(number, marked)
+        return joined if self._pieces else ()
+
+    def _block(self, number: int, marked: Mapping[int, bytes]) -> bytes:
+        start = number * BLOCK
+        pieces = self._pieces[start : start + BLOCK]
+        return b",".join(marked.get(index, piece) for index, piece in enumerate(pieces, start))
 
 
 class Writer(Protocol):
