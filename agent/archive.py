@@ -44,9 +44,11 @@ from store.archive import AGE, REMOVED, SIZE, ArchiveStore
 from store.errors import StoreError
 from store.outputs import OutputRow
 from store.sessions import SessionRow, SessionStore
+from tools.extent import counted
 from tools.kept import Content, Found, Framed, InMemory
 from tools.logfile import LogFile
 from tools.pictures import PICTURE_TYPES
+from tools.read_result import part_of
 from tools.truncate import is_mostly_noise
 
 T = TypeVar("T")
@@ -188,13 +190,7 @@ class Archive:
         say otherwise."""
         found = await self.open(await self.resolve(reference))
         try:
-            start, end = 0, found.content.size
-            if found.span is not None:
-                start, end = found.span
-            if found.lines is not None:
-                before = (found.first or 1) - 1
-                numbers = (found.lines[0] - before, found.lines[1] + 1 - before)
-                start, end = (found.content.line_start(max(number, 1)) for number in numbers)
+            start, end = part_of(found)
             return found.content.read(start + offset, end - start - offset if limit is None else limit)
         finally:
             found.content.close()
@@ -236,14 +232,12 @@ class Archive:
         parts = await self._thread.run(self._rows.find, session, number)
         if not parts:
             count = await self._thread.run(self._rows.count_before, session, 2**62)
-            raise ReferenceFailed(f"there is no `{known.target}`: the session has {count} outputs so far")
+            raise ReferenceFailed(f"there is no `{known.target}`: the session has {counted(count, 'output')} so far")
         part = 1 if known.location is None and _is_a_picture(parts) else 0
         if isinstance(known.location, Tool):
             part = known.location.number
         if part >= len(parts):
-            raise ReferenceFailed(
-                f"`{known.target}` has {len(parts) - 1} pictures and files: leave `:{known.location}` out"
-            )
+            raise ReferenceFailed(f"`{known.target}` has {_parts_told(len(parts) - 1)}: leave `:{known.location}` out")
         row = parts[part]
         others = [other.part for other in parts if other.media_type in PICTURE_TYPES and other.part != part]
         beside = () if isinstance(known.location, Tool) else tuple(others)
@@ -267,7 +261,7 @@ class Archive:
             if isinstance(message, User) and message.outputs:
                 before = await self._thread.run(self._rows.count_before, session, position)
                 if known.location.number > len(message.outputs):
-                    raise ReferenceFailed(f"`{known.target}` has {len(message.outputs)} outputs")
+                    raise ReferenceFailed(f"`{known.target}` has {counted(len(message.outputs), 'output')}")
                 output = OutputRef(before + known.location.number)
                 return await self._output(replace(known, target=output, location=None), session, output.number)
         content = await self._message_content(session, position, known)
@@ -294,7 +288,9 @@ class Archive:
         rows = await self._thread.run(self._rows.summaries, session)
         row = next((row for row in rows if row.number == number), None)
         if row is None:
-            raise ReferenceFailed(f"there is no `{known.target}`: the session has {len(rows)} summaries so far")
+            raise ReferenceFailed(
+                f"there is no `{known.target}`: the session has {counted(len(rows), 'summary')} so far"
+            )
         content = InMemory(_encoded(read_summary(row).text))
         return Located(known, session, row.position, content.size, content.lines, created=row.created)
 
@@ -430,7 +426,7 @@ def _part_in(message: Message, number: int, known: Reference) -> bytes:
     """One of the calls of a reply, or of the pictures that came with what the user said. Raises `ReferenceFailed`."""
     pictures, calls = _pictures_in(message), message.calls if isinstance(message, Assistant) else ()
     if number > len(pictures or calls):
-        what = f"{len(pictures)} pictures" if pictures else f"{len(calls)} calls"
+        what = counted(len(pictures), "picture") if pictures else counted(len(calls), "call")
         raise ReferenceFailed(f"`{known.target}` has {what}")
     if not pictures:
         return _encoded(call_text(calls[number - 1]))
@@ -443,6 +439,10 @@ def _part_in(message: Message, number: int, known: Reference) -> bytes:
 def _is_a_picture(parts: Sequence[OutputRow]) -> bool:
     """Whether an output is a picture above all: its text stands in the message and is one line."""
     return len(parts) > 1 and parts[0].digest is None and parts[0].lines <= 1 and parts[1].media_type in PICTURE_TYPES
+
+
+def _parts_told(count: int) -> str:
+    return "one picture or file" if count == 1 else f"{count} pictures and files"
 
 
 def _ambiguous(wanted: Reference, candidates: Sequence[str]) -> str:

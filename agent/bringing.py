@@ -10,17 +10,21 @@ from agent.env import Env
 from agent.errors import AgentError
 from agent.events import BroughtBack
 from agent.measuring import budget_of
-from agent.messages import Conversation, Note, User
+from agent.messages import Conversation, Message, Note, User
 from agent.providers.base import Prices
 from agent.recall import Recall
+from tools.base import ToolError
+from tools.extent import counted
 from tools.kept import Found
 from tools.pictures import PICTURE_TYPES
+from tools.read_result import part_of
 
 Part = TypeVar("Part")
 
 MOST = 51_200
 """Bytes that are brought back at once."""
-BYTES_A_TOKEN = 3
+LEAST = 64
+"""Bytes that are worth trying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ def bring_back(
             raise AgentError("the window is full: `/compact` makes room first")
         found = await recall.fetch(ref)
         try:
-            text = told(found, min(room * BYTES_A_TOKEN, MOST))
+            text = _fitting(found, room, env.meter.size_of)
         finally:
             found.content.close()
         message = User((Note(text),))
@@ -55,6 +59,17 @@ def bring_back(
         return Brought(after, event)
 
     return work
+
+
+def _fitting(found: Found, room: int, size_of: Callable[[Message], int]) -> str:
+    """As much of it as so many tokens hold."""
+    most = MOST
+    while True:
+        text = told(found, most)
+        size = size_of(User((Note(text),)))
+        if size <= room or most == 0:
+            return text
+        most = most * room * 9 // (size * 10) if most > LEAST else 0
 
 
 def _event(ref: str, before: ContextBudget, after: ContextBudget, is_whole: bool, env: Env) -> BroughtBack:
@@ -87,13 +102,12 @@ def told(found: Found, most: int) -> str:
             else "`/archive` says how to save it"
         )
         raise AgentError(f"`{found.ref}` is {found.media_type}: {how}")
-    content, (start, end) = found.content, (0, found.content.size)
-    if found.span is not None:
-        start, end = found.span
-    if found.lines is not None:
-        start, end = content.line_start(found.lines[0]), content.line_start(found.lines[1] + 1)
-    data = content.read(start, min(end - start, most))
+    try:
+        start, end = part_of(found)
+    except ToolError as error:
+        raise AgentError(str(error)) from error
+    data = found.content.read(start, min(end - start, most))
     rest = end - start - len(data)
     text = data.decode("utf-8", "ignore" if rest > 0 else "replace")
-    left_out = f"\n[… {rest:,} bytes left out; `recall` shows them …]" if rest > 0 else ""
+    left_out = f"\n[… {counted(rest, 'byte')} left out; `recall` shows them …]" if rest > 0 else ""
     return f"[The user brings `{found.ref}` back into view:]\n{text}{left_out}"

@@ -44,6 +44,7 @@ from agent.lessons import FAILURES, Lessons, Summarisers
 from agent.messages import Conversation, Text, User
 from agent.providers.base import Provider, Request
 from agent.stream import stream_reply
+from tools.extent import counted
 
 NO_MORE = f"{FAILURES} summaries in a row could not be used, so no more are asked for; `/compact` tries again"
 READER = (
@@ -335,8 +336,8 @@ def compaction_note(result: CompactResult) -> str:
     if not result.strategies:
         return "[compact_context: nothing was compacted; there was too little before the newest steps.]"
     return (
-        f"[compact_context: about {result.before_tokens:,} tokens in {result.before_messages} messages became "
-        f"{result.after_tokens:,} in {result.after_messages}. Go on with the work.]"
+        f"[compact_context: about {result.before_tokens:,} tokens in {counted(result.before_messages, 'message')} "
+        f"became {result.after_tokens:,} in {result.after_messages}. Go on with the work.]"
     )
 
 

@@ -26,6 +26,7 @@ from store.checks import ReferenceChecks, damaged_blobs, examine_database, unsou
 from store.errors import StoreError
 from store.outputs import OutputRow
 from store.sessions import SessionStore
+from tools.extent import counted
 
 State: TypeAlias = Literal["well", "note", "broken"]
 
@@ -205,20 +206,20 @@ def _references(store: SessionStore, tell: Tell, *, deep: bool) -> Iterator[Find
                 damaged_blobs(store.blobs, sound, lambda done: tell("stored outputs", done, len(sound)))
             )
     sessions = checks.sessions()
-    counted, removed, broken = 0, 0, 0
+    references, removed, broken = 0, 0, 0
     for number, session in enumerate(sessions):
         tell("sessions", number, len(sessions))
         looked = _Look(store, checks, session, kept, damaged).findings()
         for finding in looked.findings:
             broken += finding.state == "broken"
             yield finding
-        counted += looked.references
+        references += looked.references
         removed += looked.removed
     if not broken:
         how = "every byte of them was read" if deep else "`--deep` reads every byte of them"
-        which = f"{counted - removed:,} of {counted:,}" if removed else f"all {counted:,}"
+        which = f"{references - removed:,} of {references:,}" if removed else f"all {references:,}"
         gone = f"; the bytes of {removed:,} were removed for their age or size" if removed else ""
-        yield Finding("references", "well", f"{which} in {len(sessions):,} sessions resolve{gone}; {how}")
+        yield Finding("references", "well", f"{which} in {counted(len(sessions), 'session')} resolve{gone}; {how}")
 
 
 @dataclass(frozen=True, slots=True)

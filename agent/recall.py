@@ -3,16 +3,19 @@
 It knows what a reference stands for and what a search found; how that is shown whoever asks decides.
 """
 
-from collections.abc import Collection
+import asyncio
+import time
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 from agent.archive import SHOWN_DIGITS, Archive, Located
 from agent.context.excerpt import EXCERPT, excerpt
 from agent.context.refs import (
-    CURRENT_PROJECT,
     CURRENT_SESSION,
     BadReference,
     MessageRef,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:  # types only: most runs look nothing up
     from agent.meanings import Meanings
     from store.queries import Wanted
     from store.search import Match
+    from tools.wordscan import Scanned
 
 REBUILT = "the search index was damaged and was made anew from the messages"
 UNINDEXED = "{:,} older messages are not indexed yet, so they were not searched; the next search goes on with them"
@@ -49,6 +53,11 @@ NO_NAME = "0" * 8
 BEGINNING = 120
 """Characters that are shown of what no word was looked for in: more of them fit into one answer."""
 
+SCAN_SECONDS = 10.0
+"""For which a search looks through outputs that are longer than what is indexed of them."""
+MOST_LONG = 1000
+"""Such outputs, the newest, that are thought of."""
+ALL_OF_ONE = "`read_result` with a `pattern` searches all of one"
 MOST_NAMED = 5
 """Outputs that are named as too long."""
 MEANT = "nothing holds these words; this is near in meaning"
@@ -108,7 +117,10 @@ class Recall:
             limit=asked.limit,
         )
         matches, notes = await self._find(wanted, told)
-        found = tuple([await self._remembered(match, asked) for match in matches])
+        scanned, limits = await self._scan(wanted, matches)
+        if scanned:
+            matches = tuple(match for match in matches if match.way in ("words", "parts"))
+        found = (*[await self._remembered(match, asked) for match in matches], *scanned)
         self._debug.say("context/recall", query=asked.query, scope=scope, found=len(found))
         notes += [UNINDEXED.format(self._indexer.left)] if self._indexer.left else []
         notes += [REBUILT] if self._indexer.repairs > repairs else []
@@ -116,10 +128,57 @@ class Recall:
             notes.append(SOME)
         if asked.query and matches and all(match.way == "meaning" for match in matches):
             notes.append(MEANT)
-        if asked.query and asked.kinds in ((), ("output",)):
-            notes += await self._unsearched("`read_result` with a `pattern` searches all of one")
-            notes += await self._unsearched_elsewhere(scope) if scope != "session" else []
-        return Memory(found, tuple(notes))
+        return Memory(found, (*notes, *limits))
+
+    async def _scan(self, wanted: "Wanted", matches: "Sequence[Match]") -> tuple[list[Remembered], list[str]]:
+        """Outputs of which more than what is indexed must be looked through to find the words, as many as there is time
+        for, and which were not searched to their ends. Those that were found already are left out."""
+        from agent.indexing import MOST_INDEXED  # noqa: PLC0415  # deferred: see `_indexer`
+        from store.queries import pieces_of  # noqa: PLC0415  # deferred: see `_indexer`
+
+        words = pieces_of(wanted.words)
+        if not words or wanted.kinds not in ((), ("output",)):
+            return [], []
+        every = replace(wanted, words="", kinds=("output",), larger_than=MOST_INDEXED, limit=MOST_LONG)
+        known = {(one.session, one.document.number) for one in matches if one.way in ("words", "parts")}
+        found, limits, end = list[Remembered](), list[str](), time.monotonic() + SCAN_SECONDS
+        index, left = self._indexer.index, await self._thread.run(self._indexer.index.ranked, every)
+        while left and len(found) < wanted.limit - len(known) and time.monotonic() < end:
+            read = await self._thread.run(index.read, [left.pop(0)])
+            if not read or (read[0].session, read[0].document.number) in known:
+                continue
+            match, ref = read[0], str(await self._reference(read[0]))
+            try:
+                scanned = await self._scanned(ref, words, end)
+            except (ReferenceFailed, StoreFailed) as error:
+                limits += [] if isinstance(error, ReferenceFailed) else [str(error)]
+                continue
+            size = match.document.size
+            if scanned.is_found:
+                shown = "\n".join(f"{number}: {line}" for number, line in scanned.lines)
+                found.append(self._told_of(match, ref, shown))
+            elif scanned.searched < size and time.monotonic() >= end:
+                limits.append(f"of {ref} only {scanned.searched:,} of {size:,} bytes were searched; {ALL_OF_ONE}")
+        rest = await self._thread.run(index.read, left[: MOST_NAMED + len(known)])
+        rest = tuple(one for one in rest if (one.session, one.document.number) not in known)
+        refs = [str(await self._reference(one)) for one in rest]
+        if refs:
+            limits.append(_limited(refs, ALL_OF_ONE, max(len(left) - len(rest), 0)))
+        return found, limits
+
+    async def _scanned(self, ref: str, words: Sequence[str], end: float) -> "Scanned":
+        from tools.wordscan import scan_words  # noqa: PLC0415  # deferred: see `_indexer`
+
+        content, is_left = await self._archive.peek(await self._archive.resolve(ref)), Event()
+        scan = asyncio.ensure_future(
+            asyncio.to_thread(scan_words, content, words, lambda: is_left.is_set() or time.monotonic() >= end)
+        )
+        try:
+            return await asyncio.shield(scan)
+        finally:
+            is_left.set()
+            await asyncio.wait([scan])
+            content.close()
 
     async def _find(self, wanted: "Wanted", told: "Told") -> "tuple[tuple[Match, ...], list[str]]":
         """What is found, and why not by its meaning where that was asked for, once."""
@@ -152,32 +211,7 @@ class Recall:
 
         numbers = await self._thread.run(ArchiveStore(self._store).larger_than, self._session, MOST_INDEXED)
         refs = [ref for ref in (f"r{number}" for number in numbers) if ref not in found]
-        if not refs:
-            return []
-        more = f" and {len(refs) - MOST_NAMED} more" if len(refs) > MOST_NAMED else ""
-        names = ", ".join(refs[:MOST_NAMED])
-        return [f"only the first {MOST_INDEXED:,} bytes of {names}{more} are searched here; {advice}"]
-
-    async def _unsearched_elsewhere(self, scope: Scope) -> list[str]:
-        """The same for the newest such outputs of the other sessions that were searched."""
-        from agent.indexing import MOST_INDEXED  # noqa: PLC0415  # deferred: see `_indexer`
-
-        project = self._project if scope == "project" else None
-        found = await self._thread.run(
-            ArchiveStore(self._store).larger_elsewhere, self._session, MOST_INDEXED, project, MOST_NAMED + 1
-        )
-        if not found:
-            return []
-        refs = [await self._named(session, number) for session, number in found[:MOST_NAMED]]
-        more = " and more" if len(found) > MOST_NAMED else ""
-        return [
-            f"of other sessions, only the first {MOST_INDEXED:,} bytes of {', '.join(refs)}{more} are searched here"
-        ]
-
-    async def _named(self, session: str, number: int) -> str:
-        row = await self._thread.run(self._store.session, session)
-        project = Path(row.project).name or row.project if row else CURRENT_PROJECT
-        return str(Reference(OutputRef(number), None, session[:SHOWN_DIGITS], project))
+        return [_limited(refs, advice)] if refs else []
 
     async def fetch(self, ref: str, scope: Scope | None = None) -> Found:
         """What a reference stands for, to be read in parts and closed. It is counted."""
@@ -238,19 +272,16 @@ class Recall:
         start, end = match.part or (0, len(document.text))
         shown = excerpt(document.text[start:end], words, EXCERPT if words else BEGINNING)
         searched = min(document.size, MOST_INDEXED)
-        return Remembered(
-            str(await self._reference(match)),
-            document.kind,
-            self._where(match),
-            document.created,
-            document.title,
-            shown,
-            document.tool,
-            document.path,
-            searched if document.size > searched else None,
-            document.size,
+        return replace(
+            self._told_of(match, str(await self._reference(match)), shown),
+            searched=searched if document.size > searched else None,
             by_meaning=match.way == "meaning",
         )
+
+    def _told_of(self, match: "Match", ref: str, shown: str) -> Remembered:
+        one = match.document
+        where = self._where(match)
+        return Remembered(ref, one.kind, where, one.created, one.title, shown, one.tool, one.path, size=one.size)
 
     async def _reference(self, match: "Match") -> Reference:
         document = match.document
@@ -279,6 +310,16 @@ class Recall:
         if match.project == self._project:
             return f"session {match.session[:SHOWN_DIGITS]}"
         return f"session {match.session[:SHOWN_DIGITS]} of {Path(match.project).name or match.project}"
+
+
+def _limited(refs: Sequence[str], advice: str, besides: int = 0) -> str:
+    """Which outputs were searched in part only. `besides`: how many there are that are not named."""
+    from agent.indexing import MOST_INDEXED  # noqa: PLC0415  # deferred: see `Recall._indexer`
+
+    unnamed = max(len(refs) - MOST_NAMED, 0) + besides
+    more = f" and {unnamed} more" if unnamed else ""
+    names = ", ".join(refs[:MOST_NAMED])
+    return f"only the first {MOST_INDEXED:,} bytes of {names}{more} are searched here; {advice}"
 
 
 def _key(located: Located) -> str:

@@ -17,6 +17,7 @@ from agent.storethread import StoreThread
 from store.archive import ArchiveStore
 from store.outputs import OutputRow
 from store.sessions import MessageRow, SessionStore
+from tools.extent import counted
 from tools.kept import Content
 
 State: TypeAlias = Literal["shown", "preview", "masked", "summarised", "removed"]
@@ -96,7 +97,7 @@ class Shelf:
         """Lines of what a reference stands for. A first line that is too far on becomes the last that fills a page."""
         located = await self._archive.resolve(ref)
         if not located.media_type.startswith("text/"):
-            told = f"{located.media_type}, {located.size:,} bytes"
+            told = f"{located.media_type}, {counted(located.size, 'byte')}"
             return Page((f"({told}; `ebb sessions show {self._session} {ref} > FILE` saves it)",), 1, 1)
         content = await self._archive.peek(located)
         try:

@@ -77,21 +77,6 @@ class ArchiveStore:
         )
         return tuple(row.number for row in rows)
 
-    def larger_elsewhere(self, session: str, size: int, project: str | None, most: int) -> tuple[tuple[str, int], ...]:
-        """Sessions and numbers of outputs that have more bytes and are still there in other sessions, those of one
-        project unless that is None; no more than `most`, the newest first."""
-        where = "o.session != ? and o.part = 0 and o.size > ? and o.removed is null"
-        rows = self._store.query(
-            "select o.session, o.number from outputs o join sessions s on s.id = o.session "
-            f"where {where} and (? is null or s.project = ?) order by o.created desc, o.number desc limit ?",
-            session,
-            size,
-            project,
-            project,
-            most,
-        )
-        return tuple((str(row[0]), int(row[1])) for row in rows)
-
     def count_before(self, session: str, position: int) -> int:
         """How many outputs the messages before a position hold."""
         found = self._store.query(

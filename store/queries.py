@@ -40,6 +40,8 @@ class Wanted:
     session: str | None = None
     project: str | None = None
     limit: int = 10
+    larger_than: int = 0
+    """Bytes that it must have more of."""
 
 
 def pieces_of(words: str) -> tuple[str, ...]:

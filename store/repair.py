@@ -227,7 +227,7 @@ def _gaps(store: SessionStore) -> tuple[str, ...]:
         "coalesce((select max(position) + 1 from outputs where session = s.id), 0)) from sessions s"
     )
     return tuple(
-        f"{known - saved:,} of the {known:,} messages of session {session}"
+        f"{known - saved:,} of the {known:,} message{'' if known == 1 else 's'} of session {session}"
         for session, saved, known in found
         if known > saved
     )

@@ -382,6 +382,9 @@ def _filters(wanted: Wanted) -> tuple[str, list[object]]:
     if wanted.until is not None:
         clause += " and d.created < ?"
         values.append(wanted.until)
+    if wanted.larger_than:
+        clause += " and d.size > ?"
+        values.append(wanted.larger_than)
     if wanted.path:
         clause += " and d.path glob ?"
         values.append(path_pattern(wanted.path))

@@ -80,7 +80,7 @@ def test_a_sound_home_is_well(house: House) -> None:
         ["ok", "stored"],
     ]
     assert "found in OPENAI_API_KEY\n" in done.out
-    assert "all 2 in 1 sessions resolve; `--deep` reads every byte of them\n" in done.out
+    assert "all 2 in 1 session resolve; `--deep` reads every byte of them\n" in done.out
     assert house.doctor("--deep") == {}
 
 
@@ -109,7 +109,7 @@ def test_a_configuration_that_cannot_be_read_is_told_and_the_rest_is_looked_at(h
     done = house.run("doctor")
     assert (done.code, done.err) == (1, "")
     assert f"BAD   configuration   cannot read `{house.folder}/config/config.toml`" in done.out
-    assert "ok    references      all 2 in 1 sessions resolve" in done.out
+    assert "ok    references      all 2 in 1 session resolve" in done.out
 
 
 def test_bytes_that_are_gone_are_found(house: House) -> None:

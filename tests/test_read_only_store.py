@@ -85,7 +85,7 @@ def test_what_is_stored_can_be_read_where_nothing_can_be_written(has_log: bool, 
     exported = as_reader(home, "sessions", "export", session, str(out / "s.zip"))
     assert (exported.code, (out / "s.zip").exists()) == (0, True), exported.err
     doctor = as_reader(home, "doctor", "--deep", "-m", home.script())
-    assert "all 1 in 1 sessions resolve" in doctor.out
+    assert "all 1 in 1 session resolve" in doctor.out
     assert "Traceback" not in doctor.err
     for arguments in (("-p", "go on"), ("-c", "-p", "go on")):
         asked = as_reader(home, *arguments, "-m", home.script())

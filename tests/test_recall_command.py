@@ -52,7 +52,7 @@ def test_a_model_finds_what_an_earlier_session_read_and_reads_it_again(home: Hom
     second = home.runs("one", call("recall", query="retries agreed"), call("recall", ref_id=ref))
     found, read = home.outputs("one", second)
     assert found.split("\n")[0].startswith(f"[recall:{ref}] output of read, ")
-    assert found.split("\n")[0].endswith(f", session {first[:8]}: Viewed limits.py – 1 lines")
+    assert found.split("\n")[0].endswith(f", session {first[:8]}: Viewed limits.py – 1 line")
     lines, _, about = read.rpartition("\n")
     assert lines == "1\tRETRIES = 5  # agreed upon\n(lines 1-1 of 1-1)"
     assert about.startswith(f"[recall:{ref} – output of read; paths: limits.py; truncated: no; tokens: ")
@@ -160,11 +160,11 @@ def test_what_means_the_same_is_found_where_a_model_is_set(home: Home) -> None:
     setting = f'recall.embedding_model="{model}"'
     search = ("sessions", "search", "vehicle", "--config", setting)
     (line,) = [line for line in home.ebb("one", *search).out.splitlines() if "r1" in line]
-    assert line.endswith("Viewed a.txt – 1 lines  (by its meaning)")
+    assert line.endswith("Viewed a.txt – 1 line  (by its meaning)")
     assert [line["by_meaning"] for line in home.ebb("one", *search, "--json").lines] == [True]
     second = home.runs("one", call("recall", query="vehicle"), flags=("--config", setting))
     (found,) = home.outputs("one", second)
-    assert "Viewed a.txt – 1 lines (by its meaning)\n  1\tthe automobile stands there" in found
+    assert "Viewed a.txt – 1 line (by its meaning)\n  1\tthe automobile stands there" in found
 
 
 def test_a_model_that_is_missing_is_told_of_once(home: Home) -> None:
@@ -178,3 +178,18 @@ def test_a_model_that_is_missing_is_told_of_once(home: Home) -> None:
     run = home.ebb("one", "-p", "go", *flags)
     assert run.err.count(told) == 1
     assert told not in home.outputs("one", str(run.result["session"]))[0]
+
+
+@pytest.mark.parametrize("written", ["r1:L7-8", "R1:L7-8", "`r1:L7-8`", "[recall:r1:L7-8]"])
+def test_lines_of_an_output_are_shown_by_the_numbers_that_they_carry(home: Home, written: str) -> None:
+    (home.folder / "one" / "rows.txt").write_text("".join(f"row {number}\n" for number in range(1, 10)))
+    session = home.runs("one", call("read", path="rows.txt", offset=5))
+    run = home.ebb("one", "sessions", "show", session, written)
+    assert (run.code, run.out) == (0, "7\trow 7\n8\trow 8\n")
+
+
+def test_lines_that_are_not_there_are_no_empty_output(home: Home) -> None:
+    (home.folder / "one" / "rows.txt").write_text("row\n")
+    session = home.runs("one", call("read", path="rows.txt"))
+    run = home.ebb("one", "sessions", "show", session, "r1:L2")
+    assert (run.code, run.out, run.err) == (1, "", "ebb: `r1` has the line 1 only: 2 is beyond its end\n")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from tools.extent import counted
 from tools.linediff import Region, differing
 
 LONGEST = 200_000
@@ -30,7 +31,7 @@ def unified(name: str, before: str | None, after: str | None, new_name: str | No
 
 def remarked(name: str, before: bytes | None, after: bytes | None, kind: str, new_name: str | None = None) -> list[str]:
     """The lines that tell of a change whose content is no text."""
-    sizes = " -> ".join("none" if content is None else f"{len(content):,} bytes" for content in (before, after))
+    sizes = " -> ".join("none" if content is None else counted(len(content), "byte") for content in (before, after))
     lines = header(name, new_name, is_new=before is None, is_deleted=after is None)
     return [*lines, f"{kind}, not shown: {sizes}"]
 
@@ -49,7 +50,11 @@ def in_one_line(name: str) -> str:
 
 def capped(lines: list[str]) -> str:
     left_out = len(lines) - LONGEST
-    shown = lines[:LONGEST] + ([f"… {left_out:,} more lines of this diff are not shown"] if left_out > 0 else [])
+    shown = lines[:LONGEST] + (
+        [f"… {counted(left_out, 'more line')} of this diff {'is' if left_out == 1 else 'are'} not shown"]
+        if left_out > 0
+        else []
+    )
     return "\n".join(shown)
 
 

@@ -7,6 +7,7 @@ from tools.arguments import flag, text
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
 from tools.change import Change, insist_on_read, made_of, make, preview_of
 from tools.described import description_beside
+from tools.extent import counted
 from tools.files import content_of, undivided
 from tools.matching import Closeness, Matches, NearMiss, apply, find_match, line_of, nearest
 from tools.paths import display, resolve
@@ -124,7 +125,7 @@ def _planned(path: Path, raw: bytes, file: TextFile, matches: Matches) -> Plan:
 
 def _told(plan: Plan, name: str) -> str:
     if plan.places > 1:
-        return f"edited `{name}` in {plan.places} places"
+        return f"edited `{name}` in {counted(plan.places, 'place')}"
     last = plan.first_line + plan.line_count - 1
     where = f"line {last}" if last == plan.first_line else f"lines {plan.first_line}-{last}"
     if plan.closeness == "exact":

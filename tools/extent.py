@@ -18,5 +18,21 @@ class Extent:
     """The number of the first of them, where they are numbered."""
 
     @property
+    def noun(self) -> str:
+        """What one of them is called."""
+        return {"lines": "line", "matches": "match", "files": "file"}[self.unit]
+
+    @property
     def is_all(self) -> bool:
         return self.shown == self.total
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 line`, `12 lines`, `2 matches`, `3 entries`."""
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith(("ch", "sh", "s", "x")):
+        return f"{count:,} {noun}es"
+    if noun.endswith("y") and noun[-2:-1] not in "aeou":
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}s"

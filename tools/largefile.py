@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from tools.base import ReadLimits, ToolError
+from tools.extent import counted
 from tools.truncate import cut_line
 
 _CHUNK = 1 << 20
@@ -38,7 +39,7 @@ def page_of_file(file: IO[bytes], name: str, offset: int, limit: int, limits: Re
         where = f"its first {FARTHEST / 1e9:.1f} GB, which hold {passed:,} lines"
         raise ToolError(f"line {offset:,} of `{name}` stands behind {where}: look at it in bash, with tail or sed")
     if not shown:
-        raise ToolError(f"`{name}` has {passed:,} lines: offset={offset} is beyond its end")
+        raise ToolError(f"`{name}` has {counted(passed, 'line')}: offset={offset} is beyond its end")
     file.seek(start)
     count = _lines_from(file)
     return LargePage("\n".join(shown), number - 1, None if count is None else offset - 1 + count)

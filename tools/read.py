@@ -9,7 +9,7 @@ from typing import IO
 from tools.arguments import number, text
 from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace
 from tools.described import description_beside
-from tools.extent import Extent
+from tools.extent import Extent, counted
 from tools.files import LARGEST, opened, read_bytes, undivided
 from tools.largefile import page_of_file
 from tools.paths import display, resolve
@@ -62,7 +62,9 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result:
     if media_type is not None:
         if len(raw) > LARGEST_PICTURE:
             raise ToolError(f"the picture `{name}` has {len(raw)} bytes, more than 5 MB: scale it down first")
-        return Result(f"picture `{name}`, {media_type}, {len(raw)} bytes", pictures=(Picture(media_type, raw),))
+        return Result(
+            f"picture `{name}`, {media_type}, {counted(len(raw), 'byte')}", pictures=(Picture(media_type, raw),)
+        )
     kind = binary_kind(raw)
     if kind is not None:
         raise ToolError(f"`{name}` is {kind}, not text: look at it in bash, with xxd or a program made for it")
@@ -89,7 +91,7 @@ def _shown(content: str, offset: int, limit: int, name: str, limits: ReadLimits)
         return Result(f"`{name}` is empty", extent=Extent("lines", 0, 0))
     lines = content.removesuffix("\n").split("\n")
     if offset > len(lines):
-        raise ToolError(f"`{name}` has {len(lines)} lines: offset={offset} is beyond its end")
+        raise ToolError(f"`{name}` has {counted(len(lines), 'line')}: offset={offset} is beyond its end")
     page = page_of(lines, offset, limit, limits)
     uncut = None
     if any(len(line) > limits.longest_line for line in lines[offset - 1 : page.last]):

@@ -10,7 +10,7 @@ from tools.arguments import number, text
 from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace
 from tools.cap import MOST, NOTES, Cap
 from tools.described import description_beside
-from tools.extent import Extent
+from tools.extent import Extent, counted
 from tools.grep import checked
 from tools.kept import Content, Found
 from tools.pictures import LARGEST_PICTURE, PICTURE_TYPES
@@ -81,7 +81,7 @@ async def _shown(found: Found, arguments: Arguments, wanted: tuple[int, int] | N
     start, end = found.span or (0, LIMIT)
     offset = number(arguments, "offset", start)
     limit = number(arguments, "limit", LIMIT if "offset" in arguments else end - start)
-    return await unhurried(lambda: _bytes(found, offset, min(limit, MOST - NOTES)))
+    return await unhurried(lambda: byte_range(found, offset, limit))
 
 
 def with_pictures_named(result: Result, found: Found) -> Result:
@@ -129,13 +129,7 @@ def numbered_lines(found: Found, first: int, last: int, cap: Cap = _WHOLE) -> Re
     """The lines with their numbers, as many as fit, but always one. Lines that carry their own numbers are asked for
     and shown with those."""
     content, before = found.content, (found.first or 1) - 1
-    if first <= before:
-        first = before + 1
-    if first > max(content.lines, 1) + before:
-        raise ToolError(f"`{found.ref}` {_holds(found)}: {first} is beyond its end")
-    last = min(last, content.lines + before)
-    if last < first:
-        raise ToolError(f"`{found.ref}` {_holds(found)}: {last} is before its beginning")
+    first, last = _within(found, first, last)
     starts, size, shown = [content.line_start(first - before)], 0, list[str]()
     while first + len(shown) <= last and (size < cap.size or not shown):
         end = content.line_end(starts[-1])
@@ -156,9 +150,35 @@ def numbered_lines(found: Found, first: int, last: int, cap: Cap = _WHOLE) -> Re
     return Result("\n".join([*shown, f"({where})"]) if content.size else f"`{found.ref}` is empty", extent=extent)
 
 
+def part_of(found: Found) -> tuple[int, int]:
+    """Start and end in bytes of what a reference means: the lines or bytes that it names, or all. Raises `ToolError`
+    for lines that are not there."""
+    content = found.content
+    if found.span is not None:
+        start, end = found.span
+        return min(start, content.size), min(end, content.size)
+    if found.lines is None:
+        return 0, content.size
+    before = (found.first or 1) - 1
+    first, last = _within(found, *found.lines)
+    return content.line_start(first - before), content.line_start(last + 1 - before)
+
+
+def _within(found: Found, first: int, last: int) -> tuple[int, int]:
+    """The lines that are there of those that are wanted, by the numbers that they carry. Raises `ToolError`."""
+    lines, before = found.content.lines, (found.first or 1) - 1
+    if last <= before:
+        raise ToolError(f"`{found.ref}` {_holds(found)}: {last} is before its beginning")
+    if first > max(lines, 1) + before:
+        raise ToolError(f"`{found.ref}` {_holds(found)}: {first} is beyond its end")
+    return max(first, before + 1), min(last, lines + before)
+
+
 def _holds(found: Found) -> str:
-    lines = found.content.lines
-    return f"has {lines:,} lines" if found.first is None else f"has the lines {found.first}-{found.first + lines - 1}"
+    lines, first = found.content.lines, found.first
+    if first is None:
+        return f"has {counted(lines, 'line')}"
+    return f"has the lines {first}-{first + lines - 1}" if lines > 1 else f"has the line {first} only"
 
 
 def _numbered(found: Found, number: int, start: int, end: int, width: int = LONGEST_LINE) -> str:
@@ -173,12 +193,17 @@ def _line(content: Content, start: int, end: int, width: int) -> str:
     return f"{shown}… [cut: {end - start:,} bytes; continue at offset={start + width}]"
 
 
-def _bytes(found: Found, offset: int, limit: int) -> Result:
+def byte_range(found: Found, offset: int, limit: int, cap: Cap = _WHOLE) -> Result:
+    """The bytes from an offset on, at most so many, as many as fit, but always some."""
     content = found.content
     if offset >= content.size and content.size:
-        raise ToolError(f"`{found.ref}` has {content.size:,} bytes: offset={offset} is beyond its end")
-    data = content.read(offset, limit)
-    shown, taken = exact(data, is_end=offset + len(data) >= content.size)
+        raise ToolError(f"`{found.ref}` has {counted(content.size, 'byte')}: offset={offset} is beyond its end")
+    data = content.read(offset, min(limit, MOST - NOTES))
+    while True:
+        shown, taken = exact(data, is_end=offset + len(data) >= content.size)
+        if cap.holds(shown) or len(data) <= _NARROWEST:
+            break
+        data = data[: max(len(data) // 2, _NARROWEST)]
     end = offset + taken
     where = f"bytes {offset}-{end} of {content.size:,}"
     if end < content.size:
@@ -264,7 +289,7 @@ def _entries(hits: Sequence["Hit"], before: int, *, with_gaps: bool) -> Iterator
 
 def picture_of(found: Found) -> Result:
     content = found.content
-    told = f"picture, {found.media_type}, {content.size:,} bytes"
+    told = f"picture, {found.media_type}, {counted(content.size, 'byte')}"
     if content.size > LARGEST_PICTURE:
         raise ToolError(f"`{found.ref}` is a {told}, more than 5 MB: scale the file down and read that")
     return Result(told, pictures=(Picture(found.media_type, content.read(0, content.size)),))
@@ -272,7 +297,7 @@ def picture_of(found: Found) -> Result:
 
 def medium_of(found: Found) -> Result:
     """What can be said of bytes that are neither text nor a picture: how they begin, and how a person gets them."""
-    told = f"{found.media_type}, {found.content.size:,} bytes, no text"
+    told = f"{found.media_type}, {counted(found.content.size, 'byte')}, no text"
     saved = f"the user saves it with `ebb sessions show ID {found.ref} > FILE`"
     start = found.span[0] if found.span else 0
-    return Result(f"{told}; {saved}\n{_bytes(found, start, HEX).text}")
+    return Result(f"{told}; {saved}\n{byte_range(found, start, HEX).text}")

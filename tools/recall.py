@@ -14,6 +14,7 @@ from tools.described import description_beside
 from tools.kept import Found
 from tools.pictures import PICTURE_TYPES
 from tools.read_result import (
+    byte_range,
     lines_of,
     matches,
     medium_of,
@@ -87,6 +88,9 @@ async def _shown(found: Found, arguments: Arguments, wanted: tuple[int, int] | N
         return await unhurried(lambda: picture_of(found))
     if not (wanted or found.lines or found.media_type.startswith("text/")):
         return await unhurried(lambda: medium_of(found))
+    if found.span is not None and not wanted:
+        start, end = found.span
+        return await unhurried(lambda: byte_range(found, start, end - start, cap))
     first, last = wanted or found.lines or (1, 10**18)
     return await unhurried(lambda: numbered_lines(found, first, last, cap))
 

@@ -102,8 +102,16 @@ def _nothing(query: str, tools: Sequence[Tool]) -> str:
     names = sorted(tool.name for tool in tools)
     rest = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
     return (
-        f"none of the {len(names)} tools that are held back matches `{_cut(query, 200)}`; try other words, or a part "
+        f"{_none_of(len(names))} `{_cut(query, 200)}`; try other words, or a part "
         f"of a name. They are: {_cut(', '.join(names[:NAMES]), SCHEMA)}{rest}"
+    )
+
+
+def _none_of(count: int) -> str:
+    return (
+        "the one tool that is held back does not match"
+        if count == 1
+        else f"none of the {count} tools that are held back matches"
     )
 
 

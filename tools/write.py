@@ -6,6 +6,7 @@ from tools.arguments import text
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
 from tools.change import Change, insist_on_read, made_of, make, preview_of
 from tools.described import description_beside
+from tools.extent import counted
 from tools.files import content_of, undivided
 from tools.paths import display, resolve
 from tools.schema import object_of
@@ -45,7 +46,9 @@ def _write(arguments: Arguments, workspace: Workspace) -> Result:
     content = text(arguments, "content")
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     verb = "created" if change.before is None else "overwrote"
-    return Result(f"{verb} `{name}`: {lines} lines{plan.note}", changed=(change.path,), made=made_of([change]))
+    return Result(
+        f"{verb} `{name}`: {counted(lines, 'line')}{plan.note}", changed=(change.path,), made=made_of([change])
+    )
 
 
 def _plan(arguments: Arguments, workspace: Workspace) -> Plan:

@@ -3,7 +3,8 @@
 from agent.context.acts import Cannot
 from agent.context.pricing import Plan
 from agent.events import Act, ViewChanged
-from tui.numbers import counted, dollars, tokens
+from tools.extent import counted
+from tui.numbers import dollars, tokens
 from tui.sanitise import visible_line
 
 NAMES: dict[Act, str] = {

@@ -7,9 +7,9 @@ from rich.cells import cell_len, set_cell_size
 
 from agent.filechange import Changes, FileChange, Scope
 from tools.change import diff_lines
+from tools.extent import counted as so_many
 from tui.diffs.unified import counted
 from tui.inks import Ink, Line
-from tui.numbers import counted as so_many
 from tui.sanitise import visible_line
 
 OTHER = "not by a tool of this session"

@@ -10,8 +10,9 @@ from rich.cells import cell_len, set_cell_size
 from agent.context.items import Item, Kind, State
 from agent.overview import MESSAGES, Number, Overview, ServerShare, ToolShare
 from agent.permissions import server_of
+from tools.extent import counted
 from tui.inks import Ink, Line
-from tui.numbers import counted, dollars, tokens
+from tui.numbers import dollars, tokens
 from tui.sanitise import visible_line
 
 Order: TypeAlias = Literal["order", "tokens"]

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from agent.messages import Usage
 from agent.overview import Epoch, Overview, ServerShare
 from agent.spending import Asked, Rewrite
+from tools.extent import counted
 from tui.contents import head_line, line_of, rows_of
 from tui.inks import Ink, Line
-from tui.numbers import counted, dollars, tokens
+from tui.numbers import dollars, tokens
 from tui.receipts import names_of
 from tui.sanitise import visible_line
 
@@ -66,7 +67,7 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
     lines.append(((f"  {'free':<13}{tokens(max(free, 0)):>8}{max(free, 0) / room:>8.1%}", "text"),))
     if overview.held_back.tools:
         row = f"  {'held back':<13}{tokens(overview.held_back.tokens):>8}{'':>8}  "
-        lines.append(((row, "text"), (f"{overview.held_back.tools} tools, found by tool_search", "dim")))
+        lines.append(((row, "text"), (f"{counted(overview.held_back.tools, 'tool')}, found by tool_search", "dim")))
     lines.append(())
     lines.append(((f"  {'window':<13}{overview.window.tokens:>8,}  ", "text"), (overview.window.source, "dim")))
     for reserve in overview.reserves:

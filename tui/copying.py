@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 
+from tools.extent import counted
 from tui.blocks import (
     AnswerText,
     Block,
@@ -19,7 +20,6 @@ from tui.blocks import (
     Thought,
     UserText,
 )
-from tui.numbers import counted
 from tui.passing import through
 from tui.receipts import Compacting, Compaction, Undone, details_of
 from tui.titles import command_of, title_of

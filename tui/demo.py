@@ -22,6 +22,7 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
+from tools.extent import counted
 from tui.sanitise import visible
 from tui.titles import title_of
 
@@ -78,7 +79,7 @@ def _show(event: Event, titles: Mapping[str, str]) -> None:
             lines = visible(text).rstrip().splitlines()
             print("\n".join(f"    {line}" for line in lines[:14]))
             if len(lines) > 14:
-                print(f"    … {len(lines) - 14} more lines")
+                print(f"    … {counted(len(lines) - 14, 'more line')}")
             print(f"    [{status}]")
         case StepStarted() | ReplyFinished() | TurnFinished():
             print()

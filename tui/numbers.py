@@ -17,11 +17,6 @@ def dollars(cost: float | None) -> str:
     return f"${cost:.4f}" if 0 < cost < 0.1 else f"${cost:.2f}"
 
 
-def counted(count: int, noun: str) -> str:
-    """`1 tool`, `12 tools`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def seconds(count: int) -> str:
     """`42s`, `3m 05s`."""
     return f"{count}s" if count < 60 else f"{count // 60}m {count % 60:02}s"

@@ -4,6 +4,7 @@ import re
 
 from agent.context.offload import unframed
 from agent.messages import BY_USER
+from tools.extent import counted as so_many
 from tui.blocks import Call
 from tui.diffs.unified import counted
 
@@ -32,7 +33,7 @@ def _ending(call: Call, diff: str) -> str:
                 added, removed = counted(diff)
                 return f"+{added} −{removed}"
             count = count_of(call.text, call.lines)
-            return "" if count == 0 else "1 line" if count == 1 else f"{count:,} lines"
+            return so_many(count, "line") if count else ""
         case "asking":
             return "waits for you"
         case "failed":

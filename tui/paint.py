@@ -8,6 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from tools.extent import counted
 from tui import receipts
 from tui.advice import advice_for
 from tui.blocks import (
@@ -29,7 +30,7 @@ from tui.diffs.drawn import Drawn
 from tui.diffs.rows import WIDE, layout_of
 from tui.diffs.unified import files_of
 from tui.markdown import advance_pieces
-from tui.numbers import counted, seconds
+from tui.numbers import seconds
 from tui.outcomes import FEW, few_lines, outcome_of
 from tui.palette import Palette
 from tui.prose import PaletteConsole, highlighted, prose
@@ -267,7 +268,9 @@ def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> li
     drawn = Drawn(layout, width, console)
     lines = [drawn.line(y) for y in range(min(drawn.count, _OPEN_ROWS))]
     if drawn.count > _OPEN_ROWS:
-        more = f"… {drawn.count - _OPEN_ROWS:,} more lines of the screen are not shown{_WHERE_ALL_IS}"
+        left_out = drawn.count - _OPEN_ROWS
+        rest = f"{counted(left_out, 'more line')} of the screen {'is' if left_out == 1 else 'are'}"
+        more = f"… {rest} not shown{_WHERE_ALL_IS}"
         lines.append(_line(Text(more, console.palette.dim), width, console))
     return lines
 
@@ -289,7 +292,7 @@ def _middle_cut(text: str) -> str:
     if len(lines) <= _OPEN_LINES:
         return text
     half = _OPEN_LINES // 2
-    return "\n".join((*lines[:half], f"… {len(lines) - 2 * half:,} lines …", *lines[-half:]))
+    return "\n".join((*lines[:half], f"… {counted(len(lines) - 2 * half, 'line')} …", *lines[-half:]))
 
 
 def _quoted(text: str, style: Style, width: int, console: PaletteConsole, wrap: bool = True) -> list[Line]:

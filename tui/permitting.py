@@ -7,8 +7,8 @@ from textwrap import wrap
 from rich.cells import cell_len
 
 from agent.events import Decision, PermissionAsked, Tried
+from tools.extent import counted as so_many
 from tui.inks import Line, Span
-from tui.numbers import counted as so_many
 from tui.sanitise import visible_line
 from tui.titles import command_of, path_of
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 
 from agent.context.why import Fate, Place
+from tools.extent import counted
 from tui.inks import Ink, Line
-from tui.numbers import counted
 from tui.sanitise import visible_line
 
 SHORT: dict[Fate, str] = {

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from agent.by_hand import Drafted, Preview, Quote
 from agent.compaction import CompactResult
 from agent.events import RewriteUndone
+from tools.extent import counted
 from tui.inks import Ink, Line
-from tui.numbers import counted, dollars, tokens
+from tui.numbers import dollars, tokens
 from tui.receipts import fates_of, price_of_undo
 from tui.sanitise import visible_line
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from tools.extent import counted
 from tui.numbers import dollars, tokens
 
 if TYPE_CHECKING:  # types only: events are loaded behind the first paint
@@ -146,7 +147,7 @@ def details_of(block: Compaction) -> tuple[tuple[Weight, str], ...]:
 
 
 def _details(block: Compaction) -> Iterator[tuple[Weight, str]]:
-    yield "head", f"{REASONS[block.cause]} · {block.before_messages} → {block.after_messages} messages"
+    yield "head", f"{REASONS[block.cause]} · {block.before_messages} → {counted(block.after_messages, 'message')}"
     if block.price:
         price = block.price
         yield (

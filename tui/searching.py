@@ -9,8 +9,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from agent.errors import ReferenceFailed
 from agent.headless import print_json
-from tools.kept import Content
+from tools.base import ToolError
+from tools.kept import Found
+from tools.read_result import part_of
 from tools.recalled import Asked, Memory, Remembered
 from tui.arguments import add_common, open_sessions
 from tui.sanitise import visible, visible_line
@@ -57,14 +60,14 @@ def search(arguments: Sequence[str]) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """`ebb sessions show ID REF`: the whole of what a reference stands for; the exit code."""
+    """`ebb sessions show ID REF`: what a reference stands for, whole or the part that it names; the exit code."""
 
     async def work() -> None:
         sessions = open_sessions(options, interactive=False)
         try:
             found = await (await sessions.recall(options.id, everywhere=True)).fetch(options.ref)
             try:
-                _print_content(found.content)
+                _print_part(found)
             finally:
                 found.content.close()
         finally:
@@ -74,17 +77,21 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_content(content: Content) -> None:
-    """The bytes as they are; to a terminal nothing that it would take for orders."""
+def _print_part(found: Found) -> None:
+    """The bytes that the reference names, as they are; to a terminal nothing that it would take for orders."""
+    try:
+        start, end = part_of(found)
+    except ToolError as error:
+        raise ReferenceFailed(str(error)) from error
     if not sys.stdout.isatty():
         sys.stdout.flush()
-        for chunk in content.chunks():
+        for chunk in found.content.chunks(start, end):
             sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
         return
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     last = "\n"
-    for chunk in itertools.chain(content.chunks(), (b"",)):
+    for chunk in itertools.chain(found.content.chunks(start, end), (b"",)):
         text = decoder.decode(chunk, final=not chunk)
         print(visible(text), end="")
         last = text[-1:] or last

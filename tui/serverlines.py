@@ -42,7 +42,7 @@ def line_of(server: ServerSeen, column: int) -> Line:
     return (
         (f"{visible_line(server.name):<{column}}  ", "text"),
         (f"{phase:<9}", ink),
-        (f"{count:>10} tools{tokens(server.tokens):>8} tokens", "dim"),
+        (f"{count:>10} {'tool ' if count == '1' else 'tools'}{tokens(server.tokens):>8} tokens", "dim"),
         (f"  {visible_line(server.detail)}" if server.detail else "", "dim"),
     )
 

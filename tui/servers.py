@@ -22,13 +22,13 @@ from agent.servers.editing import put_server, take_server
 from agent.servers.managing import Row, find_server, rows, standing_of, started, table_for
 from agent.servers.questions import digests_of, start_question, terms, tools_question
 from agent.servers.running import approvals_of, log_of, login_of, make_server
+from tools.extent import counted
 from tools.mcp.desk import NobodyThere
 from tools.mcp.log import last_lines
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import ServerState
 from tools.mcp.tool import McpTool
 from tui.arguments import add_common, first_word, read_settings
-from tui.numbers import counted
 from tui.sanitise import visible, visible_line
 
 LINES = 50

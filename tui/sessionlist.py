@@ -7,8 +7,9 @@ from rich.cells import cell_len, set_cell_size
 
 from agent.finding import SessionInfo
 from agent.messages import Assistant, Message, User
+from tools.extent import counted
 from tui.inks import Ink, Line
-from tui.numbers import age, counted, dollars
+from tui.numbers import age, dollars
 from tui.sanitise import visible, visible_line
 from tui.titles import title_of
 
@@ -87,7 +88,7 @@ def _text(text: str, mark: str, ink: Ink) -> Iterator[Line]:
     for number, line in enumerate(lines[:MOST_LINES]):
         yield ((f"{mark if number == 0 else '  '}{line}", ink),)
     if len(lines) > MOST_LINES:
-        yield ((f"  … {len(lines) - MOST_LINES:,} more lines", "dim"),)
+        yield ((f"  … {counted(len(lines) - MOST_LINES, 'more line')}", "dim"),)
 
 
 def headline(listed: int, more: bool, *, everywhere: bool, words: str, searching: str, doomed: int) -> Line:

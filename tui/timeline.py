@@ -10,8 +10,9 @@ from agent.context.items import shared_out
 from agent.messages import Usage
 from agent.overview import Overview, total_cost
 from agent.spending import Asked, Rewrite
+from tools.extent import counted
 from tui.inks import Ink, Line, Span
-from tui.numbers import counted, dollars, tokens
+from tui.numbers import dollars, tokens
 from tui.sanitise import visible_line
 
 Part: TypeAlias = Literal["read", "written", "fresh", "output"]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 
+from tools.extent import counted
 from tui.sanitise import visible_line
 
 _LONGEST = 400
@@ -95,7 +96,7 @@ def _patched_files(patch: str) -> tuple[str, ...]:
 
 def _todo_count(arguments: Mapping[str, object]) -> str:
     items = next((value for value in arguments.values() if isinstance(value, list)), None)
-    return f"{len(items)} items" if items else ""
+    return counted(len(items), "item") if items else ""
 
 
 def _plain(arguments: Mapping[str, object]) -> str:

@@ -10,6 +10,7 @@ from typing import BinaryIO, cast
 from agent.errors import UsageError
 from agent.headless import print_json
 from agent.transfer import default_name, export_session, import_session
+from tools.extent import counted
 from tui.arguments import add_common, read_settings
 from tui.sanitise import visible, visible_line
 
@@ -43,8 +44,8 @@ def export(arguments: Sequence[str]) -> int:
         print_json(sys.stdout, {**asdict(exported), "file": str(path)})
     else:
         print(
-            f"exported {exported.session}  {visible_line(exported.title)}\n{exported.messages:,} messages and "
-            f"{exported.outputs:,} stored outputs are in {visible(str(path))}"
+            f"exported {exported.session}  {visible_line(exported.title)}\n{counted(exported.messages, 'message')} and "
+            f"{counted(exported.outputs, 'stored output')} are in {visible(str(path))}"
         )
     return 0
 

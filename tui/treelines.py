@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len, set_cell_size
 
 from agent.branching import Row, Tree, changed_since
+from tools.extent import counted
 from tui.inks import Ink, Line
-from tui.numbers import age, counted
+from tui.numbers import age
 from tui.sanitise import visible, visible_line
 
 FILES = "Files are not rewound: they stay as they are now."
@@ -43,7 +44,7 @@ def _about(tree: Tree, row: Row) -> Iterator[Line]:
     for line in lines[:MOST_LINES]:
         yield ((line, "text"),)
     if len(lines) > MOST_LINES:
-        yield ((f"… {len(lines) - MOST_LINES:,} more lines", "dim"),)
+        yield ((f"… {counted(len(lines) - MOST_LINES, 'more line')}", "dim"),)
     yield ()
     yield from file_lines(changed_since(tree, row.said))
 

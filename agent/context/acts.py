@@ -24,6 +24,7 @@ from agent.context.steps import starts_step
 from agent.context.summary import shown_summary
 from agent.events import Act
 from agent.messages import Conversation, Form, Image, Kept, Message, Note, Retold, Text, ToolOutput, User
+from tools.extent import counted
 
 SUMMED_UP = 400
 """Tokens that a model's summary of one item usually takes."""
@@ -241,7 +242,7 @@ def _line_of(thing: Thing, said: str) -> str:
     """The one line that stands for a message."""
     if said.startswith(_BROUGHT):
         return f"[What was brought back has left the view again [recall:{thing.ref}]]"
-    return f"[The user said here, in {len(said):,} characters: {one_line(said, ABOUT)} [recall:{thing.ref}]]"
+    return f"[The user said here, in {counted(len(said), 'character')}: {one_line(said, ABOUT)} [recall:{thing.ref}]]"
 
 
 def _summarise(thing: Thing, conversation: Conversation, terms: Terms) -> Plan | Cannot:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tools.base import Attached, Picture, Result
+from tools.extent import counted
 from tools.pictures import LARGEST_PICTURE, picture_type
 from tools.truncate import is_mostly_noise, plain
 
@@ -61,7 +62,9 @@ def lines_for(files: Sequence[Attached], refs: Sequence[str | None]) -> str:
 
 
 def _described(file: Attached) -> str:
-    return f'Attached "{_flat(file.name)}" — {_flat(file.media_type) or "unknown type"}, {len(file.data):,} bytes'
+    return (
+        f'Attached "{_flat(file.name)}" — {_flat(file.media_type) or "unknown type"}, {counted(len(file.data), "byte")}'
+    )
 
 
 def _flat(text: str) -> str:

@@ -8,6 +8,7 @@ from agent.context.ends import manner_of, size_of
 from agent.context.images import image_size
 from agent.context.mentions import is_piped, piped_text
 from agent.messages import Image, Note, UserPart
+from tools.extent import counted
 from tools.truncate import printable
 
 _TOLD = re.compile(r"(?P<folder>The folder )?`(?P<name>[^\n]+)` (?:(?P<holds>holds:)\n\n|is this picture:\Z)")
@@ -64,14 +65,14 @@ def _about_text(held: str) -> str:
     lines = held.split("\n")
     is_part = lines[-1].startswith("(lines ")
     count = len(lines) - is_part
-    return f"{count:,} line{'s' if count != 1 else ''}" + (" of it" if is_part else "")
+    return counted(count, "line") + (" of it" if is_part else "")
 
 
 def _about_piped(note: Note) -> str:
     text = piped_text(note)
     lines = text.count("\n") + (not text.endswith("\n"))
     manner = manner_of(note) if note.whole else ""
-    parts = f"{lines:,} line{'s' if lines != 1 else ''}", f"{size_of(text):,} bytes", manner
+    parts = counted(lines, "line"), counted(size_of(text), "byte"), manner
     return ", ".join(filter(None, parts))
 
 

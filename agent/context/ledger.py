@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from agent.context.estimate import estimate_text
-from agent.context.mask import exit_of, first_error, one_line, patched_paths, what_happened
+from agent.context.mask import exit_of, first_error, one_line, patched_paths, quoted, quoted_path, what_happened
 from agent.context.refs import message_digits
 from agent.context.select import as_run
 from agent.messages import Assistant, Message, ToolCall, ToolOutput, User
@@ -134,7 +134,7 @@ def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledge
 
 
 def _touched(ledger: Ledger, kind: str, path: str, ending: str = "") -> Ledger:
-    path = one_line(path, 1000)
+    path = quoted_path(path)
     if not path:
         return ledger
     changed = tuple(fact for fact in ledger.changed if path_of(fact) != path)
@@ -192,7 +192,7 @@ _TEST_OUTCOME = (
 
 
 def _ran(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledger:
-    command = one_line(_word(call, "command"), GOAL)
+    command = quoted(_word(call, "command"), GOAL)
     if call.arguments.get("background") is True:
         job = _JOB.search(output.text)
         return _with_job(ledger, job[1], command) if job else ledger
@@ -200,7 +200,7 @@ def _ran(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledger
     ledger = replace(ledger, commands=_with(ledger.commands, line))
     if re.search(_TEST_COMMAND, command):
         lines = [found.strip() for found in output.text.splitlines() if re.search(_TEST_OUTCOME, found)]
-        outcome = " | ".join(one_line(found, 160) for found in lines[-3:])
+        outcome = " | ".join(quoted(found, 160) for found in lines[-3:])
         ending = exit_of(output)
         return replace(ledger, tests=(f"{command} – {ending}" + (f" – {outcome}" if outcome else "") + ref,))
     return ledger
@@ -379,4 +379,4 @@ def _word(call: ToolCall, name: str) -> str:
 
 def _short(call: ToolCall) -> str:
     told = _word(call, "command") or _word(call, "path") or " ".join(patched_paths(call))
-    return f"{call.name} {one_line(told, 120)}".strip()
+    return f"{quoted(call.name, 80)} {quoted(told, 120)}".strip()

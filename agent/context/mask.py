@@ -13,9 +13,12 @@ from agent.context.select import as_run
 from agent.context.steps import is_by_user, unseen_from
 from agent.context.superseded import superseded
 from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
+from tools.extent import counted
+from tools.truncate import plain, printable
 
 COMMAND, ERROR, SAID = 80, 120, 80
 """Characters of a command, of an error line and of any other output that its line keeps."""
+LONGEST_PATH = 1000
 STUB = 28
 """Tokens that the line of a masked output usually takes."""
 SHORT_NOTE = 400
@@ -32,6 +35,12 @@ _WHERE = re.compile(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ o
 """How outputs of earlier versions say how much of what there is they show."""
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _EMPTY = {"no lines match", "no output", ""}
+_STEERS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
+"""What a terminal takes for orders, but for blanks."""
+_LIKE_OURS = re.compile(
+    r"\[(\s*(?:recall\s*:[^\[\]]*|(?:r\d+|msg-[0-9a-f]+|sum-\d+)[^\[\]\s]*\s*))(\]?)", re.IGNORECASE
+)
+"""What looks like one of our references."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,47 +250,49 @@ def condensed(found: Numbered) -> str:
 
 
 def what_happened(call: ToolCall, output: ToolOutput) -> str:
-    """What a call did and how it ended, in one line."""
-    text, told = output.text, one_line(output.text, SAID)
+    """What a call did and how it ended, in one line. Of what others wrote nothing in it steers a terminal or looks like
+    a reference."""
+    text = output.text
     ending = "" if output.status == "done" else f" – {output.status}: {first_error(text)}"
     call = as_run(call, output)
     match call.name:
         case "read":
-            return f"Viewed {_word(call, 'path')}{ending or f' – {_viewed(output)}'}"
+            return f"Viewed {quoted_path(_word(call, 'path'))}{ending or f' – {_viewed(output)}'}"
         case "bash":
-            command = one_line(_word(call, "command"), COMMAND)
+            command = quoted(_word(call, "command"), COMMAND)
             return f"Ran: {command} – {exit_of(output)}"
         case "grep" | "glob":
-            where = _word(call, "path", ".")
-            pattern = one_line(_word(call, "pattern"), COMMAND)
+            where = quoted_path(_word(call, "path", "."))
+            pattern = quoted(_word(call, "pattern"), COMMAND)
             return f"Searched '{pattern}' in {where}{ending or f' – {_found(output)}'}"
         case "edit" | "write":
-            return f"Edited {_word(call, 'path')}{ending}"
+            return f"Edited {quoted_path(_word(call, 'path'))}{ending}"
         case "apply_patch":
-            return f"Edited {', '.join(patched_paths(call)) or 'files'}{ending}"
+            return f"Edited {', '.join(map(quoted_path, patched_paths(call))) or 'files'}{ending}"
         case name:
-            return f"Called {name}{ending or f' – {told}'}"
+            return f"Called {quoted(name, COMMAND)}{ending or f' – {quoted(text, SAID)}'}"
 
 
 def _viewed(output: ToolOutput) -> str:
     """What of a file was shown."""
     extent = output.extent
     if extent is None:
-        return "a picture" if output.images or output.pictures else f"{_count(output.text)} lines"
+        return "a picture" if output.images or output.pictures else counted(_count(output.text), "line")
     if extent.is_all:
-        return f"{extent.shown} lines"
-    return f"lines {extent.first}-{extent.first + extent.shown - 1} of {extent.total}"
+        return counted(extent.shown, "line")
+    last = extent.first + extent.shown - 1
+    return f"{f'line {last}' if last == extent.first else f'lines {extent.first}-{last}'} of {extent.total}"
 
 
 def _found(output: ToolOutput) -> str:
     """How much of what a search found was shown."""
     extent = output.extent
     if extent is None:
-        return f"{0 if output.text.strip() in _EMPTY else _count(output.text)} matches"
+        return counted(0 if output.text.strip() in _EMPTY else _count(output.text), "match")
     if extent.is_all:
-        return f"{extent.shown} {extent.unit}"
+        return counted(extent.shown, extent.noun)
     if extent.total is None:
-        return f"the first {extent.shown} {extent.unit} of more"
+        return f"the first {counted(extent.shown, extent.noun)} of more"
     return f"{extent.shown} of {extent.total} {extent.unit}"
 
 
@@ -291,7 +302,7 @@ def exit_of(output: ToolOutput) -> str:
     match, cut = _EXIT.search(told), _CUT_SHORT.search(output.ending)
     how = f"exit {match[1]}" if match else (cut[1] or cut[2]) if cut else output.status
     if output.status == "done":
-        return how if match else f"{how}: {one_line(output.text, SAID)}"
+        return how if match else f"{how}: {quoted(output.text, SAID)}"
     error = first_error(output.text)
     is_ending = error in output.ending.split("\n") if output.ending else _EXIT.fullmatch(error) is not None
     return f"{how} – {error}" if error and not is_ending else how
@@ -301,7 +312,7 @@ def first_error(text: str) -> str:
     """The first line that looks like an error, or else the first line."""
     lines = [line.strip() for line in without_frame(text).splitlines() if line.strip()]
     found = next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
-    return one_line(found, ERROR)
+    return quoted(found, ERROR)
 
 
 def patched_paths(call: ToolCall) -> tuple[str, ...]:
@@ -316,9 +327,22 @@ def paths_of(call: ToolCall) -> tuple[str, ...]:
 
 
 def one_line(text: str, limit: int) -> str:
-    """The text with every run of blanks as one, cut at the limit."""
+    """The text with every run of blanks as one and nothing that steers a terminal, cut at the limit."""
     flat = " ".join(text.split())
+    if _STEERS.search(flat):
+        flat = " ".join(plain(text).split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def quoted(text: str, limit: int) -> str:
+    """The same of what others wrote, in a line of ours: what looks like a reference in it stands in round brackets, so
+    that every one in square brackets is ours."""
+    return _LIKE_OURS.sub(lambda found: f"({found[1]}{')' if found[2] else ''}", one_line(text, limit))
+
+
+def quoted_path(path: str) -> str:
+    """The name of a file in a line of ours."""
+    return quoted(printable(path), LONGEST_PATH)
 
 
 def _word(call: ToolCall, name: str, default: str = "") -> str:

@@ -86,8 +86,10 @@ def told_in(conversation: Conversation, start: Surroundings) -> Surroundings:
     notes said of how full the context was, how many tools were held back and how they are found, and how the tools of
     servers had changed."""
     used = _newest(conversation, CONTEXT)
-    deferred = _newest(conversation, r"\[(?:(\d+) tools deferred to save|No tools are deferred)")
-    way = _newest(conversation, r"\[(?:\d+ tools deferred to save context\. (Search)|\d+ tools deferred|No tools are)")
+    deferred = _newest(conversation, r"\[(?:(\d+) tools? deferred to save|No tools are deferred)")
+    way = _newest(
+        conversation, r"\[(?:\d+ tools? deferred to save context\. (Search)|\d+ tools? deferred|No tools are)"
+    )
     served = _newest(
         conversation, r"\[The tools of servers (?:have changed since your list was made: (.+)\.\]|are again)"
     )
@@ -139,7 +141,7 @@ def _deferred(count: int, hosted: bool) -> str:
     if not count:
         return "[No tools are deferred any more.]"
     how = "Search for them, and call what is found by its name." if hosted else "Use tool_search to find them."
-    return f"[{count} tools deferred to save context. {how}]"
+    return f"[{count} {'tool' if count == 1 else 'tools'} deferred to save context. {how}]"
 
 
 def _served(news: str, rewritten: bool) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from agent.messages import ToolOutput
+from tools.extent import counted
 from tools.truncate import is_mostly_noise, plain
 
 Mode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
@@ -82,7 +83,7 @@ def _without_middle(output: ToolOutput, keep: int, how: str) -> ToolOutput:
     tail = len(output.text) - (keep - head)
     pictures = f"; its pictures ({len(output.images)}) are not shown, look at one at a time" if output.images else ""
     where = how or "ask for less at a time to see it"
-    note = f"[… {tail - head:,} characters left out: the context window is nearly full; {where}{pictures} …]"
+    note = f"[… {counted(tail - head, 'character')} left out: the context window is nearly full; {where}{pictures} …]"
     parts = (output.text[:head], note, output.text[tail:])
     return replace(output, text="\n".join(part for part in parts if part), images=())
 
@@ -223,7 +224,8 @@ def _cut(line: str) -> str:
 
 def stored_form(tool: str, ref: str, size: int, lines: int, shown: str) -> str:
     """What stands for an output that is kept apart: how large it is, a part of it, and how to see the rest."""
-    return f'[Tool result stored — {size:,} bytes, {lines:,} lines from "{tool}".\n{shown}]\n{how_to_see(ref)}'
+    sizes = f"{counted(size, 'byte')}, {counted(lines, 'line')}"
+    return f'[Tool result stored — {sizes} from "{tool}".\n{shown}]\n{how_to_see(ref)}'
 
 
 def preview_of(text: str, settings: Offloading = Offloading()) -> tuple[str, int, int]:
@@ -244,10 +246,10 @@ def cut_form(skim: Skim, ref: str | None, settings: Offloading) -> str:
     """Both ends of an output, as much of it as may be shown whole, and where the rest is, if it is kept."""
     larger = Offloading(preview=settings.threshold)
     note = f'cut; ref_id="{ref}" has all of it' if ref else "cut; the rest could not be kept"
-    return f"{skim.preview(larger)}\n[{skim.size:,} bytes, {skim.lines:,} lines, {note}]"
+    return f"{skim.preview(larger)}\n[{counted(skim.size, 'byte')}, {counted(skim.lines, 'line')}, {note}]"
 
 
-_STORED = re.compile(r'^\[Tool result stored — [\d,]+ bytes, [\d,]+ lines from "[^"\n]*"\.$', re.MULTILINE)
+_STORED = re.compile(r'^\[Tool result stored — [\d,]+ bytes?, [\d,]+ lines? from "[^"\n]*"\.$', re.MULTILINE)
 
 
 def is_preview(text: str) -> bool:

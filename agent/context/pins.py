@@ -10,7 +10,16 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from agent.context.estimate import estimate_message
-from agent.context.mask import Numbered, as_shown, message_key, numbered_outputs, one_line, output_size, what_happened
+from agent.context.mask import (
+    Numbered,
+    as_shown,
+    message_key,
+    numbered_outputs,
+    one_line,
+    output_size,
+    quoted,
+    what_happened,
+)
 from agent.context.offload import preview_of, stored_form
 from agent.context.refs import message_digits
 from agent.messages import Conversation, Image, Kept, Message, Retold, Summary, Text, User
@@ -145,7 +154,7 @@ def shorter(text: str, ref: str, source: str, size: Size) -> str:
         case "preview":
             return preview_form(text, ref, source)
         case "line":
-            return f"{one_line(text, LINE)} [recall:{ref}]"
+            return f"{quoted(text, LINE)} [recall:{ref}]"
 
 
 def preview_form(text: str, ref: str, source: str) -> str:

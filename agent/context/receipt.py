@@ -12,6 +12,7 @@ from agent.context.steps import turn_starts
 from agent.context.unseen import unseen_outputs
 from agent.events import ReceiptItem
 from agent.messages import Assistant, Conversation, Message, User
+from tools.extent import counted
 
 WORDS_ALONE = "what you asked for; what came with it is shown in part"
 ENDS = "an older, long text of the model; its ends are shown, and where all of it is"
@@ -41,7 +42,7 @@ def _gone(messages: Sequence[Message], by_model: bool) -> Iterator[ReceiptItem]:
     bounds = [0, *starts, len(messages)] if messages else []
     for start, end in itertools.pairwise(bounds):
         tokens = estimate_messages(messages[start:end])
-        item = f"{_name(messages[start])} ({end - start} messages)"
+        item = f"{_name(messages[start])} ({counted(end - start, 'message')})"
         if by_model:
             yield ReceiptItem(
                 item, "summarised", tokens, "older than the newest steps; a model's summary stands for it"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from agent.context.estimate import estimate_message
 from agent.context.refs import MessageRef, message_digits
 from agent.messages import Assistant, AssistantPart, Message, Retold, Text, ToolCall
+from tools.extent import counted
 
 LONG = 1_200
 """Tokens above which a text of the model is worth shortening."""
@@ -68,7 +69,7 @@ def _ends(text: str, ref: str) -> str:
     head = head[:line] if line > HEAD // 2 else head
     line = tail.find("\n")
     tail = tail[line + 1 :] if 0 <= line < TAIL // 2 else tail
-    return f"{head}\n[… {len(text) - len(head) - len(tail):,} characters left out [recall:{ref}] …]\n{tail}"
+    return f"{head}\n[… {counted(len(text) - len(head) - len(tail), 'character')} left out [recall:{ref}] …]\n{tail}"
 
 
 def _tokens(text: str) -> int:

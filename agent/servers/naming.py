@@ -11,6 +11,7 @@ from agent.context.attachments import attached_in, file_note
 from agent.errors import UsageError
 from agent.messages import Image, Note, User, UserPart
 from tools.base import Attached, Picture, Result, ToolError
+from tools.extent import counted
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import Prompt, PromptMessage, ServerState
 
@@ -158,4 +159,6 @@ def _shown(pictures: Sequence[Picture], files: Sequence[Attached]) -> Iterator[U
     for picture in pictures:
         yield Image(picture.media_type, base64.b64encode(picture.data).decode("ascii"))
     for each in files:
-        yield Note(f"[with a file that cannot be shown: {each.name}, {each.media_type}, {len(each.data):,} bytes]")
+        yield Note(
+            f"[with a file that cannot be shown: {each.name}, {each.media_type}, {counted(len(each.data), 'byte')}]"
+        )

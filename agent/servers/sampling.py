@@ -12,6 +12,7 @@ from agent.events import Event, ReplyFinished, RetryScheduled
 from agent.messages import Assistant, Image, Message, Text, User
 from agent.providers.base import Request
 from agent.stream import stream_reply
+from tools.extent import counted
 from tools.mcp.desk import Refused, Said, Sample, SampleRequest
 
 SHOWN = 4000
@@ -51,7 +52,7 @@ def shown(request: SampleRequest) -> str:
     """What the model would be sent, for the user to judge."""
     texts = [f"[system] {request.system}"] if request.system else []
     for said in request.messages:
-        pictures = f" [{len(said.pictures)} pictures]" if said.pictures else ""
+        pictures = f" [{counted(len(said.pictures), 'picture')}]" if said.pictures else ""
         texts.append(f"[{said.role}] {said.text}{pictures}")
     whole = "\n".join(texts)
     more = len(whole) - SHOWN
@@ -73,7 +74,11 @@ def _messages(request: SampleRequest, *, images: bool) -> tuple[Message, ...]:
 def _message(said: Said, images: bool) -> Message:
     if said.role == "assistant":
         return Assistant((Text(said.text),), "")
-    left_out = f"\n[{len(said.pictures)} pictures, which this model cannot see]" if said.pictures and not images else ""
+    left_out = (
+        f"\n[{counted(len(said.pictures), 'picture')}, which this model cannot see]"
+        if said.pictures and not images
+        else ""
+    )
     pictures = tuple(Image(p.media_type, base64.b64encode(p.data).decode("ascii")) for p in said.pictures)
     return User((Text(f"{said.text}{left_out}"), *(pictures if images else ())))
 

@@ -87,7 +87,7 @@ async def test_a_session_that_goes_on_counts_on_and_knows_its_references(home: H
     [
         (r"printf '\033[31mred\033[0m\n'", b"\x1b[31mred\x1b[0m\n", "red\nexit code 0"),
         (r"printf 'caf\351 and more text\n'", b"caf\xe9 and more text\n", "caf\ufffd and more text\nexit code 0"),
-        ("head -c 3000 /dev/zero", bytes(3000), '[Tool result stored — 3,000 bytes, 1 lines from "bash".\nnot text; '),
+        ("head -c 3000 /dev/zero", bytes(3000), '[Tool result stored — 3,000 bytes, 1 line from "bash".\nnot text; '),
         (r"printf 'a\0b, which is some text\n'", b"a\0b, which is some text\n", "ab, which is some text\nexit code 0"),
     ],
 )
@@ -287,7 +287,7 @@ async def test_what_cannot_be_found_says_what_there_is(home: Home) -> None:
     digits = [message_digits(text) for text in texts]
     twice = next(d[0] for d in digits if sum(other[0] == d[0] for other in digits) > 1)
     cases = {
-        "r2": "there is no `r2`: the session has 1 outputs so far",
+        "r2": "there is no `r2`: the session has 1 output so far",
         "sum-1": "there is no `sum-1`: the session has 0 summaries so far",
         "x": "`x` is no reference: write `r12`",
         "ebb://app/dead/r1": "there is no session `dead` in project `app`: it was deleted, or the reference is wrong",

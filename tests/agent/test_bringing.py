@@ -146,3 +146,33 @@ def test_a_picture_is_not_brought_back_as_text() -> None:
         told(Found("r1", InMemory(b"png"), "image/png"), 100)
     with pytest.raises(AgentError, match="`r1:tool-2` is audio/wav: `/archive` says how to save it"):
         told(Found("r1:tool-2", InMemory(b"RIFF"), "audio/wav"), 100)
+
+
+@pytest.mark.parametrize(
+    "written", ["r1:L50-51", " R1:l50-51", "`r1:L50-51`", "[recall:r1:L50-51]", 'ref_id="r1:L50-51"']
+)
+async def test_lines_are_brought_back_by_the_numbers_that_they_carry(home: Home, written: str) -> None:
+    session = await home.open({"calls": [{"name": "read", "arguments": {"path": "rows.txt", "offset": 40}}]})
+    await turn(session, "read the rows")
+    event = await session.bring(written)
+    assert (event.ref, event.is_whole) == ("r1", True)
+    assert session.history.messages[-1] == User((Note(f"{BRINGS}50\trow 50\n51\trow 51\n"),))
+
+
+async def test_lines_that_are_not_there_bring_nothing_back(home: Home) -> None:
+    session = await home.open(READ)
+    await turn(session, "read the rows")
+    before = session.history
+    with pytest.raises(AgentError, match="`r1` has the lines 1-399: 400 is beyond its end"):
+        await session.bring("r1:L400")
+    assert session.history == before
+
+
+async def test_as_much_is_brought_back_as_the_estimator_says_that_half_of_the_room_holds(home: Home) -> None:
+    """Digits and signs take far more than a token for three bytes."""
+    (home.project / "signs.txt").write_text("".join(f"{number};" + "7,4|9:" * 12 + "\n" for number in range(500)))
+    session = await home.open({"calls": [{"name": "read", "arguments": {"path": "signs.txt"}}]}, window=80_000)
+    await turn(session, "read the signs")
+    room = budget_of(session.history, session._env).remaining
+    event = await session.bring("r1")
+    assert (event.is_whole, room // 4 < event.tokens <= room // 2) == (False, True)

@@ -133,7 +133,7 @@ async def test_a_file_that_the_user_changed_is_shown_again_before_it_is_written(
     ]
     assert (root / "a.txt").read_text() == "two\n"
     assert output.text == (
-        "[The user changed this call before it ran.\n`content` was:\ntwo\n]\ncreated `a.txt`: 1 lines"
+        "[The user changed this call before it ran.\n`content` was:\ntwo\n]\ncreated `a.txt`: 1 line"
     )
 
 

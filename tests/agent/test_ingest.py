@@ -129,7 +129,7 @@ async def test_a_medium_comes_back_with_its_first_bytes_and_how_to_save_it(home:
     assert said == read.text
     assert about.startswith("[recall:r1:tool-1 – output of mcp__files__get; truncated: no; tokens: ")
     assert bytes_of_it.text == "(not text; as hexadecimal numbers)\n00\n(bytes 5010-5011 of 5,011)"
-    assert (missing.status, missing.text) == ("failed", "`r1` has 1 pictures and files: leave `:tool-2` out")
+    assert (missing.status, missing.text) == ("failed", "`r1` has one picture or file: leave `:tool-2` out")
     await session.close()
 
 
@@ -191,7 +191,7 @@ async def test_so_many_files_that_their_lines_are_long_are_themselves_shown_in_p
     session = await home.session(get(), Giver(Result("", files=files)))
     await events_of(session)
     (output,) = outputs_of(session)
-    assert output.text.startswith('[Tool result stored — 8,681 bytes, 100 lines from "mcp__files__get".\n[Attached "0')
+    assert output.text.startswith('[Tool result stored — 8,581 bytes, 100 lines from "mcp__files__get".\n[Attached "0')
     assert len(output.text) < 2500
     assert (await home.archive().read("r1")).count(b"\n") == 99
     assert await home.archive().read("r1:tool-100") == bytes([99])

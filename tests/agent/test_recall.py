@@ -47,7 +47,7 @@ async def test_everything_a_session_saw_is_found(sessions: Sessions) -> None:
         assert words in await text_of(sessions, one.ref)
     (output,) = (await recall.search(Asked("lexer.py", kinds=("output",)))).found
     assert (output.ref, output.title, output.tool, output.path, output.where, output.excerpt) == (
-        "r1", "Viewed src/lexer.py – 1 lines", "read", "src/lexer.py", "", "def tokens(): ...",
+        "r1", "Viewed src/lexer.py – 1 line", "read", "src/lexer.py", "", "def tokens(): ...",
     )  # fmt: skip
 
 
@@ -261,13 +261,34 @@ async def test_two_searches_at_once_index_everything_once(sessions: Sessions) ->
     assert count == [(2 * BATCH, 2 * BATCH)]
 
 
-async def test_what_was_not_searched_is_named_when_nothing_is_found(sessions: Sessions) -> None:
-    whole = b"filler line\n" * 100_000 + b"the needle is here\n"
+async def test_a_long_output_is_searched_to_its_end(sessions: Sessions) -> None:
     await sessions.says("go")
+    whole = b"filler line\n" * 60_000 + "the Needle is há here\n".encode() + b"filler\n" * 9 + b"in a hay-stack\n"
     await sessions.runs("bash", "filler\n[...]", whole=whole, command="make")
-    found = await sessions.recall().search(Asked("needle"))
-    told = "only the first 262,144 bytes of r1 are searched here; `read_result` with a `pattern` searches all of one"
-    assert found == Memory((), (told,))
+    await sessions.runs("bash", "filler\n[...]", whole=b"filler line\n" * 60_000, command="ls")
+    await sessions.runs("read", "filler\n[...]", whole=whole, path="a.txt")
+    search = sessions.recall().search
+    shown = "60001: the Needle is há here\n60011: in a hay-stack"
+    for query in ("needle hay", '"hay stack" needle', "HÁ needle"):
+        found = await search(Asked(query, tool="bash"))
+        assert [(one.ref, one.title[:9], one.searched, one.size) for one in found.found] == [
+            ("r1", "Ran: make", None, len(whole))
+        ]
+        assert found.told == ()
+        assert found.found[0].excerpt == (shown if "hay" in query else shown.partition("\n")[0])
+    assert refs(await search(Asked("needle hay"))) == ["r3", "r1"]
+    assert await search(Asked("needle haystacks")) == Memory((), ())
+
+
+async def test_what_was_not_searched_to_its_end_is_named(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    await sessions.says("go", THERE)
+    for number in range(7):
+        await sessions.runs("bash", "filler", THERE, whole=b"filler line\n" * 90_000, command=f"make {number}")
+    monkeypatch.setattr("agent.recall.SCAN_SECONDS", 0.0)
+    (told,) = (await sessions.recall().search(Asked("needle"))).told
+    assert told.startswith("only the first 262,144 bytes of ebb://one/bbbb1111/r7, ebb://one/bbbb1111/r6, ")
+    assert told.endswith("/r3 and 2 more are searched here; `read_result` with a `pattern` searches all of one")
+    assert (await sessions.recall(scope="session").search(Asked("needle"))).told == ()
 
 
 async def test_a_message_that_is_damaged_after_it_was_indexed_is_still_found(sessions: Sessions) -> None:
@@ -278,15 +299,3 @@ async def test_a_message_that_is_damaged_after_it_was_indexed_is_still_found(ses
     assert await sessions.recall().search(Asked("word")) == before
     await sessions.thread.run(sessions.store.query, "update messages set ref = null where position = 0")
     assert "msg-00000000" in refs(await sessions.recall().search(Asked("word")))
-
-
-async def test_what_was_not_searched_in_other_sessions_is_named_as_far_as_they_may_be_seen(sessions: Sessions) -> None:
-    await sessions.says("go", THERE)
-    for number in range(7):
-        await sessions.runs("bash", "filler", THERE, whole=b"filler line\n" * 30_000, command=f"make {number}")
-    (told,) = (await sessions.recall(scope="all").search(Asked("needle"))).told
-    assert told.startswith("of other sessions, only the first 262,144 bytes of ebb://")
-    assert told.endswith(" and more are searched here")
-    assert told.count("ebb://") == 5
-    assert [f"/r{number}" in told for number in (7, 3, 2)] == [True, True, False]
-    assert (await sessions.recall(scope="session").search(Asked("needle"))).told == ()

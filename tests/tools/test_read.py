@@ -41,7 +41,7 @@ async def test_a_long_file_comes_in_pages(workspace: Workspace) -> None:
     first = await read(workspace, "a.txt")
     assert first.text.endswith("2000\t2000\n(lines 1-2000 of 5000; go on with offset=2001)")
     assert (await read(workspace, "a.txt", offset=4999)).text == "4999\t4999\n5000\t5000\n(lines 4999-5000 of 5000)"
-    assert await said(workspace, "a.txt", offset=9000) == "`a.txt` has 5000 lines: offset=9000 is beyond its end"
+    assert await said(workspace, "a.txt", offset=9000) == "`a.txt` has 5,000 lines: offset=9000 is beyond its end"
 
 
 async def test_what_is_shown_of_a_file_is_told_in_figures(workspace: Workspace) -> None:

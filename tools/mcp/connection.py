@@ -214,9 +214,10 @@ class Connection:
             async with self.patience.call() as go_on:
                 yield go_on
         except TimeoutError as error:
-            seconds = f"{self._spec.call_timeout:g}"
+            limit = self._spec.call_timeout
+            span = f"{limit:g} second{'' if limit == 1 else 's'}"
             raise ToolError(
-                f"the server `{label}` gave no answer for {what} within {seconds} seconds, so it was told to stop; "
+                f"the server `{label}` gave no answer for {what} within {span}, so it was told to stop; "
                 "it may have done a part of it"
             ) from error
         except MCPError as error:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from tools.arguments import text
 from tools.base import Arguments, Result, Workspace
+from tools.extent import counted
 from tools.mcp.brought import Brought
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import Resource, ServerState
@@ -65,7 +66,7 @@ def listed(state: ServerState) -> str:
 
 
 def _line(resource: Resource) -> str:
-    size = f"{resource.size:,} bytes" if resource.size is not None else ""
+    size = counted(resource.size, "byte") if resource.size is not None else ""
     about = ", ".join(filter(None, (resource.name, resource.media_type, size)))
     said = f": {line_of(resource.description)}" if resource.description else ""
     return f"{resource.uri}  ({about}){said}"

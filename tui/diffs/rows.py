@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, TypeAlias
 
+from tools.extent import counted
 from tui.diffs.alike import MOST_PAIRS, paired
 from tui.diffs.unified import DiffLine, FileDiff, Hunk, Remark
 
@@ -88,7 +89,11 @@ def code_layout(text: str, language: str, most: int = MOST, how: str = "") -> La
 
 def _with_rest(rows: tuple[Row, ...], left_out: int, how: str) -> tuple[Row, ...]:
     """The rows, and what is not among them."""
-    return (*rows, RemarkRow(f"… {left_out:,} more lines are not shown{how}")) if left_out else rows
+    return (
+        (*rows, RemarkRow(f"… {counted(left_out, 'more line')} {'is' if left_out == 1 else 'are'} not shown{how}"))
+        if left_out
+        else rows
+    )
 
 
 def _numbers(hunks: Iterable[tuple[str, Hunk]]) -> Iterator[int]:

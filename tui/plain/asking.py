@@ -3,9 +3,9 @@
 import re
 
 from agent.events import Decision, PermissionAsked, QuestionAsked
+from tools.extent import counted as so_many
 from tui.blocks import Asked
 from tui.diffs.unified import DiffLine, Hunk, Remark, counted, files_of
-from tui.numbers import counted as so_many
 from tui.permitting import changeable, dry_run_of, numbered, said_of_rule
 from tui.plain.printing import lines_of_text
 from tui.sanitise import visible, visible_line

@@ -9,12 +9,12 @@ from time import monotonic
 from agent.errors import AgentError, UsageError
 from agent.events import Decision, Event, PermissionAsked
 from agent.settings import Settings
+from tools.extent import counted
 from tui.arrivals import GUARD, Arrival
 from tui.blocks import Asked, Failure
 from tui.commands import Invocation, Unknown, parse
 from tui.drafts import Drafts
 from tui.history import History
-from tui.numbers import counted
 from tui.plain.asking import ANSWER, answer_of, how_to_answer, is_short, lines_of_question, said_of, wants_to_change
 from tui.plain.calls import change
 from tui.plain.desk import PlainDesk

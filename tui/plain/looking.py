@@ -3,8 +3,8 @@
 from time import time
 
 from agent.errors import AgentError
+from tools.extent import counted
 from tui.commands import COMMANDS
-from tui.numbers import counted
 from tui.plain.desk import PlainDesk, choose
 from tui.plain.printing import plain_lines
 from tui.sanitise import visible_line
@@ -63,7 +63,7 @@ async def show_archive(desk: PlainDesk, _: str) -> None:
     rows = rows_of(await shelf.entries(desk.talk.session.history), time())
     if not rows:
         return desk.say(("Nothing was kept yet.",))
-    lines = [f"{row.ref}, {row.title}, {row.lines} lines, {row.size}, {row.age}, {row.state}" for row in rows]
+    lines = [f"{row.ref}, {row.title}, {row.lines}, {row.size}, {row.age}, {row.state}" for row in rows]
     index = await choose(desk, f"{counted(len(rows), 'thing')} kept, the newest first.", lines)
     if index is not None:
         await show_pages(desk, rows[index].ref)

@@ -21,9 +21,9 @@ from agent.events import (
     WindowLearned,
 )
 from agent.messages import BY_USER
+from tools.extent import counted
 from tui.blocks import AnswerText, Block, Call, Earlier, Failure, Notice, Retry, Summary, Thought, UserText, View
 from tui.inks import Line
-from tui.numbers import counted
 from tui.outcomes import count_of, why_failed
 from tui.receipts import Compacting, Compaction, Undone, title_of
 from tui.sanitise import visible, visible_line

@@ -2,9 +2,10 @@
 
 from time import time
 
+from tools.extent import counted
 from tui.blocks import AnswerText, UserText, View
 from tui.firststeps import chosen_by_key
-from tui.numbers import age, counted
+from tui.numbers import age
 from tui.plain.desk import PlainDesk, choose
 from tui.plain.printing import plain_lines, words_of
 from tui.sanitise import visible_line

@@ -12,7 +12,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
 from agent.branching import Row, Tree
-from tui.numbers import counted
+from tools.extent import counted
 from tui.palette import painted, palette_of
 from tui.screens.guarded import GuardedScreen
 from tui.treelines import about_lines, line_of

@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Static
 
+from tools.extent import counted
 from tui.history import Search, looked_for
 from tui.keyline import key_lines
 from tui.palette import Palette, painted, palette_of
@@ -125,5 +126,5 @@ def found_text(search: Search, palette: Palette) -> Text:
             text.append(visible_line(visible(part)), style)
         at += len(line) + 1
     if len(lines) > first + LINES:
-        text.append(f" … {len(lines) - first - LINES:,} more lines", palette.dim)
+        text.append(f" … {counted(len(lines) - first - LINES, 'more line')}", palette.dim)
     return text

@@ -95,7 +95,7 @@ def test_a_preview_fits_and_is_the_beginning_and_the_end(text: str, room: int, i
     before = ToolOutput("c1", text, "failed", (Image("image/png", "AAAA"),))
     room = min(room, count(before) - 1)
     shown = cut_output(before, room, count(before), count, how)
-    parts = re.fullmatch(r"(.*?)\n?(\[… [\d,]+ characters left out.* …\])\n?(.*?)", shown.text, re.DOTALL)
+    parts = re.fullmatch(r"(.*?)\n?(\[… [\d,]+ characters? left out.* …\])\n?(.*?)", shown.text, re.DOTALL)
     assert parts is not None
     head, note, tail = parts.groups()
     assert (shown.call_id, shown.status, shown.images) == ("c1", "failed", ())

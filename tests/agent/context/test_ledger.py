@@ -226,3 +226,14 @@ def test_what_the_user_made_of_a_call_is_what_the_facts_name() -> None:
     view = Conversation(said, masked=frozenset("c"))
     lines = [part.text for message in as_shown(view) if isinstance(message, User) for part in message.outputs]
     assert lines[0] == "Ran: pytest -q – exit 0 [recall:r1]"
+
+
+def test_a_fact_holds_no_reference_but_its_own_and_nothing_that_steers_a_terminal() -> None:
+    messages = (
+        *did("bash", "\x1b[31mFAILED\x1b[0m [r9] 1 failed\nexit code 1", "failed", command="pytest \x1b[1m[recall:r8]"),
+        *did("read", path="a [r7].py"),
+    )
+    ledger = keep_ledger("", messages, 0)
+    assert ledger.tests == ("pytest (recall:r8) – exit 1 – FAILED (r9) 1 failed – FAILED (r9) 1 failed [r1]",)
+    assert ledger.failures == ledger.commands == ("Ran: pytest (recall:r8) – exit 1 – FAILED (r9) 1 failed [r1]",)
+    assert ledger.read == ("a (r7).py [r2]",)

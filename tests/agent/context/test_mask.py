@@ -1,14 +1,41 @@
 """Outputs as one line each."""
 
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.context.mask import Numbered, as_shown, condensed, numbered_outputs
 from agent.messages import Assistant, Conversation, Image, OutputStatus, Text, ToolCall, ToolOutput, User
 from tools.extent import Extent
 
 LATE = "ended: not finished after 5 s; give more"
+
+
+HOSTILE = st.text(st.sampled_from("ab \n\r\t\x07\x08\x1b\x85\x9b[]:(){}JmKrR0123456789-recalmsgu;h\u2028"), max_size=60)
+HOSTILE |= st.lists(st.sampled_from(["[recall:r9]", "[r9]", "\x1b[2J", "[msg-1a", "\x1b]0;", "error ", "]"])).map(
+    "".join
+)
+
+
+@given(
+    st.sampled_from(["read", "bash", "grep", "edit", "apply_patch", "web"]),
+    HOSTILE,
+    HOSTILE,
+    st.sampled_from(["done", "failed", "denied"]),
+)
+def test_nothing_in_a_line_but_its_end_is_a_reference_or_steers_a_terminal(
+    name: str, argument: str, text: str, status: OutputStatus
+) -> None:
+    arguments = {key: argument for key in ("path", "command", "pattern")}
+    call = ToolCall("c", name, {**arguments, "patch": f"*** Add File: {argument}"})
+    line = condensed(Numbered(call, ToolOutput("c", text, status), 12))
+    assert re.findall(r"\[\s*(?:recall\s*:[^\]]*|r\d+|msg-[0-9a-f]+|sum-\d+)\s*\]", line, re.IGNORECASE) == [
+        "[recall:r12]"
+    ]
+    assert line.isprintable()
 
 
 @pytest.mark.parametrize(
@@ -41,13 +68,24 @@ LATE = "ended: not finished after 5 s; give more"
             "Searched 'def' in src – 2 matches",
         ),
         ("grep", {"pattern": "zz"}, "no lines match", "done", "Searched 'zz' in . – 0 matches"),
-        ("glob", {"pattern": "*.py"}, "a.py", "done", "Searched '*.py' in . – 1 matches"),
+        ("glob", {"pattern": "*.py"}, "a.py", "done", "Searched '*.py' in . – 1 match"),
         ("edit", {"path": "a.py"}, "edited `a.py`, line 3", "done", "Edited a.py"),
         ("write", {"path": "a.py"}, "denied: rule", "denied", "Edited a.py – denied: denied: rule"),
         ("apply_patch", {"patch": "*** Update File: a\n*** Add File: b"}, "ok", "done", "Edited a, b"),
         ("web", {}, "a page\nwith lines", "done", "Called web – a page with lines"),
         ("web", {}, "timed out", "failed", "Called web – failed: timed out"),
         ("read", {"path": 7}, "", "done", "Viewed 7 – 0 lines"),
+        ("read", {"path": "a.py"}, "1 x", "done", "Viewed a.py – 1 line"),
+        ("read", {"path": "a\x1b[2J\nb"}, "1 x", "done", r"Viewed a\x1b[2J\nb – 1 line"),
+        ("bash", {"command": "printf '\x1b[31mred'"}, "exit code 0", "done", "Ran: printf 'red' – exit 0"),
+        (
+            "bash",
+            {"command": "echo [r3]"},
+            "\x1b[31merror:\x1b[0m see [recall:r9] and [ Recall: ebb://a/b/r2:L1 ]\nexit code 1",
+            "failed",
+            "Ran: echo (r3) – exit 1 – error: see (recall:r9) and ( Recall: ebb://a/b/r2:L1 )",
+        ),
+        ("web", {}, "a list[r] of [recall:r9", "done", "Called web – a list[r] of (recall:r9"),
     ],
 )
 def test_an_output_becomes_one_line(
@@ -63,7 +101,7 @@ def test_an_output_becomes_one_line(
         ("read", ToolOutput("c", "1\tx\n…", extent=Extent("lines", 50, 300)), "Viewed x – lines 1-50 of 300"),
         ("read", ToolOutput("c", "9\tx", extent=Extent("lines", 5, 300, 9)), "Viewed x – lines 9-13 of 300"),
         ("read", ToolOutput("c", "1\tx", extent=Extent("lines", 300, 300)), "Viewed x – 300 lines"),
-        ("read", ToolOutput("c", "1\tx\n(lines 1-1 of 300; go on with offset=2)"), "Viewed x – 1 lines"),
+        ("read", ToolOutput("c", "1\tx\n(lines 1-1 of 300; go on with offset=2)"), "Viewed x – 1 line"),
         ("read", ToolOutput("c", "a picture", images=(Image("image/png", ""),)), "Viewed x – a picture"),
         (
             "grep",
@@ -75,7 +113,7 @@ def test_an_output_becomes_one_line(
             ToolOutput("c", "f\n1:x", extent=Extent("matches", 200)),
             "Searched 'x' in x – the first 200 matches of more",
         ),
-        ("grep", ToolOutput("c", "f", extent=Extent("files", 1, 1)), "Searched 'x' in x – 1 files"),
+        ("grep", ToolOutput("c", "f", extent=Extent("files", 1, 1)), "Searched 'x' in x – 1 file"),
         ("glob", ToolOutput("c", "no files match", extent=Extent("files", 0, 0)), "Searched 'x' in x – 0 files"),
         ("bash", ToolOutput("c", "exit code 7\nexit code 0", ending="exit code 0"), "Ran: x – exit 0"),
         (
@@ -111,6 +149,6 @@ def test_outputs_are_counted_over_the_whole_session() -> None:
     ]  # fmt: skip
     assert as_shown(conversation) == (
         conversation.messages[0],
-        User((ToolOutput("a", "one"), ToolOutput("b", "Viewed y – 1 lines [recall:r42]"))),
+        User((ToolOutput("a", "one"), ToolOutput("b", "Viewed y – 1 line [recall:r42]"))),
         *conversation.messages[2:],
     )

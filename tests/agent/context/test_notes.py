@@ -61,7 +61,7 @@ def test_a_rewrite_brings_back_what_it_took_away() -> None:
     assert tell(now, replace(now, epoch=0)) == [
         "[Open todos:\n- test it]",
         "[Your notes:\nport 80]",
-        "[1 tools deferred to save context. Use tool_search to find them.]",
+        "[1 tool deferred to save context. Use tool_search to find them.]",
         "[Context: 81% used. You can call compact_context to free space before continuing with large operations.]",
     ]
     assert tell(now, replace(now, todos="other", scratchpad="port 90")) == []

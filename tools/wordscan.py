@@ -1,0 +1,82 @@
+"""Words looked for in kept content of any size: a piece at a time, for as long as there is time."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tools.kept import Content
+
+PIECE = 1 << 18
+"""Bytes that are looked through at once. Nothing else in the process runs meanwhile."""
+_SHARED = 1 << 10
+"""Bytes that neighbouring pieces share, so that nothing short is lost between them."""
+_BEFORE, _SHOWN = 80, 200
+"""Characters that are shown before a place, and in all."""
+_TOKEN = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """How far a content was looked through, and what was found."""
+
+    lines: tuple[tuple[int, str], ...] = ()
+    """For each word the first line that holds it, with its number, or a part of that; in the order of the content."""
+    is_found: bool = False
+    """Whether all words were found."""
+    searched: int = 0
+    """Bytes from the beginning on."""
+
+
+def scan_words(content: Content, words: Sequence[str], is_over: Callable[[], bool]) -> Scanned:
+    """Whether a content holds all of the words, capitals or not, each from where a word begins; as far as it got until
+    it was over. Raises what the content raises."""
+    open_ones = [_Word(word) for word in words if _TOKEN.search(word)]
+    found, searched = dict[int, str](), 0
+    for start, newlines, data in _pieces(content):
+        small = data.lower()
+        for word in [one for one in open_ones if one.may_be_in(small)]:
+            text = data.decode("utf-8", "replace")
+            match = word.pattern.search(text)
+            if match is not None:
+                number = newlines + text.count("\n", 0, match.start()) + 1
+                found.setdefault(number, _line(text, match.start()))
+                open_ones.remove(word)
+        searched = start + len(data)
+        if not open_ones or is_over():
+            break
+    return Scanned(tuple(sorted(found.items())), not open_ones, searched)
+
+
+class _Word:
+    """A word or several that follow each other, and how to know quickly that a text lacks them."""
+
+    def __init__(self, word: str) -> None:
+        tokens = _TOKEN.findall(word)
+        self.pattern = re.compile(r"(?<![^\W_])" + r"[\W_]+".join(map(re.escape, tokens)), re.IGNORECASE)
+        plain = [token for token in tokens if token.isascii()]
+        self._needle = max(plain, key=len).lower().encode() if plain else b""
+
+    def may_be_in(self, small: bytes) -> bool:
+        return self._needle in small
+
+
+def _pieces(content: Content) -> Iterator[tuple[int, int, bytes]]:
+    """Pieces of a content, each with the byte at which it begins and how many lines end before that."""
+    held, start, newlines = b"", 0, 0
+    for chunk in content.chunks():
+        for at in range(0, len(chunk), PIECE):
+            data = held + chunk[at : at + PIECE]
+            yield start, newlines, data
+            held = data[-_SHARED:]
+            passed = len(data) - len(held)
+            newlines += data.count(b"\n", 0, passed)
+            start += passed
+
+
+def _line(text: str, at: int) -> str:
+    """The line around a place, or a part of it."""
+    first, last = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+    last = len(text) if last < 0 else last
+    start = max(first, at - _BEFORE)
+    end = min(last, start + _SHOWN)
+    return f"{'… ' if start > first else ''}{text[start:end].strip()}{' …' if end < last else ''}"
