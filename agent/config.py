@@ -262,10 +262,12 @@ def parse_setting(text: str) -> dict[str, object]:
 
 def _shown(text: str) -> str:
     """A KEY=VALUE as it may be shown: what is said of servers, and passwords in addresses, are nobody's business."""
-    from tools.redaction import without_password  # noqa: PLC0415  # deferred: most runs have no setting to show
+    from tools.redaction import SECRET_NAME, redacted, without_password  # noqa: PLC0415  # deferred: few have settings
 
     key, _, value = text.partition("=")
-    return f"{key}=…" if key.strip().startswith("mcp.servers.") else f"{key}={without_password(value)}"
+    name = key.strip().rpartition(".")[2]
+    is_secret = key.strip().startswith("mcp.servers.") or (SECRET_NAME.search(name) and name not in PROVIDER_KEYS)
+    return f"{key}=…" if is_secret else f"{key}={redacted(without_password(value), {})}"
 
 
 def _with_leaf(tables: dict[str, object], value: object) -> dict[str, object]:
@@ -277,7 +279,10 @@ def _parsed(parse: Callable[[object], object], value: object, source: str, key: 
     try:
         return parse(value)
     except ValueError as error:
-        raise ConfigError(f"{source}: `{key}` is {value!r}, but must be {error}") from error
+        given = (
+            "" if key.endswith(".api_key_env") else f"is {value!r}, but "
+        )  # whoever writes the key there has no name
+        raise ConfigError(f"{source}: `{key}` {given}must be {error}") from error
 
 
 def _merge(

@@ -52,6 +52,12 @@ def _text(value: object) -> str:
     raise ValueError("a text in quotes")
 
 
+def _variable(value: object) -> str:
+    if isinstance(value, str) and value.isidentifier():
+        return value
+    raise ValueError("the name of the environment variable that holds the key, not the key itself")
+
+
 def _optional_text(value: object) -> str | None:
     return None if value is None else _text(value)
 
@@ -320,7 +326,7 @@ BY_KEY = {option.key: option for option in OPTIONS}
 PROVIDERS = ("anthropic", "openai", "openai-chat", "ollama", "scripted")
 PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
     "base_url": _text,
-    "api_key_env": _text,
+    "api_key_env": _variable,
     "wire": one_of("auto", "sdk", "http"),
     "timeout": _seconds,
     "context_window": _count,

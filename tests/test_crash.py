@@ -2,6 +2,7 @@
 
 import json
 import stat
+import sys
 from pathlib import Path
 
 import pexpect
@@ -155,3 +156,28 @@ def test_no_output_holds_a_secret(tmp_path: Path) -> None:
     for path in (home / "logs").rglob("*"):
         written = path.read_text(errors="replace") if path.is_file() else ""
         assert not any(secret in written for secret in (KEY, HEADER, PASSWORD)), path
+
+
+def test_a_server_that_prints_what_it_was_given_shows_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    program = "import os, sys; sys.exit(f'refused: {sys.argv} {dict(os.environ)}')"
+    (tmp_path / "config" / "config.toml").write_text(
+        f'[mcp.servers.one]\ncommand = "{sys.executable}"\nargs = ["-c", "{program}", "--api-key", "{PASSWORD}"]\n'
+        f'env = {{ "NAME" = "{HEADER}" }}\n[mcp.servers.two]\nurl = "http://127.0.0.1:1/mcp?key={PASSWORD}"\n'
+    )
+    folder = ("-C", str(tmp_path))
+    commands = (("mcp", "test", "one"), ("mcp", "logs", "one"), ("mcp", "list"), ("mcp", "list", "--json"), ("config",))
+    runs = [ebb(*arguments, *folder, home=tmp_path) for arguments in commands]
+    assert "refused: " in runs[0].out
+    assert "refused: " in runs[1].out
+    written = [path.read_text() for path in (tmp_path / "logs" / "mcp").iterdir()]
+    for text in (*(run.out + run.err for run in runs), *written):
+        assert PASSWORD not in text
+        assert HEADER not in text
+
+
+def test_a_key_where_the_name_of_its_variable_belongs_is_not_shown(tmp_path: Path) -> None:
+    run = ebb("config", "--config", f"providers.openai.api_key_env={KEY}", home=tmp_path)
+    assert (run.code, KEY in run.err) == (2, False)
+    assert "the name of the environment variable that holds the key, not the key itself" in run.err
+    assert KEY not in ebb("config", "--config", f"providers.openai.api_key={KEY}", home=tmp_path).err

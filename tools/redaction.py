@@ -1,7 +1,7 @@
 """Texts without the secrets in them, as far as secrets can be told. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 HIDDEN = "***"
 SHORTEST = 8
@@ -20,9 +20,12 @@ SECRET_VALUE = re.compile(
 )
 """Addresses with a password or a token in them, and keys that are known by how they begin."""
 
+_SAYS_SECRET = r"key|token|secret|passw|auth|cred|sig\b"
+_OPTION = re.compile(rf"--?[\w-]*(?:{_SAYS_SECRET})[\w-]*", re.IGNORECASE)
 _FOLDERS = ("PWD", "OLDPWD")
 _PATTERNS = (
     (r"://[^/\s@'\"`]+@", f"://{HIDDEN}@"),
+    (rf"(?i)([?&][^=&\s'\"`]*(?:{_SAYS_SECRET})[^=&\s'\"`]*=)[^&\s'\"`#]+", rf"\1{HIDDEN}"),
     (r"-----BEGIN[^-]*-----.*?(?:-----END[^-]*-----|\Z)", HIDDEN),
     (r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}", rf"\1 {HIDDEN}"),
     (
@@ -49,10 +52,29 @@ def redacted(text: str, environment: Mapping[str, str], known: Iterable[str] = (
 
 
 def without_password(url: str) -> str:
-    """The address without the name and password that may be in it."""
+    """The address without the name and password that may be in it, and without the values of its query."""
     scheme, mark, rest = url.partition("://")
-    place, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{HIDDEN}@{place.rpartition('@')[2]}{slash}{path}" if "@" in place else url
+    rest, question, query = rest.partition("?")
+    # A password with a `/` in it belongs to no address, but to somebody who has written one.
+    is_odd = re.match(r"[^/@]*:(?!\d+(?:/|$))[^@]*/.*@", rest) is not None
+    place, slash, path = ("@" + rest.rpartition("@")[2]).partition("/") if is_odd else rest.partition("/")
+    if "@" in place:
+        place = f"{HIDDEN}@{place.rpartition('@')[2]}"
+    return f"{scheme}{mark}{place}{slash}{path}{question}{re.sub(r'=[^&#]*', f'={HIDDEN}', query)}"
+
+
+def without_options(words: Sequence[str]) -> list[str]:
+    """A command's words without what options such as `--api-key` are given."""
+    shown: list[str] = []
+    is_value = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        is_named = _OPTION.fullmatch(name) is not None
+        shown.append(
+            HIDDEN if is_value and not word.startswith("-") else f"{name}={HIDDEN}" if is_named and equals else word
+        )
+        is_value = is_named and not equals
+    return shown
 
 
 def _secrets_in(environment: Mapping[str, str]) -> Iterator[str]:

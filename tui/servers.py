@@ -28,6 +28,7 @@ from tools.mcp.log import last_lines
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import ServerState
 from tools.mcp.tool import McpTool
+from tools.redaction import redacted
 from tui.arguments import add_common, first_word, read_settings
 from tui.sanitise import visible, visible_line
 
@@ -313,7 +314,7 @@ def _logs(arguments: Sequence[str]) -> int:
     _, config = read_settings(options)
     declared = find_server(options.name, config, os.environ)
     path = log_of(declared, config)
-    lines = _last_lines(path, options.lines)
+    lines = [redacted(line, os.environ, declared.spec.secrets) for line in _last_lines(path, options.lines)]
     if options.json:
         print_json(sys.stdout, {"name": declared.name, "file": str(path), "lines": lines})
         return 0

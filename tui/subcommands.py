@@ -21,7 +21,7 @@ from agent.overview import Overview
 from agent.providers.registry import facts_for
 from agent.providers.setup import find_window, overrides
 from agent.rows import encode_message
-from tools.redaction import redacted, without_password
+from tools.redaction import redacted, without_options, without_password
 from tui import checkup, searching, transfers
 from tui.arguments import add_common, first_word, open_sessions, read_settings
 from tui.context import overview_lines
@@ -209,8 +209,8 @@ def _server_value(config: Config, key: str) -> object:
     if isinstance(value, Mapping):
         return dict.fromkeys(value, "…")
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [redacted(word, {}) if isinstance(word, str) else word for word in value]
-    return redacted(value, {}) if isinstance(value, str) else value
+        return [redacted(word, {}) for word in without_options([str(word) for word in value])]
+    return redacted(without_password(value) if said == "url" else value, {}) if isinstance(value, str) else value
 
 
 def _numbers(config: Config) -> list[str]:

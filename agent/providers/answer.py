@@ -22,6 +22,7 @@ KIND_FIELDS = ("code", "type", "status", "error_type", "error_code", "reason", "
 
 _URL = r"https?://\S+"
 _SECRET = r"\b(?:(?:sk|pk|rk|xai|gsk)[-_]|AIza)[A-Za-z0-9*_-]*[0-9*][A-Za-z0-9*_-]{5,}"
+_BEARER = r"(?i)\b(bearer|basic)(\s+|%20)(?=[\w.~+/=-]*[\d=])[\w.~+/=-]{8,}"
 _UNSEEN = r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+"
 _WAIT = (
     r"(?i)(?:try again|retry|wait|available)(?: again)?(?: after| in| for)? "
@@ -78,7 +79,8 @@ def read_body(body: object, key: str | None = None) -> Said:
 def tidy(text: str, key: str | None = None, longest: int = LONGEST_MESSAGE) -> str:
     """A server's text on one line, without control characters and keys, and not long."""
     if key and len(key) >= SHORTEST_KEY:
-        text = text.replace(key, "***")
+        text = re.sub(re.escape(key), "***", text, flags=re.I)
+    text = re.sub(_BEARER, r"\1\2***", text)
     line = " ".join(re.sub(_UNSEEN, " ", re.sub(_SECRET, "***", text)).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 

@@ -17,6 +17,7 @@ from agent.errors import (
 from agent.providers.answer import Said, read_body, tidy, wait_in
 from agent.providers.meanings import Meaning, meaning_of
 from agent.providers.overflow import numbers_in
+from tools.redaction import without_password
 
 
 def classify(
@@ -34,7 +35,8 @@ def classify(
     meaning = meaning_of(effective, lowered, said)
     if meaning.kind is ContextOverflow:
         return _overflow(provider, said, shown)
-    text = _sentence(meaning, provider, tidy(said.message, key), effective, lowered)
+    place = tidy(_place(lowered.get("location", "")), key, longest=200)
+    text = _sentence(meaning, provider, tidy(said.message, key), effective, place)
     wait = retry_after(lowered, said.text)
     return meaning.kind(text, status=shown, retry_after=wait, cause=meaning.cause)
 
@@ -69,12 +71,12 @@ _BY_CAUSE: Mapping[str, str] = {
 """A cause says more than a kind."""
 
 
-def _sentence(meaning: Meaning, provider: str, message: str, status: int, headers: Mapping[str, str]) -> str:
+def _sentence(meaning: Meaning, provider: str, message: str, status: int, place: str) -> str:
+    """`place`: where a redirect leads."""
     detail = f": {message}" if message else ""
     end = "" if detail.endswith((".", "!", "?", "…")) else "."
     if 300 <= status < 400:
-        where = tidy(_place(headers.get("location", "")), longest=200)
-        return f"the server of {provider} redirects to `{where}`. Set `base_url` to where the server is."
+        return f"the server of {provider} redirects to `{place}`. Set `base_url` to where the server is."
     if meaning.cause in _BY_CAUSE:
         return _BY_CAUSE[meaning.cause].format(model=provider, status=status, detail=f"{detail}{end}")
     kind = meaning.kind
@@ -95,7 +97,7 @@ def _sentence(meaning: Meaning, provider: str, message: str, status: int, header
 def _place(location: str) -> str:
     """Where a redirect leads, without names, passwords and tokens."""
     try:
-        parts = urlsplit(location)
+        parts = urlsplit(without_password(location))
     except ValueError:
         return "elsewhere"
     host = parts.netloc.rpartition("@")[2]

@@ -14,7 +14,7 @@ from agent.servers.declared import Declared, Owner, Unusable, declared_servers, 
 from agent.servers.running import approvals_of, make_server
 from tools.mcp.desk import Desk
 from tools.mcp.server import Server
-from tools.redaction import redacted
+from tools.redaction import redacted, without_options, without_password
 
 Standing: TypeAlias = Literal["on", "off", "unusable", "not approved", "changed", "refused"]
 
@@ -46,7 +46,7 @@ def _row(one: Declared | Unusable, approvals: Approvals) -> Row:
         return Row(one.name, "off" if one.is_off else "unusable", one.problem, one.owner, one.source, "")
     standing = standing_of(one, approvals)
     why = {"not approved": "the user has not approved it", "changed": "it has changed since it was approved"}
-    target = redacted(" ".join(one.written.command) or one.written.url, {})
+    target = redacted(" ".join(without_options(one.written.command)) or without_password(one.written.url), {})
     return Row(one.name, standing, why.get(standing, ""), one.owner, one.source, target, one.ignored)
 
 

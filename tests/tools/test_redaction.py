@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.redaction import redacted, without_password
+from tools.redaction import redacted, without_options, without_password
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,7 @@ from tools.redaction import redacted, without_password
         ("the home: /home/me/project", "the home: /home/me/project"),
         ("    token = self._next_token()", "    token = self._next_token()"),
         ('  File "/a/keys.py", line 12, in read', '  File "/a/keys.py", line 12, in read'),
+        ("at http://h/mcp?a=1&apikey=plainword&b=c refused", "at http://h/mcp?a=1&apikey=***&b=c refused"),
         ("keyboard, monkey, task-1234567890", "keyboard, monkey, task-1234567890"),
     ],
 )
@@ -42,8 +43,18 @@ def test_secrets_are_hidden_and_the_rest_is_not(text: str, shown: str) -> None:
         ("https://models.example/v1", "https://models.example/v1"),
         ("https://me:pass@models.example:8/v1@2", "https://***@models.example:8/v1@2"),
         ("https://token@models.example", "https://***@models.example"),
+        ("https://models.example/v1?key=abc&v=1", "https://models.example/v1?key=***&v=***"),
+        ("http://me:pa/ss@models.example/v1", "http://***@models.example/v1"),
+        ("http://localhost:8000/@scope/v1", "http://localhost:8000/@scope/v1"),
         ("", ""),
     ],
 )
 def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
     assert without_password(url) == shown
+
+
+def test_what_options_are_given_is_hidden_and_other_words_are_not() -> None:
+    words = ["serve", "--api-key", "plain", "--token=plain", "--verbose", "--auth", "--port", "80", "-k", "x"]
+    assert without_options(words) == [
+        "serve", "--api-key", "***", "--token=***", "--verbose", "--auth", "--port", "80", "-k", "x"
+    ]  # fmt: skip

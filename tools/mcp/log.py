@@ -2,6 +2,7 @@
 
 import os
 from collections import deque
+from collections.abc import Collection
 from pathlib import Path
 
 LARGEST = 4 * 1024**2
@@ -22,11 +23,13 @@ def last_lines(path: Path, count: int) -> list[str]:
 class Log:
     """Takes bytes for as long as it is open. That they cannot be written harms nobody."""
 
-    def __init__(self, path: Path, largest: int = LARGEST) -> None:
+    def __init__(self, path: Path, largest: int = LARGEST, secrets: Collection[str] = ()) -> None:
+        """`secrets`: what is not written down."""
         self.path = path
         self.problem = ""
         """Why nothing is written."""
         self._largest = largest
+        self._secrets = tuple(secret.encode("utf-8", "surrogateescape") for secret in secrets)
         self._tail = b""
         self._descriptor: int | None = None
         self._size = 0
@@ -39,6 +42,8 @@ class Log:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def write(self, data: bytes) -> None:
+        for secret in self._secrets:
+            data = data.replace(secret, b"***")
         self._tail = (self._tail + data[-_LONGEST_TAIL:])[-_LONGEST_TAIL:]
         if self._descriptor is None:
             return

@@ -19,6 +19,7 @@ from tools.mcp.state import Listing, Phase, PromptMessage, ServerState
 from tools.mcp.texts import line_of, said
 from tools.mcp.tool import SessionOver
 from tools.mcp.vault import NeedsLogin, Vault
+from tools.redaction import redacted
 
 if TYPE_CHECKING:
     from tools.mcp.connection import Connection, Kind
@@ -146,7 +147,7 @@ class Server:
 
     async def _live(self) -> None:
         """Starts it, serves, and starts it again, until it is closed."""
-        log = Log(self.log)
+        log = Log(self.log, secrets=self.spec.secrets)
         restarts = 0
         wish: Wish = "restart"
         try:
@@ -312,7 +313,7 @@ class Server:
         return said(error)
 
     def _set(self, phase: Phase, detail: str = "") -> None:
-        self.state = replace(self.state, phase=phase, detail=detail)
+        self.state = replace(self.state, phase=phase, detail=redacted(detail, {}, self.spec.secrets))
         self._tell()
 
     def _tell(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.redaction import SHORTEST, without_options
 from tools.truncate import printable
 
 LARGEST_MESSAGE = 64 * 1024**2
@@ -36,7 +37,8 @@ class ServerSpec:
     name: str
     command: tuple[str, ...] = ()
     """The program and its arguments; empty when `url` is given."""
-    url: str = ""
+    url: str = field(default="", repr=False)
+    """It may hold a password."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the program finds in its environment besides a few harmless variables of ours."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -50,6 +52,15 @@ class ServerSpec:
     most_bytes: int = LARGEST_MESSAGE
     """Of one result."""
     login: Login = Login()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What it is given that nobody should read in what it says."""
+        sent = [word for value in self.headers.values() for word in (value, value.rpartition(" ")[2])]
+        given = [value for value in self.env.values() if not value.startswith("/")]
+        shown = zip(self.command, without_options(self.command), strict=True)
+        options = [word.partition("=")[2] or word for word, instead in shown if word != instead]
+        return tuple(value for value in (*sent, *given, *options, self.login.client_secret) if len(value) >= SHORTEST)
 
     @property
     def prefix(self) -> str:

@@ -169,3 +169,25 @@ def test_a_redirect_says_where_to() -> None:
 def test_a_redirect_shows_no_secret() -> None:
     location = "https://me:swordfish-4711@elsewhere.example:8443/v1?token=abcd1234efgh#x"
     assert "redirects to `https://elsewhere.example:8443/v1`" in str(classify(307, {"location": location}, b"", "p/m"))
+
+
+@pytest.mark.parametrize(
+    ("location", "place"),
+    [
+        ("https://x.example/v1/", "https://x.example/v1/"),
+        ("https://me:pass@x.example/v1?key=plain#plain", "https://x.example/v1"),
+        ("https://me:pa/ss@x.example/v1", "https://x.example/v1"),
+        ("https://x.example/plain-key-of-mine/v1", "https://x.example/***/v1"),
+    ],
+)
+def test_where_a_redirect_leads_is_told_without_secrets(location: str, place: str) -> None:
+    error = classify(302, {"Location": location}, b"", "p/m", "plain-key-of-mine")
+    assert str(error) == f"the server of p/m redirects to `{place}`. Set `base_url` to where the server is."
+
+
+@pytest.mark.parametrize("said", ["Bearer plain-key-of-mine", "PLAIN-KEY-OF-MINE", "Basic dTpwYXNzd29yZA=="])
+def test_a_server_that_echoes_what_it_was_sent_shows_no_secret(said: str) -> None:
+    text = str(classify(400, {}, told(f"refused: {said}!"), "p/m", "plain-key-of-mine"))
+    assert "***" in text
+    assert "mine" not in text.lower()
+    assert "dTpw" not in text
