@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit, urlunsplit
 
@@ -21,9 +22,15 @@ from tools.redaction import without_password
 
 
 def classify(
-    status: int, headers: Mapping[str, str], body: object, provider: str, key: str | None = None
+    status: int,
+    headers: Mapping[str, str],
+    body: object,
+    provider: str,
+    key: str | None = None,
+    now: float | None = None,
 ) -> ProviderError:
-    """The error that a server's answer stands for. `provider` is `provider/name`; `body` is bytes, text or parsed JSON.
+    """The error that a server's answer stands for. `provider` is `provider/name`; `body` is bytes, text or parsed JSON;
+    `now` is the time, in seconds of Unix.
 
     With status 200 the body is an error in place of an answer, or a frame in the middle of a stream.
     """
@@ -37,7 +44,7 @@ def classify(
         return _overflow(provider, said, shown)
     place = tidy(_place(lowered.get("location", "")), key, longest=200)
     text = _sentence(meaning, provider, tidy(said.message, key), effective, place)
-    wait = retry_after(lowered, said.text)
+    wait = retry_after(lowered, said.text, now)
     return meaning.kind(text, status=shown, retry_after=wait, cause=meaning.cause)
 
 
@@ -104,16 +111,23 @@ def _place(location: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, "", "")) or "elsewhere"
 
 
-def retry_after(headers: Mapping[str, str], text: str = "") -> float | None:
+def retry_after(headers: Mapping[str, str], text: str = "", now: float | None = None) -> float | None:
     """Seconds that the server asks us to wait. `headers` have names in lower case."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
         if re.fullmatch(r"\d{1,9}(\.\d+)?", value):  # more is a date in seconds, or nonsense
             return float(value) / scale
+    then, here = _moment(headers.get("retry-after")), _moment(headers.get("date"))
+    # By the server's own clock, so that ours does not matter, unless it does not show it.
+    if then is not None and (since := here if here is not None else now) is not None:
+        return max(then - since, 0.0)
+    return wait_in(text)  # no date, or none that can be read: perhaps the text says it
+
+
+def _moment(date: str | None) -> float | None:
+    """Seconds of Unix; None where it is no date."""
     try:
-        # The server's own clock, so that ours does not matter.
-        wait = parsedate_to_datetime(headers["retry-after"]) - parsedate_to_datetime(headers["date"])
-        return max(wait.total_seconds(), 0.0)
-    except (KeyError, TypeError, ValueError):
-        pass  # no date, or none that can be read: perhaps the text says it
-    return wait_in(text)
+        found = parsedate_to_datetime(date or "")
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return None

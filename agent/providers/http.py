@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import ssl
+import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
@@ -63,7 +64,7 @@ class Origin:
 
     def failure(self, status: int, headers: Mapping[str, str], body: object) -> ProviderError:
         """The error that an answer of the server stands for."""
-        return classify(status, headers, body, self.model, self.endpoint.key)
+        return classify(status, headers, body, self.model, self.endpoint.key, time.time())
 
 
 class LineReader:

@@ -1,6 +1,7 @@
 """Error answers of many servers, and what they mean here."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,22 @@ def test_an_error_in_a_stream_has_no_status() -> None:
 )
 def test_how_long_a_server_asks_to_wait(headers: dict[str, str], text: str, seconds: float | None) -> None:
     assert retry_after(headers, text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT"}, 30),
+        ({"retry-after": "Friday, 20-Nov-26 10:00:30 GMT"}, 30),
+        ({"retry-after": "Fri, 20 Nov 2026 10:00:30 -0000", "date": "nonsense"}, 30),
+        ({"retry-after": "Fri, 20 Nov 2026 09:59:00 GMT"}, 0),
+        ({"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT", "date": "Fri, 20 Nov 2026 10:00:20 GMT"}, 10),
+        ({"retry-after": "Fri, 20 Nov 99999 10:00:30 GMT"}, None),
+    ],
+)
+def test_a_date_without_the_servers_clock_is_read_by_ours(headers: dict[str, str], seconds: float | None) -> None:
+    now = datetime(2026, 11, 20, 10, tzinfo=UTC).timestamp()
+    assert classify(429, headers, b"", "p/m", None, now).retry_after == seconds
 
 
 def test_names_of_headers_are_of_any_case() -> None:
