@@ -7,15 +7,15 @@ import httpx
 import httpx2
 
 from agent.providers.bounded import beginning
-from agent.providers.http import Origin
+from agent.providers.http import Origin, translated
 
 DECODED = ("content-encoding", "content-length", "transfer-encoding")
 """Of an answer: they say nothing true of what is passed on."""
 
 
 class Bridge(httpx.AsyncBaseTransport):
-    """A transport that sends requests by another client, which it closes. It raises that client's errors, and ours for
-    a web page in place of an answer."""
+    """A transport that sends requests by another client, which it closes. It raises that client's errors, and ours
+    where nothing or a web page comes in place of an answer."""
 
     def __init__(
         self, client: httpx2.AsyncClient, origin: Origin, passed: Collection[str], added: Mapping[str, str]
@@ -32,7 +32,8 @@ class Bridge(httpx.AsyncBaseTransport):
         sent = self._client.build_request(
             request.method, str(request.url), headers={**headers, **self._added}, content=content
         )
-        answer = await self._client.send(sent, stream=True)
+        with translated(self._origin, has_begun=False):
+            answer = await self._client.send(sent, stream=True)
         if answer.status_code == 200 and "html" in answer.headers.get("content-type", ""):
             page = await beginning(b"", answer.aiter_bytes())
             await answer.aclose()

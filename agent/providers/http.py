@@ -6,7 +6,7 @@ import re
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -185,7 +185,10 @@ class HttpWire:
             if self._client is None:
                 self._client = open_client(self._origin)
             content = encode(body)
-            async with self._client.stream("POST", self._url, headers=self._headers, content=content) as response:
+            async with AsyncExitStack() as stack:
+                with translated(self._origin, has_begun=False):
+                    answer = self._client.stream("POST", self._url, headers=self._headers, content=content)
+                    response = await stack.enter_async_context(answer)
                 if response.status_code != 200:
                     raise self._origin.failure(response.status_code, response.headers, await response.aread())
                 events = read_events(response.headers, response.aiter_bytes(), self._reader(), self._origin)
@@ -237,17 +240,18 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
 
 
 @contextmanager
-def translated(origin: Origin) -> Iterator[None]:
-    """Turns whatever a library raises while it talks to a server into our errors. The cause is kept for `--debug`."""
+def translated(origin: Origin, *, has_begun: bool = True) -> Iterator[None]:
+    """Turns whatever a library raises while it talks to a server into our errors. The cause is kept for `--debug`.
+    `has_begun`: something of the answer may have come."""
     try:
         yield
     except ProviderError:
         raise
     except Exception as error:  # what servers and proxies send may trip a library anywhere
-        raise translate(error, origin) from error
+        raise translate(error, origin, has_begun=has_begun) from error
 
 
-def translate(error: Exception, origin: Origin) -> ProviderError:
+def translate(error: Exception, origin: Origin, *, has_begun: bool = True) -> ProviderError:
     """Our error for what httpx2, or anything below it, raises."""
     import httpx2  # noqa: PLC0415 - deferred: see `open_client`
 
@@ -271,6 +275,8 @@ def translate(error: Exception, origin: Origin) -> ProviderError:
             return tls_failed(origin, error)
         case _ if type(error).__module__.startswith("socksio"):
             return proxy_failed(origin, "it does not speak SOCKS")
+        case httpx2.TransportError() if not has_begun:
+            return unreachable(origin, "the connection was closed before an answer")
         case _:
             return cut(origin)
 

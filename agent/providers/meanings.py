@@ -77,6 +77,7 @@ REST = (
     Rule(Meaning(RateLimited), (500,), text=r"litellm\.RateLimitError"),
     Rule(Meaning(AuthFailed), (500,), text=r"litellm\.AuthenticationError"),
     Rule(Meaning(UnknownModel), (500,), text=r"litellm\.NotFoundError"),
+    Rule(Meaning(BadRequest), (500,), text=words.UNABLE),
     Rule(Meaning(RateLimited), (429,)),
     Rule(Meaning(RateLimited), (200, 400, 403, 503), words.RATE_KINDS, words.RATE),
     Rule(Meaning(UnknownModel, "retired"), (400, 404, 410), words.RETIRED_KINDS, words.RETIRED),
@@ -118,6 +119,10 @@ def meaning_of(status: int, headers: Mapping[str, str], said: Said) -> Meaning:
 
 def _page(status: int, headers: Mapping[str, str], said: Said) -> Meaning | None:
     """What a web page stands for that comes in place of an answer."""
+    if re.search(words.COUNTRY, said.text, re.I | re.S):
+        return Meaning(BadRequest, "country")
+    if re.search(words.CLOUD_RATE, said.text, re.I):
+        return Meaning(RateLimited)
     if headers.get("cf-mitigated") == "challenge" or re.search(words.CHALLENGE, said.text, re.I):
         return Meaning(ProviderError, "challenge")
     if status == 200:

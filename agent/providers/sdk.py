@@ -81,7 +81,9 @@ def translated_sdk(package: str, origin: Origin) -> Iterator[None]:
             raise origin.failure(error.status_code, error.response.headers, error.response.content) from error
         except sdk.APIConnectionError as error:
             cause = error.__cause__
-            raise (translate(cause, origin) if isinstance(cause, Exception) else cut(origin)) from error
+            if not isinstance(cause, Exception):
+                raise cut(origin) from error
+            raise translate(cause, origin, has_begun=False) from error
         except sdk.APIError as error:  # an answer that is none
             raise cut(origin) from error
         except any_other as error:

@@ -21,6 +21,7 @@ CHALLENGE = any_of(
     r"cf-chl",
     r"cloudflare to restrict access",
     r"error code: 1\d{3}\b",
+    r"request blocked",
     r"ddos protection",
     r"web application firewall",
     r"incapsula",
@@ -28,6 +29,9 @@ CHALLENGE = any_of(
     r"perimeterx",
 )
 """Pages that tell people from programs."""
+
+CLOUD_RATE = r"error(?: code)?:? 1015\b"
+"""Cloudflare's own limit, which is a page, too."""
 
 FILTERED = any_of(
     r"blocked by",
@@ -53,6 +57,7 @@ QUOTA_KINDS = any_of(
     r"arrearage",
     r"account_(?:overdue|arrears)\w*",
     r"token_quota_reached",
+    r"allocation_quota\w*",
     r"(?:budget|spend|spending_limit|usage_limit|monthly_limit|credit_limit)_?(?:exceeded|reached)\w*",
     r"quota_exceeded",
 )
@@ -70,6 +75,7 @@ QUOTA_TEXT = any_of(
     r"recharge",
     r"top up",
     r"(?:used up|exhausted) (?:your|all|the)",
+    r"free (?:tier|quota|trial|plan)\b[^.]{0,40}(?:exhausted|used up|ended|expired|over)\b",
     r"past invoices",
     r"exceeded your (?:monthly|included|premium)",
     r"premium request allowance",
@@ -129,6 +135,7 @@ KEY = any_of(
     r"security token .{0,40}(?:invalid|expired)",
     r"login fail",
     r"access token (?:is )?(?:invalid|expired|no longer valid)",
+    r"(?:key|token) (?:was|has been) (?:\w+ )?(?:as )?(?:leaked|compromised|revoked|disabled|deleted|deactivated)",
     r"not authenticated",
 )
 
@@ -188,7 +195,7 @@ COUNTRY = any_of(
     r"(?:n[o']t (?:supported|available|allowed)|unsupported|restricted)",
     r"(?:not|n.t) (?:supported|available|offered|accessible|allowed) (?:in|from|for) (?:your|this) (?:country"
     r"|region|location|area|territory)",
-    r"block\w* access from your (?:country|region)",
+    r"(?:block\w* access from your|banned the) (?:country|region)",
 )
 
 CONTENT = any_of(
@@ -201,6 +208,8 @@ CONTENT = any_of(
     r"safety (?:system|filter|reasons)",
     r"data inspection",
     r"sensitive (?:content|information|words)",
+    r"content exists risk",
+    r"敏感",
 )
 
 CONTENT_KINDS = any_of(
@@ -222,6 +231,8 @@ ORGANISATION = any_of(
     r"data policy",
     r"guardrail",
     r"virtual network",
+    r"public (?:network )?access is disabled",
+    r"(?:blocked|disabled) at the (?:organi[sz]ation|project|account|workspace|team) level",
     r"firewall rules",
     r"service control",
     r"ip (?:address )?\S{0,45} ?(?:is )?not (?:allowed|authori[sz]ed|whitelisted)",
@@ -242,6 +253,14 @@ ORGANISATION_KINDS = any_of(
     r"tool_use_blocked",
     r"unverified_\w*",
 )
+
+UNABLE = any_of(
+    r"\b(?:images?|audio|video|vision|tools?|tool.?choice|thinking|reasoning|grammar|function)\b[^.]{0,40}?"
+    r"\b(?:is|are) (?:not|un)\s?supported",
+    r"does(?: not|n't) support (?:images?|audio|video|vision|tools?|tool|thinking|reasoning|function)",
+    r"requires? (?:the )?--\w",
+)
+"""What a local server was not started for, said as an error of its own."""
 
 OVERLOADED = any_of(
     r"overloaded",

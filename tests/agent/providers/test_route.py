@@ -201,7 +201,14 @@ async def test_a_server_that_does_not_speak_http(adapter: Adapter, wire: Library
     for said in (b"SSH-2.0-OpenSSH_9.6\r\n", b"\x15\x03\x01\x00\x02\x02\x46", b"220 mail.example ESMTP\r\n"):
         with saying(said) as port:
             error = await failure_at(adapter, wire, f"http://127.0.0.1:{port}")
-        assert isinstance(error, RouteFailed | StreamCut), said
+        assert isinstance(error, RouteFailed | Unreachable), said
+
+
+async def test_a_connection_that_is_closed_before_an_answer_is_an_outage(adapter: Adapter, wire: Library) -> None:
+    with saying(b"") as port:
+        error = await failure_at(adapter, wire, f"http://127.0.0.1:{port}")
+    assert type(error) is Unreachable
+    assert "the connection was closed before an answer" in str(error)
 
 
 GARBLED = {
