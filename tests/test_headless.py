@@ -535,7 +535,7 @@ def test_a_run_that_is_interrupted_while_it_opens_its_session_ends_in_order(user
 def test_an_answer_is_printed_also_when_the_signal_comes_while_jobs_are_ended(user: User) -> None:
     job = {
         "name": "bash",
-        "arguments": {"command": "trap '' TERM; echo; while :; do sleep 1; done", "background": True},
+        "arguments": {"command": "trap 'echo > asked' TERM; echo; while :; do sleep 0.1; done", "background": True},
     }
     look = {"name": "bash_output", "arguments": {"job": "job-1", "wait": 10}}
     model = user.script({"calls": [job]}, {"calls": [look]}, {"text": "ok"})
@@ -548,7 +548,9 @@ def test_an_answer_is_printed_also_when_the_signal_comes_while_jobs_are_ended(us
     for line in process.stdout:
         if json.loads(line)["type"] == "turn_finished":
             break
-    time.sleep(0.3)  # the job is asked to end, and does not
+    while not (user.project / "asked").exists():  # the job is asked to end, and does not
+        assert process.poll() is None
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert (process.returncode, json.loads(out)["result"]) == (0, "ok")

@@ -351,7 +351,7 @@ async def test_an_interrupt_ends_a_background_compaction(home: Home) -> None:
     await events_of(session, "two")
     before = session.history
     await until(lambda: len(provider.requests) == 3)  # the summary has been asked for
-    await asyncio.wait_for(session.close(), 5)
+    await asyncio.wait_for(session.close(), 20)  # of the 60 that the summary takes
     assert session.history == before
 
 

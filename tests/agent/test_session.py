@@ -615,7 +615,7 @@ async def test_closing_a_session_ends_its_background_jobs(home: Home) -> None:
     await events_of(session)
     pid = int(outputs_of(session)[1].text.split()[0])
     await session.close()
-    async with asyncio.timeout(5):  # a killed process dies when the system gets round to it
+    async with asyncio.timeout(20):  # a killed process dies when the system gets round to it
         while is_alive(pid):  # noqa: ASYNC110  # nothing tells of another process's child
             await asyncio.sleep(0.01)
 

@@ -1,8 +1,6 @@
 """Every screen of the terminal, each full of one text, and the app that shows them."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -242,10 +240,7 @@ async def opened(t: Driven, shown: Shown) -> Screen[Any]:
 
 
 async def closed(t: Driven) -> None:
-    """Back to the main screen, by the key for that. What is written in a field takes it first."""
-    while len(t.app.screen_stack) > 1:
-        await t.pilot.press("escape")
-        with suppress(TimeoutError):
-            async with asyncio.timeout(3):  # a second one at once would do something on the main screen
-                await t.until(lambda: len(t.app.screen_stack) == 1)
+    """Back to the main screen, by the key for that. A second one would do something there."""
+    await t.pilot.press("escape")
+    await t.until(lambda: len(t.app.screen_stack) == 1)
     await t.rests()

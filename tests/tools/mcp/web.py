@@ -96,7 +96,8 @@ def misbehaving(way: str) -> Iterator[str]:
         def do_DELETE(self) -> None:
             if way == "stays":
                 released.wait()
-            self.reply(200, b"")
+            with suppress(BrokenPipeError, ConnectionResetError):
+                self.reply(200, b"")
 
         def log_message(self, format: str, *args: object) -> None:
             """Says nothing."""
