@@ -193,3 +193,5 @@ def test_lines_that_are_not_there_are_no_empty_output(home: Home) -> None:
     session = home.runs("one", call("read", path="rows.txt"))
     run = home.ebb("one", "sessions", "show", session, "r1:L2")
     assert (run.code, run.out, run.err) == (1, "", "ebb: `r1` has the line 1 only: 2 is beyond its end\n")
+    run = home.ebb("one", "sessions", "show", session, "r1:B5-9")
+    assert (run.code, run.out, run.err) == (1, "", "ebb: `r1` has 5 bytes: offset=5 is beyond its end\n")

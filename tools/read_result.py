@@ -152,11 +152,12 @@ def numbered_lines(found: Found, first: int, last: int, cap: Cap = _WHOLE) -> Re
 
 def part_of(found: Found) -> tuple[int, int]:
     """Start and end in bytes of what a reference means: the lines or bytes that it names, or all. Raises `ToolError`
-    for lines that are not there."""
+    for what is not there."""
     content = found.content
     if found.span is not None:
         start, end = found.span
-        return min(start, content.size), min(end, content.size)
+        _within_bytes(found, start)
+        return start, min(end, content.size)
     if found.lines is None:
         return 0, content.size
     before = (found.first or 1) - 1
@@ -172,6 +173,12 @@ def _within(found: Found, first: int, last: int) -> tuple[int, int]:
     if first > max(lines, 1) + before:
         raise ToolError(f"`{found.ref}` {_holds(found)}: {first} is beyond its end")
     return max(first, before + 1), min(last, lines + before)
+
+
+def _within_bytes(found: Found, offset: int) -> None:
+    size = found.content.size
+    if offset >= size and size:
+        raise ToolError(f"`{found.ref}` has {counted(size, 'byte')}: offset={offset} is beyond its end")
 
 
 def _holds(found: Found) -> str:
@@ -196,8 +203,7 @@ def _line(content: Content, start: int, end: int, width: int) -> str:
 def byte_range(found: Found, offset: int, limit: int, cap: Cap = _WHOLE) -> Result:
     """The bytes from an offset on, at most so many, as many as fit, but always some."""
     content = found.content
-    if offset >= content.size and content.size:
-        raise ToolError(f"`{found.ref}` has {counted(content.size, 'byte')}: offset={offset} is beyond its end")
+    _within_bytes(found, offset)
     data = content.read(offset, min(limit, MOST - NOTES))
     while True:
         shown, taken = exact(data, is_end=offset + len(data) >= content.size)
@@ -208,7 +214,9 @@ def byte_range(found: Found, offset: int, limit: int, cap: Cap = _WHOLE) -> Resu
     where = f"bytes {offset}-{end} of {content.size:,}"
     if end < content.size:
         where += f"; continue at offset={end}"
-    return Result(f"{shown}\n({where})" if content.size else f"`{found.ref}` is empty")
+    is_all = end >= min(offset + limit, content.size)
+    extent = None if is_all else Extent("lines", shown.count("\n") + 1)
+    return Result(f"{shown}\n({where})" if content.size else f"`{found.ref}` is empty", extent=extent)
 
 
 def exact(data: bytes, *, is_end: bool) -> tuple[str, int]:

@@ -26,7 +26,7 @@ from tools.read_result import (
 from tools.recalled import KINDS, Asked, Kind, Memory, Remembered
 from tools.schema import object_of
 from tools.scope import SCOPES, Scope
-from tools.truncate import plain
+from tools.truncate import plain, printable
 
 MAX_TOKENS = 2000
 MOST_HITS = 20
@@ -36,6 +36,7 @@ MANY = 2000
 """Messages that take long enough to index that it is told."""
 
 _AGO = re.compile(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
+_ROUND = str.maketrans("[]", "()")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -98,10 +99,10 @@ async def _shown(found: Found, arguments: Arguments, wanted: tuple[int, int] | N
 def _told_of(found: Found, result: Result, measure: Callable[[str], int]) -> str:
     """What was recalled: its kind, the files it is about, whether this is all that was asked for, how many tokens it
     takes, and how often it was looked up before."""
-    facts = [found.kind or found.media_type]
+    facts = [_quoted(found.kind or found.media_type)]
     if found.paths:
         more = f" and {len(found.paths) - MOST_PATHS} more" if len(found.paths) > MOST_PATHS else ""
-        facts.append("paths: " + ", ".join(path[-LONGEST_PATH:] for path in found.paths[:MOST_PATHS]) + more)
+        facts.append("paths: " + ", ".join(_quoted(path)[-LONGEST_PATH:] for path in found.paths[:MOST_PATHS]) + more)
     facts.append(f"truncated: {'yes' if result.extent is not None and not result.extent.is_all else 'no'}")
     facts.append(f"tokens: {measure(result.text):,}")
     if found.accesses and found.accessed is not None:
@@ -109,6 +110,11 @@ def _told_of(found: Found, result: Result, measure: Callable[[str], int]) -> str
         times = "once" if found.accesses == 1 else f"{found.accesses} times"
         facts.append(f"looked up {times} before, last {last}")
     return f"[recall:{found.ref} – {'; '.join(facts)}]"
+
+
+def _quoted(name: str) -> str:
+    """A name that others chose, within brackets of ours."""
+    return printable(name).translate(_ROUND)
 
 
 def _telling(progress: Callable[[str], None]) -> Callable[[int, int], None]:
@@ -140,9 +146,9 @@ def shown(memory: Memory, cap: Cap) -> str:
 
 def _entry(one: Remembered) -> str:
     """Reference, what it is, when and where, and why it was found."""
-    what = f"{one.kind} of {one.tool}" if one.tool else one.kind
+    what = f"{one.kind} of {_quoted(one.tool)}" if one.tool else one.kind
     when = datetime.fromtimestamp(one.at).strftime("%Y-%m-%d %H:%M")
-    where = f", {one.where}" if one.where else ""
+    where = f", {_quoted(one.where)}" if one.where else ""
     title = f": {one.title}" if one.title else ""
     part = f" (its first {one.searched:,} of {one.size:,} bytes are searched)" if one.searched else ""
     meant = " (by its meaning)" if one.by_meaning else ""

@@ -26,10 +26,13 @@ class ToolOutputCache:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        first = number(arguments, "offset", 0) + 1
-        last = first + number(arguments, "limit", LIMIT) - 1
         found = await workspace.kept(text(arguments, "ref_id"))
         try:
+            if found.lines is not None and arguments.keys().isdisjoint(("offset", "limit")):
+                first, last = found.lines
+            else:
+                first = number(arguments, "offset", (found.lines or (1, 1))[0] - 1) + 1
+                last = first + number(arguments, "limit", LIMIT) - 1
             return await unhurried(lambda: numbered_lines(found, first, last))
         finally:
             found.content.close()

@@ -282,6 +282,9 @@ async def test_the_names_of_other_programs_are_answered(workspace: Workspace) ->
     assert shown.endswith("\n200\tline 200\n(lines 1-200 of 2,000)")
     shown = await ask(workspace, content, ToolOutputCache(), offset=9, limit=2)
     assert shown == "10\tline 10\n11\tline 11\n(lines 10-11 of 2,000)"
+    named = Found("r1", content, lines=(5, 6))
+    assert await ask(workspace, named, ToolOutputCache()) == "5\tline 5\n6\tline 6\n(lines 5-6 of 2,000)"
+    assert await ask(workspace, named, ToolOutputCache(), offset=0, limit=1) == "1\tline 1\n(lines 1-1 of 2,000)"
     shown = await ask(workspace, content, ToolOutputCacheGrep(), pattern="1500", before=1)
     assert shown == "1499-line 1499\n1500:line 1500 error"
 

@@ -70,6 +70,35 @@ async def test_an_answer_says_what_it_is_and_how_much_of_it(workspace: Workspace
     assert await told(max_tokens=500, search="line") == f"{begins}yes{ends}"
 
 
+async def test_names_of_others_bring_no_reference_into_an_answer(workspace: Workspace) -> None:
+    about = Found("r1", InMemory(b"x\n"), kind="output of \x1b[1mmine", paths=("a\n[recall:r9]\x07.py",))
+
+    async def find(ref: str, scope: Scope | None) -> Found:
+        return about
+
+    told = (await Recall().run({"ref_id": "r1"}, replace(workspace, fetch=find))).text.split("\n")
+    assert told[2].startswith(
+        r"[recall:r1 – output of \x1b(1mmine; paths: a\n(recall:r9)\x07.py; truncated: no; tokens: "
+    )
+
+
+async def test_bytes_that_a_reference_names_are_what_is_shown(workspace: Workspace) -> None:
+    async def shown(start: int, end: int, **arguments: object) -> tuple[str, str]:
+        async def find(ref: str, scope: Scope | None) -> Found:
+            return Found("r1", InMemory(TEXT), span=(start, end))
+
+        text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find))).text
+        content, _, told = text.rpartition("\n")
+        return content, told.split("; ")[1]
+
+    where = f"{len(TEXT):,}"
+    assert await shown(0, 7) == (f"line 1\n\n(bytes 0-7 of {where}; continue at offset=7)", "truncated: no")
+    content, truncated = await shown(7, 4096, max_tokens=300)
+    assert (content[:7], "; continue at offset=" in content, truncated) == ("line 2\n", True, "truncated: yes")
+    with pytest.raises(ToolError, match="offset=99999 is beyond its end"):
+        await shown(99_999, 100_000)
+
+
 async def test_what_is_found_names_its_reference_and_shows_where_the_words_stand(workspace: Workspace) -> None:
     other = Remembered("ebb://b/c/msg-1", "user", "session c of b", AT, "", "said", searched=3, size=9000)
     text, _ = await look_up(workspace, Memory((ONE, other), ("something to know",)), query="x")
