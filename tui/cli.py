@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     # What is made while modules load stays. To look through all of it again and again costs a tenth of the start.
-    gc.set_threshold(20_000, 50, 100)
+    gc.set_threshold(100_000, 50, 100)
     _prepare_streams()
     try:
         try:

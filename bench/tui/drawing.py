@@ -70,7 +70,7 @@ class Stage(App[None]):
 
 
 def main() -> int:
-    gc.set_threshold(20_000, 50, 100)  # as `ebb` does
+    gc.set_threshold(100_000, 50, 100)  # as `ebb` does
     short = asyncio.run(drawn(SHORT)).added
     for count in [int(number) for number in sys.argv[1:]] or [2_000, 50_000]:
         times = asyncio.run(drawn(count))
