@@ -11,7 +11,7 @@ import secrets
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import IO, TypeVar
@@ -84,9 +84,9 @@ def mode_of(path: Path) -> int | None:
 def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
     """Puts the content in place at once: readers see the old file or the new one.
 
-    An existing file keeps its mode and its owner; a new one gets `mode`, or what the user's umask gives. One that has
-    several names stays one file under all of them: it is written where it is, as is one whose owner cannot be given to
-    another file, and a copy of what it held stands beside it meanwhile.
+    An existing file keeps its mode, its owner and its attributes; a new one gets `mode`, or what the umask gives.
+    One that has several names stays one file under all of them: it is written where it is, as is one whose owner or
+    attributes cannot be given to another file, and a copy of what it held stands beside it meanwhile.
     """
     with _explained("write", path), _folder(path.parent, create=True) as folder:
         status = _status(path.name, folder)
@@ -101,7 +101,9 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
             return
         try:
             _fill(os.open(temporary, _CREATE, 0o666, dir_fd=folder), content, mode)
-            if status is not None and not _has_owner(temporary, status, folder):
+            if status is not None and not (
+                _has_owner(temporary, status, folder) and _has_attributes(temporary, path.name, folder)
+            ):
                 os.unlink(temporary, dir_fd=folder)
                 _write_in_place(path.name, temporary, content, status, folder)
                 return
@@ -122,6 +124,26 @@ def _has_owner(name: str, of: os.stat_result, folder: int) -> bool:
         os.chmod(name, stat.S_IMODE(of.st_mode), dir_fd=folder)  # a change of the owner takes some of it away
     except PermissionError:
         return False
+    return True
+
+
+def _has_attributes(name: str, of: str, folder: int) -> bool:
+    """Whether a file of ours could be given the extended attributes of another one, access lists among them. What the
+    system itself says of a file (`security.`) it says anew."""
+    if not hasattr(os, "listxattr"):  # macOS, where Python knows of none
+        return True
+    with ExitStack() as stack:
+        try:
+            theirs = stack.enter_context(open(os.open(of, _READ, dir_fd=folder), "rb")).fileno()
+            ours = stack.enter_context(open(os.open(name, _READ, dir_fd=folder), "rb")).fileno()
+        except PermissionError:  # what cannot be read can have its attributes neither read nor set
+            return True
+        try:
+            for attribute in os.listxattr(theirs):
+                if not attribute.startswith(("security.", "trusted.")):
+                    os.setxattr(ours, attribute, os.getxattr(theirs, attribute))
+        except OSError as error:
+            return error.errno == errno.ENOTSUP
     return True
 
 

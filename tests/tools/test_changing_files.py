@@ -322,3 +322,18 @@ async def test_a_file_whose_owner_cannot_be_given_is_written_where_it_is(
     await Edit().run({"path": "a.txt", "old": "old", "new": "new"}, workspace)
     assert (path.stat().st_ino, path.read_bytes()) == (before.st_ino, b"new\n")
     assert [entry.name for entry in workspace.root.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="Python knows of no attributes on this system")
+async def test_a_file_keeps_its_attributes(workspace: Workspace) -> None:
+    path = await seen(workspace, "a.txt", b"old")
+    try:
+        os.setxattr(path, "user.origin", b"a place")
+    except OSError:
+        pytest.skip("the file system here keeps no attributes")
+    path.chmod(0o640)
+    before = path.stat().st_ino
+    await Write().run({"path": "a.txt", "content": "new"}, workspace)
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o640)
+    assert os.getxattr(path, "user.origin") == b"a place"
+    assert path.stat().st_ino != before  # it was put in place at once, as any other
