@@ -53,9 +53,9 @@ _GIVEN_BACK = (
     f"{POP_TITLE}\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
 )
 """Switches off what the driver switches on, and what is drawn in between."""
-_PAUSE = 0.02
+PAUSE = 0.02
 """Seconds: whoever types, and a key that is held, take longer from one key to the next."""
-_PIECES = 64
+PIECES = 64
 """Reads that are taken for one, at most."""
 _LONGEST = 1_024
 """Characters of an answer that is waited for."""
@@ -327,8 +327,8 @@ class AnsweringDriver(linux_driver.LinuxDriver):
 
     def _rest_of_it(self, selector: selectors.BaseSelector) -> Iterator[bytes]:
         """What comes with hardly a pause behind what was read: one write may be read in pieces."""
-        for _ in range(_PIECES):
-            if self.exit_event.is_set() or not selector.select(_PAUSE):
+        for _ in range(PIECES):
+            if self.exit_event.is_set() or not selector.select(PAUSE):
                 return
             piece = self._read()
             if not piece:
