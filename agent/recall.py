@@ -151,7 +151,7 @@ class Recall:
             try:
                 scanned = await self._scanned(ref, words, end)
             except (ReferenceFailed, StoreFailed) as error:
-                limits += [] if isinstance(error, ReferenceFailed) else [str(error)]
+                limits += [] if isinstance(error, ReferenceFailed) else [f"{ref} was not searched to its end: {error}"]
                 continue
             size = match.document.size
             if scanned.is_found:

@@ -10,9 +10,13 @@ PIECE = 1 << 18
 """Bytes that are looked through at once. Nothing else in the process runs meanwhile."""
 _SHARED = 1 << 10
 """Bytes that neighbouring pieces share, so that nothing short is lost between them."""
+_EDGE = 4
+"""Characters at the beginning of a piece, which may be parts of one, and which the piece before shows whole."""
 _BEFORE, _SHOWN = 80, 200
 """Characters that are shown before a place, and in all."""
 _TOKEN = re.compile(r"[^\W_]+")
+_ONE_CASE = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
+"""What may stand in bytes in one way only, when it has no capitals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,11 @@ def scan_words(content: Content, words: Sequence[str], is_over: Callable[[], boo
         small = data.lower()
         for word in [one for one in open_ones if one.may_be_in(small)]:
             text = data.decode("utf-8", "replace")
-            match = word.pattern.search(text)
-            if match is not None:
-                number = newlines + text.count("\n", 0, match.start()) + 1
-                found.setdefault(number, _line(text, match.start()))
+            low = text.lower()
+            at = word.find(low, _EDGE if start else 0)
+            if at is not None:
+                number = newlines + low.count("\n", 0, at) + 1
+                found.setdefault(number, _line(text if len(text) == len(low) else low, at))
                 open_ones.remove(word)
         searched = start + len(data)
         if not open_ones or is_over():
@@ -48,16 +53,22 @@ def scan_words(content: Content, words: Sequence[str], is_over: Callable[[], boo
 
 
 class _Word:
-    """A word or several that follow each other, and how to know quickly that a text lacks them."""
+    """A word or several that follow each other, and how to know quickly that bytes lack them."""
 
     def __init__(self, word: str) -> None:
-        tokens = _TOKEN.findall(word)
-        self.pattern = re.compile(r"(?<![^\W_])" + r"[\W_]+".join(map(re.escape, tokens)), re.IGNORECASE)
-        plain = [token for token in tokens if token.isascii()]
-        self._needle = max(plain, key=len).lower().encode() if plain else b""
+        tokens = _TOKEN.findall(word.lower())
+        self._pattern = re.compile(r"[\W_]+".join(map(re.escape, tokens)))
+        runs = [run for token in tokens for run in _ONE_CASE.findall(token) if run.isascii() or run == run.upper()]
+        self._needle = max((run.encode() for run in runs), key=len, default=b"")
 
     def may_be_in(self, small: bytes) -> bool:
+        """`small`: bytes whose letters of ASCII are small."""
         return self._needle in small
+
+    def find(self, low: str, first: int) -> int | None:
+        """Where it stands first in a text in small letters, from a place on and from where a word begins."""
+        starts = (match.start() for match in self._pattern.finditer(low, first))
+        return next((at for at in starts if at == 0 or not low[at - 1].isalnum()), None)
 
 
 def _pieces(content: Content) -> Iterator[tuple[int, int, bytes]]:

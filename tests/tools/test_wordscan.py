@@ -1,0 +1,41 @@
+"""Words looked for in content of any size, piece by piece."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tools import wordscan
+from tools.kept import InMemory
+from tools.wordscan import Scanned, scan_words
+
+TEXTS = st.lists(st.sampled_from(["a", "b", "Ä", "ä", "漢", "Ж", "_", "-", " ", "\n", "x" * 30])).map("".join)
+WORDS = st.lists(st.text("aäb漢ж-", min_size=1, max_size=4), min_size=1, max_size=3)
+
+
+def test_the_first_line_of_each_word_is_told_with_its_number() -> None:
+    whole = ("filler\n" * 100_000 + "a Needle here\n" + "y" * 300 + " hay-stack, Ünd\n").encode()
+    needle, hay = (100_001, "a Needle here"), (100_002, "… " + "y" * 79 + " hay-stack, Ünd")
+    assert scan_words(InMemory(whole), ["needle", '"HAY STACK"', "ünd"], lambda: False) == Scanned(
+        (needle, hay), True, len(whole)
+    )
+    assert scan_words(InMemory(whole), ["eedle", "needle"], lambda: False) == Scanned((needle,), False, len(whole))
+
+
+def test_what_is_over_says_how_far_it_got() -> None:
+    whole = b"filler\n" * 200_000
+    assert scan_words(InMemory(whole), ["needle"], lambda: True) == Scanned((), False, wordscan.PIECE)
+
+
+@given(TEXTS, WORDS)
+def test_no_edge_of_a_piece_hides_a_word_or_makes_one(text: str, words: list[str]) -> None:
+    def holds(word: str) -> bool:
+        tokens = re.findall(r"[^\W_]+", word)
+        return re.search(r"(?<![^\W_])" + r"[\W_]+".join(tokens), text.lower()) is not None if tokens else True
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wordscan, "PIECE", 80)
+        patch.setattr(wordscan, "_SHARED", 60)
+        found = scan_words(InMemory(text.encode()), words, lambda: False)
+    assert found.is_found == all(map(holds, words))
