@@ -33,8 +33,9 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 
 async def worked(desk: Desk, *more: dict[str, object]) -> Session:
-    """A session in which four files were read."""
-    session = await desk.open(*reads("abcd"), {"text": "done"}, *more, policy="fixed")
+    """A session in which four files were read, at a provider that has read most of the last request from its cache."""
+    done: dict[str, object] = {"text": "done", "usage": {"input": 100, "cache_read": 16_000, "output": 14}}
+    session = await desk.open(*reads("abcd"), done, *more, policy="fixed")
     await desk.say(session, DEMAND)
     return session
 
@@ -96,6 +97,15 @@ async def test_the_price_is_told_before_the_summary_is_made(desk: Desk) -> None:
     request = session._parts.targets.provider.requests[-1]  # type: ignore[attr-defined]  # the scripted model keeps it
     prompt = build_prompt(preview.conversation, Instructions("Be brief."))
     assert request.messages[: len(prompt.messages)] == prompt.messages
+    await session.close()
+
+
+async def test_where_nothing_is_read_from_a_cache_the_price_is_that_of_fresh_input(desk: Desk) -> None:
+    session = await desk.open(*reads("abcd"), {"text": "done"}, policy="fixed")
+    await desk.say(session, DEMAND)
+    quote = (await session.change(preview_compaction())).quote
+    assert not quote.is_cached
+    assert quote.cost == pytest.approx(quote.read * 3.75 / 1e6 + 600 * 15 / 1e6)
     await session.close()
 
 
