@@ -96,22 +96,25 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
             if not os.access(path.name, os.W_OK, dir_fd=folder):
                 raise PermissionError(13, "Permission denied")
         temporary = f".{path.name[:80]}.{secrets.token_hex(4)}.tmp"
-        if status is not None and status.st_nlink > 1:
+        has_one_name = status is None or status.st_nlink == 1
+        is_done = has_one_name and _put_in_place(path.name, temporary, content, mode, status, folder)
+        if status is not None and not is_done:
             _write_in_place(path.name, temporary, content, status, folder)
-            return
-        try:
-            _fill(os.open(temporary, _CREATE, 0o666, dir_fd=folder), content, mode)
-            if status is not None and not (
-                _has_owner(temporary, status, folder) and _has_attributes(temporary, path.name, folder)
-            ):
-                os.unlink(temporary, dir_fd=folder)
-                _write_in_place(path.name, temporary, content, status, folder)
-                return
-            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            if _status(temporary, folder) is not None:
-                os.unlink(temporary, dir_fd=folder)
-            raise
+
+
+def _put_in_place(
+    name: str, temporary: str, content: bytes, mode: int | None, status: os.stat_result | None, folder: int
+) -> bool:
+    """Whether a new file stands there now; it does not where it could not be made like the one before."""
+    try:
+        _fill(os.open(temporary, _CREATE, 0o666, dir_fd=folder), content, mode)
+        if status is None or (_has_owner(temporary, status, folder) and _has_attributes(temporary, name, folder)):
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            return True
+    finally:
+        if _status(temporary, folder) is not None:
+            os.unlink(temporary, dir_fd=folder)
+    return False
 
 
 def _has_owner(name: str, of: os.stat_result, folder: int) -> bool:

@@ -275,16 +275,21 @@ async def test_a_file_with_two_names_for_which_there_is_no_room_is_put_back(size
     assert sorted(entry.name for entry in workspace.root.iterdir()) == ["a.txt", "other.txt"]
 
 
+@pytest.mark.parametrize("why", ["two names", "another owner"])
 async def test_a_copy_stays_where_what_a_file_held_cannot_be_put_back(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    why: str, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = await seen(workspace, "a.txt", b"old\n")
-    os.link(path, workspace.root / "other.txt")
+    if why == "two names":
+        os.link(path, workspace.root / "other.txt")
+    else:
+        monkeypatch.setattr("tools.files._has_owner", lambda name, of, folder: False)
     synced, sync = list[int](), os.fsync
+    before = 1 if why == "two names" else 2  # a new file was filled in vain, then the copy
 
     def failing(descriptor: int) -> None:
         synced.append(descriptor)
-        if len(synced) > 1:
+        if len(synced) > before:
             raise OSError(5, "Input/output error")
         sync(descriptor)
 
