@@ -62,7 +62,7 @@ def tidying_due(conversation: Conversation, env: Env) -> Literal["room", "summar
     budget = budget_of(conversation, env)
     if budget.verdict != "fits":
         return "room"
-    if how.policy != "rent" or budget.used < conversation.held:
+    if how.policy != "rent" or budget.used < conversation.held or env.lessons.is_resting:
         return None
     is_large, is_long = (
         budget.used_percentage >= how.background_at,

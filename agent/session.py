@@ -26,7 +26,7 @@ from agent.events import (
 )
 from agent.filelog import FileLog
 from agent.interrupt import Interrupt
-from agent.measuring import remembered
+from agent.measuring import is_over_trigger, remembered
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.meter import counted_for
 from agent.occasions import leave_room, tidied, tidying_due, unheard
@@ -84,7 +84,9 @@ class Session:
         self._stop_tidying = Interrupt()
         self._tidying: asyncio.Task[None] | None = None
         self._unheard: list[Event] = []
-        """What happened between two turns, told with the next one."""
+        """What happened between two turns, told with the next one where nobody listens meanwhile."""
+        self.listener: Callable[[Event], None] | None = None
+        """Is told at once what happens between two turns."""
         self._is_told = False
         """Whether the end of the running turn has been told."""
         self._has_answered = False
@@ -200,8 +202,14 @@ class Session:
             self.leave_turn()
             await asyncio.gather(turn, return_exceptions=True)
             self._events = None
+            if self.listener is not None:
+                for missed in self._unheard:
+                    self.listener(missed)
+                self._unheard.clear()
 
     async def _turn(self, said: User, env: Env) -> None:
+        if not is_over_trigger(self._conversation, env):
+            self._stop_tidying.request()  # nobody waits for a summary that can be made later
         async with self._busy:
             await self._run_turn(said, env)
 
@@ -361,4 +369,5 @@ class Session:
         if self._events is not None and not self._is_told:
             self._events.put_nowait(event)
         elif self._tidying is not None and not self._tidying.done():
-            self._unheard.append(event)
+            hear = self.listener if self._events is None else None
+            (hear or self._unheard.append)(event)

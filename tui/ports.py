@@ -61,6 +61,9 @@ class Files(Protocol):
 class Session(Protocol):
     """A conversation that goes on: text in, events out."""
 
+    listener: "Callable[[Event], None] | None"
+    """Is told at once what happens between two turns."""
+
     @property
     def id(self) -> str: ...
     @property

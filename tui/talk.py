@@ -113,7 +113,7 @@ class Talk:
         """Shows a session from its history on."""
         # Of a long one that takes a while.
         shown = await asyncio.to_thread(view_of, session.history, is_at_question=session.is_at_question)
-        self.session = session
+        self.session, session.listener = session, self.advance
         self._show(replace(shown, model=session.model, mode=session.mode, cost=session.cost))
         for text in session.news:
             self.notice(text)

@@ -1,12 +1,13 @@
 """What is done between two turns: summaries while nobody waits, and what the model is told of its room afterwards."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from agent.context.settings import Caps, Compacting
-from agent.events import CompactionFailed, ContextCompacted, Event
+from agent.events import CompactionFailed, CompactionStarted, ContextCompacted, Event, TurnFinished
 from agent.messages import Note, User
 from agent.providers.base import Request
 from agent.providers.scripted import Scripted
@@ -88,6 +89,36 @@ async def test_a_summary_that_cannot_be_used_is_told_with_the_next_turn(home: Ho
         CompactionFailed,
         ContextCompacted,
     ]
+    await session.close()
+
+
+async def test_a_message_does_not_wait_for_a_summary_that_can_be_made_later(home: Home) -> None:
+    """The summary never comes; the turn does. It is not asked for again right behind that turn."""
+    never = {"when": ASKED, "text": "<summary>they talked</summary>", "pause": 600}
+    provider = Scripted.of({"text": "yes"}, {"text": "yes"}, never, {"text": "three"}, context_window=60_000)
+    session = await home.open(provider, compacting=Compacting(CAPS), interactive=True)
+    begun = asyncio.Event()
+    session.listener = lambda event: begun.set() if isinstance(event, CompactionStarted) else None
+    await events_of(session, LONG)
+    await events_of(session, LONG)
+    await begun.wait()
+    events = await events_of(session, "and now?")
+    assert (compactions(events), [event.text for event in events if isinstance(event, TurnFinished)]) == ([], ["three"])
+    assert session._tidying is not None
+    assert session._tidying.done()
+    await session.close()
+
+
+async def test_whoever_listens_is_told_at_once_what_happens_while_nobody_talks(home: Home) -> None:
+    provider = Scripted.of({"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000)
+    session = await home.open(provider, compacting=Compacting(CAPS), interactive=True)
+    heard: list[Event] = []
+    session.listener = heard.append
+    await talk(session, LONG, LONG)
+    async with session._busy:
+        pass
+    assert compactions(heard) == [("background", ("summary",))]
+    assert compactions(await talk(session, "and now?")) == []
     await session.close()
 
 

@@ -157,6 +157,7 @@ class FakeSession:
     files: FakeFiles = field(default_factory=FakeFiles)
     news: tuple[str, ...] = ()
     servers: Board | None = None
+    listener: Callable[[Event], None] | None = None
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
     """What came with them."""
