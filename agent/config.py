@@ -33,6 +33,9 @@ from tools.scope import Scope
 
 Wire: TypeAlias = Literal["auto", "sdk", "http"]
 
+OTHER_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
+"""What the environment may say besides settings."""
+
 LARGEST_FILE = 1_000_000
 """Bytes of a configuration file; a project's may be anything."""
 
@@ -205,6 +208,9 @@ def load_config(
             source = f"environment {option.environment}"
             values[option.key] = _parsed(option.parse, environment[option.environment], source, option.key)
             sources[option.key] = source
+    for name, key in _variables(environment, notices).items():
+        text = f"{key}={environment[name]}"
+        _merge(parse_setting(text), f"environment {name}", values, sources, providers, servers, notices)
     for text in settings:
         _merge(parse_setting(text), f"--config {_shown(text)}", values, sources, providers, servers, notices)
     for key, value in flags.items():
@@ -258,6 +264,29 @@ def parse_setting(text: str) -> dict[str, object]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"`{key}` in `--config {text}` is not a key: {error}") from error
     return _with_leaf(keyed, parsed)
+
+
+def _variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
+    """The variables that set a key besides those that have one of their own, each with its key as it may be written in
+    a file. One that sets nothing, or the same as another, is named."""
+    found: dict[str, str] = {}
+    given = {one.key: one.environment for one in OPTIONS if one.environment and one.environment in environment}
+    keys = {f"EBB_{key.replace('.', '_').upper()}": key for key in BY_KEY}
+    keys = {**keys, **{name.replace("EBB_AGENT_", "EBB_", 1): key for name, key in keys.items()}}
+    own = {*OTHER_VARIABLES, *(option.environment for option in OPTIONS)}
+    named = [name for name in environment if name.startswith("EBB_") and name not in own and environment[name]]
+    for name in sorted(named, key=lambda name: (name not in keys, name)):  # a key wins over its other names
+        written = keys.get(name) or name.removeprefix("EBB_").lower().removeprefix("agent_")
+        setting = next(iter(translate([(written, True)])), None)
+        if setting is not None and setting.without_effect and setting.key not in BY_KEY:
+            notices.append(f"the variable `{name}` has no effect: {setting.without_effect}")
+        elif setting is None or setting.key not in BY_KEY:
+            notices.append(f"the variable `{name}` has no effect: it is no setting; `ebb config` lists all of them")
+        elif setting.key in given:
+            notices.append(f"the variable `{name}` has no effect, since `{given[setting.key]}` sets the same and wins")
+        else:
+            given[setting.key], found[name] = name, written
+    return found
 
 
 def _shown(text: str) -> str:

@@ -183,7 +183,9 @@ def _settle_texts(view: View) -> View:
 
 def _retry_scheduled(view: View, event: RetryScheduled) -> View:
     before, step = view.turn[: view.step_start], view.turn[view.step_start :]
-    kept = tuple(block for block in step if not isinstance(block, AnswerText | Thought | Retry))
+    # What failed while a compaction runs is a request for a summary: the answer before it stands.
+    gone = AnswerText | Thought | Retry if _running(view) is None else Retry
+    kept = tuple(block for block in step if not isinstance(block, gone))
     note = Retry(event.attempt, event.attempts, event.delay, event.reason, event.left)
     return replace(view, turn=(*before, *kept, note), activity=f"waiting for {note.which}")
 

@@ -199,3 +199,34 @@ def test_a_file_that_never_ends_is_no_configuration(place: Place, owner: str) ->
     endless.write_text("#" * (LARGEST_FILE + 1))
     with pytest.raises(ConfigError, match="it is larger than 1,000,000 bytes"):
         place.load()
+
+
+@pytest.mark.parametrize(
+    ("environment", "effort", "told"),
+    [
+        ({"EBB_REASONING": "high"}, "high", []),
+        ({"EBB_AGENT_REASONING": "low"}, "low", []),
+        ({"EBB_REASONING_EFFORT": "low"}, "low", []),
+        ({"EBB_REASONING": ""}, None, []),
+        (
+            {"EBB_REASONING": "high", "EBB_AGENT_REASONING_EFFORT": "low"},
+            "low",
+            ["`EBB_REASONING` has no effect, since `EBB_AGENT_REASONING_EFFORT` sets the same and wins"],
+        ),
+        ({"EBB_FOO": "1"}, None, ["`EBB_FOO` has no effect: it is no setting; `ebb config` lists all of them"]),
+        ({"EBB_CONDENSE_AFTER_N": "4"}, None, ["`EBB_CONDENSE_AFTER_N` has no effect: what is condensed is decided"]),
+        ({"EBB_PASS_ENV": "A", "FOO": "1"}, None, []),
+    ],
+)
+def test_a_variable_sets_the_key_that_it_is_called_after_or_is_named(
+    tmp_path: Path, environment: dict[str, str], effort: str | None, told: list[str]
+) -> None:
+    config = load_config(tmp_path, {"EBB_HOME": str(tmp_path), **environment}, {})
+    assert config.reasoning_effort == effort
+    assert len(config.notices) == len(told)
+    assert all(text in notice for text, notice in zip(told, config.notices, strict=True))
+
+
+def test_a_variable_with_a_bad_value_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"environment EBB_CONTEXT_WINDOW: .agent\.context_window. is 'abc'"):
+        load_config(tmp_path, {"EBB_HOME": str(tmp_path), "EBB_CONTEXT_WINDOW": "abc"}, {})

@@ -32,7 +32,7 @@ from agent.events import (
 )
 from agent.messages import Assistant, Conversation, Image, Note, Reasoning, Text, ToolCall, ToolOutput, Usage, User
 from tui.blocks import AnswerText, Call, Failure, Notice, Retry, Summary, Thought, UserText, View
-from tui.receipts import Compaction
+from tui.receipts import Compacting, Compaction
 from tui.resumed import view_of
 from tui.transcript import TAIL, advance
 
@@ -87,6 +87,14 @@ def test_a_retry_drops_what_was_streamed_since_the_step_began() -> None:
         Retry(2, 5, 4.0, "Overloaded."),
         AnswerText("ok", streaming=True),
     )
+
+
+def test_a_summary_that_is_asked_for_again_leaves_the_answer_before_it_alone() -> None:
+    """Between two turns, when the answer is the newest thing on the screen."""
+    retry = RetryScheduled(1, 5, 2.0, "Overloaded.")
+    answered = (StepStarted(1), TextDelta("all is well"), TurnFinished("answered", "all is well"))
+    view = after(*answered, CompactionStarted(24_000), retry, RetryScheduled(2, 5, 4.0, "Overloaded."))
+    assert [type(block) for block in view.blocks[1:]] == [AnswerText, Compacting, Retry]
 
 
 def test_a_call_runs_and_ends() -> None:
