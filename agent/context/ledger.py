@@ -368,7 +368,9 @@ def _with(facts: tuple[str, ...], *more: str) -> tuple[str, ...]:
     for fact in (" ".join(fact.split()) for fact in more):
         if fact:
             same = unnamed(fact)
-            facts = (*(known for known in facts if unnamed(known) != same), fact)
+            # Most facts begin otherwise: only those that do not are taken apart.
+            others = (known for known in facts if not known.startswith(same) or unnamed(known) != same)
+            facts = (*others, fact)
     return facts[-MOST:]
 
 
