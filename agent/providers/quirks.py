@@ -9,8 +9,8 @@ from agent.providers.base import Chunk
 from agent.providers.decoding import NO_IMAGE
 from agent.providers.http import Json
 
-ALTERNATION = {"roles must alternate": "alternating"}
-"""What the chat templates of many local models say, for whatever server runs them."""
+ALTERNATION = {"oles must alternate": "alternating", "nexpected role": "alternating"}
+"""What the chat templates of many local models say, for whatever server runs them, and Mistral's own servers."""
 
 
 class Quirks:

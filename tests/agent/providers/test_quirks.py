@@ -1,11 +1,35 @@
 """What servers refuse is said otherwise from then on."""
 
+import pytest
+
 from agent.messages import Assistant, Image, Text, ToolCall, ToolOutput, User
 from agent.providers.base import Request
 from tests.agent.providers.cases import ADAPTERS, PIXEL, WINDOW, collect, endpoint_of
 from tests.fake_provider import FakeProvider, Rules, Turn
 
-OLLAMA = ADAPTERS[3]
+CHAT, OLLAMA = ADAPTERS[2], ADAPTERS[3]
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (400, "Unexpected role 'user' after role 'tool'"),
+        (400, "After the optional system message, conversation roles must alternate user/assistant/user/assistant/..."),
+        (500, "Conversation roles must alternate user/assistant/user/assistant/... at row 12, column 68"),
+        (500, "Roles must alternate"),
+    ],
+)
+async def test_whatever_a_server_says_of_roles_they_alternate_from_then_on(status: int, said: str) -> None:
+    calls = Assistant((ToolCall("c", "read", {}),), CHAT.facts.id)
+    talk = Request(
+        "", (User((Text("one"),)), calls, User((ToolOutput("c", "the file"), Text("Go on.")))), (), 1_000, "s"
+    )
+    with FakeProvider([Turn(status=status, body={"error": {"message": said}}), Turn(text="fine")]) as server:
+        provider = CHAT.make(CHAT.facts, WINDOW, endpoint_of(CHAT, server.url), "http")
+        await collect(provider, talk)
+        await provider.close()
+        first, second = ([message["role"] for message in each.body["messages"]] for each in server.requests)
+    assert (first[-2:], second[-2:]) == (["tool", "user"], ["assistant", "tool"])
 
 
 async def test_ollama_is_told_in_one_message_what_a_template_refuses_in_two_with_the_pictures() -> None:
