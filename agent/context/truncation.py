@@ -107,9 +107,14 @@ def judge(record: Record, sent: Sent) -> tuple[Finding, Record]:
     if not is_full and is_fresh:
         return "fresh", replace(after, short=(), is_fresh=True, most=max(record.most, sent.counted))
     after = replace(after, short=(*record.short, (sent.counted, sent.expected))[-_KEPT:])
-    if sent.counted >= SMALLEST and (is_full or sent.is_first or len(after.short) >= DOUBTS):
-        return "truncated", after
-    return "doubtful", after
+    is_shown = is_full or sent.is_first or len(after.short) >= DOUBTS or _stands_still(after, sent)
+    return ("truncated" if is_shown and sent.counted >= SMALLEST else "doubtful"), after
+
+
+def _stands_still(record: Record, sent: Sent) -> bool:
+    """Whether the same low count came three times, with or without others between: every other request may go to a
+    server with a larger window."""
+    return sum(abs(counted - sent.counted) <= 0.004 * counted for counted, _ in record.low) >= 3
 
 
 def _with_whole(record: Record, sent: Sent, height: float) -> Record:

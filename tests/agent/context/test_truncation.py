@@ -127,6 +127,18 @@ def test_who_leaves_something_out_is_found_by_the_third_time(
     assert len(found) <= whole + (3 if is_plain else 8) + (whole == 0)
 
 
+@pytest.mark.parametrize("every", [2, 3])
+def test_who_leaves_something_out_now_and_then_is_found_by_the_third_time(every: int) -> None:
+    """Some requests go to a server with a smaller window."""
+    texts = written([("prose", 8000), ("code", 5000), ("prose", 6500)] * 8)
+    whole = Server().counts(texts)
+    counts = [min(n, 9000) if number % every == 0 else n for number, n in enumerate(whole)]
+    left_out = [number for number, n in enumerate(counts) if n < whole[number]]
+    found = findings(texts, counts, Server().tokens, 4000)
+    assert found[-1] == "truncated"
+    assert len(found) - 1 in left_out[:3]
+
+
 def test_the_window_is_the_most_that_was_counted_of_late() -> None:
     assert Record(counts=(5000, 7750, 7700, 7600), short=((7700, 12_000), (7600, 15_000))).window == 7750
     assert Record(counts=(2047,), short=((2047, 5000),)).window == 2047
