@@ -18,11 +18,14 @@ from tools.extent import counted
 from tools.kept import Found
 from tools.pictures import PICTURE_TYPES
 from tools.read_result import part_of
+from tools.truncate import is_mostly_noise
 
 Part = TypeVar("Part")
 
 MOST = 51_200
 """Bytes that are brought back at once."""
+LOOKED_AT = 1 << 14
+"""Bytes that tell whether it is text."""
 LEAST = 64
 """Bytes that are worth trying."""
 
@@ -107,6 +110,9 @@ def told(found: Found, most: int) -> str:
     except ToolError as error:
         raise AgentError(str(error)) from error
     data = found.content.read(start, min(end - start, most))
+    head = found.content.read(0, LOOKED_AT)
+    if b"\0" in head or is_mostly_noise(head.decode("utf-8", "replace")):
+        raise AgentError(f"`{found.ref}` is no text: let the model look at it with `read_result`")
     rest = end - start - len(data)
     text = data.decode("utf-8", "ignore" if rest > 0 else "replace")
     left_out = f"\n[… {counted(rest, 'byte')} left out; `recall` shows them …]" if rest > 0 else ""

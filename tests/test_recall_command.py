@@ -195,3 +195,9 @@ def test_lines_that_are_not_there_are_no_empty_output(home: Home) -> None:
     assert (run.code, run.out, run.err) == (1, "", "ebb: `r1` has the line 1 only: 2 is beyond its end\n")
     run = home.ebb("one", "sessions", "show", session, "r1:B5-9")
     assert (run.code, run.out, run.err) == (1, "", "ebb: `r1` has 5 bytes: offset=5 is beyond its end\n")
+
+
+def test_bytes_that_are_no_text_are_shown_as_they_are_and_how_they_ended_beside_them(home: Home) -> None:
+    session = home.runs("one", call("bash", command="head -c 9000 /dev/zero; exit 3"), flags=("--allow", "bash"))
+    run = home.ebb("one", "sessions", "show", session, "r1")
+    assert (run.code, run.out, run.err) == (0, "\0" * 9000, "ebb: exit code 3\n")

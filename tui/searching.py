@@ -68,6 +68,8 @@ def show(options: argparse.Namespace) -> int:
             found = await (await sessions.recall(options.id, everywhere=True)).fetch(options.ref)
             try:
                 _print_part(found)
+                for line in found.frame.splitlines():  # bytes that are no text stay as they are
+                    print(f"ebb: {visible_line(line)}", file=sys.stderr)
             finally:
                 found.content.close()
         finally:

@@ -176,3 +176,13 @@ async def test_as_much_is_brought_back_as_the_estimator_says_that_half_of_the_ro
     room = budget_of(session.history, session._env).remaining
     event = await session.bring("r1")
     assert (event.is_whole, room // 4 < event.tokens <= room // 2) == (False, True)
+
+
+async def test_what_is_no_text_is_not_brought_back(home: Home) -> None:
+    session = await home.open({"calls": [{"name": "bash", "arguments": {"command": "head -c 9000 /dev/zero"}}]})
+    await session.change_mode("auto")
+    await turn(session, "print zeros")
+    before = session.history
+    with pytest.raises(AgentError, match="`r1` is no text: let the model look at it with `read_result`"):
+        await session.bring("r1")
+    assert session.history == before
