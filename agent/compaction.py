@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.context.bargain import Job
 from agent.context.compact import (
+    LEAST_SUMMARY,
     CompactionPlan,
     Floor,
     can_pay,
@@ -40,7 +41,7 @@ from agent.events import (
     RetryScheduled,
 )
 from agent.interrupt import Interrupt
-from agent.lessons import FAILURES, Lessons, Summarisers
+from agent.lessons import FAILURES, SMALL, Lessons, Summarisers
 from agent.messages import Conversation, Text, User
 from agent.providers.base import Provider, Request
 from agent.stream import stream_reply
@@ -53,9 +54,6 @@ READER = (
 )
 MOST_CHUNKS = 24
 """Pieces of a conversation that are summarised one after the other. What is longer is left to the ledger."""
-
-FEW_PIECES = 16_000
-"""Tokens that requests may take up to which a summary in pieces would take more of them than the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +150,10 @@ async def compact(
         after = smaller
     is_done = bool(ran) and cause != "asked" and is_enough(TOOLS, after, room)
     rungs = LADDERS[cause] if chosen is None else (chosen.rung,)
-    if cause in ("full", "overflow") and work.lessons.is_resting:
+    if cause != "asked" and chosen is None and work.lessons.rests_in(room.effective):
         rungs = tuple(rung for rung in rungs if rung not in ("summary", "chunks"))
     bill = Bill(work.emit)
-    pieces = work.pieces if cause == "asked" or room.effective > FEW_PIECES else 1
+    pieces = work.pieces if cause == "asked" or room.effective > SMALL else 1  # in a small one they outweigh the work
     work = replace(work, emit=bill.hear, pieces=pieces)
     work.emit(CompactionStarted(work.size(conversation)))
     for rung in () if is_done else rungs:
@@ -283,7 +281,7 @@ async def _in_chunks(provider: Provider, plan: CompactionPlan, asked: str, work:
     written = work.settings.caps.retain + work.settings.caps.summary
     room = window.effective - estimate_text(READER) - estimate_text(asked) - written
     # In a small window most of the room for an answer is not needed for a summary.
-    spared = max(window.output - 2 * written, 0) if room < window.size // 4 else 0
+    spared = max(window.output - max(2 * written, LEAST_SUMMARY), 0) if room < window.size // 4 else 0
     pieces = chunks(transcript(plan), max(min(window.size // 2, room + spared), 500))
     if not 0 < len(pieces) <= work.pieces:
         return None

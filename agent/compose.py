@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 from agent.allowing import with_rules
 from agent.config import Config
+from agent.context.budget import Window
 from agent.context.mark import Mark
 from agent.context.notes import Surroundings
 from agent.context.prompt import Instructions
+from agent.context.small_window import SMALL
 from agent.damage import Readable, readable
 from agent.debug import Debug, is_asked_for
 from agent.deferral import Deferral, specs_of
@@ -42,12 +44,20 @@ from agent.sessionlog import SessionLog
 from agent.storethread import StoreThread
 from agent.stream import Retries
 from agent.targets import Connected, Targets
-from agent.terms import compacting_of, hooks_for_calls, mode_of, model_of, persistence_of, policy_of, tools_for
+from agent.terms import (
+    compacting_of,
+    hooks_for_calls,
+    missing_tools,
+    mode_of,
+    model_of,
+    persistence_of,
+    policy_of,
+    tools_for,
+)
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.sessions import SessionRow, SessionStore
 from tools.base import Workspace
-from tools.catalog import builtin_tools
 
 if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
     from agent.library import Library
@@ -189,7 +199,7 @@ class Sessions:
         compacting = compacting_of(config, provider.window.effective)
         return Parts(
             targets=targets,
-            instructions=self._instructions(mode),
+            instructions=self._instructions(mode, provider.window),
             tools=tools_for(compacting, config),
             workspace=Workspace(self._root, outputs),
             policy=policy_of(config, self._root, mode, outputs),
@@ -210,7 +220,8 @@ class Sessions:
     def _surroundings(self) -> Surroundings:
         return Surroundings(date=date.today().isoformat(), branch=git_branch(self.config.project))
 
-    def _instructions(self, mode: Mode) -> Instructions:
+    def _instructions(self, mode: Mode, window: Window) -> Instructions:
+        """The system text of a session that begins in a window."""
         config = self.config
         return load_instructions(
             self._root,
@@ -219,6 +230,8 @@ class Sessions:
             date.today(),
             data_folder=config.folders.data,
             mode=mode,
+            missing=missing_tools(config),
+            is_short=window.effective < SMALL,
         )
 
     def _debug(self) -> Debug:
@@ -306,9 +319,13 @@ class Sessions:
         thread, store = await self._store()
         facts, window = known_model(self.config, model)
         meter = Meter(decode_estimator(await thread.run(store.calibration, model)))
-        instructions = self._instructions(self.config.permission_mode)
+        begun = sent.window if sent is not None and sent.window is not None and sent.believed is None else window
+        instructions = self._instructions(self.config.permission_mode, begun)
         window = window if sent is None else window_in_force(sent, window)
-        return Equipped(facts, window, meter, instructions, specs_of(builtin_tools()), sent=sent)
+        tools = specs_of(tools_for(compacting_of(self.config, window.effective), self.config))
+        deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)
+        deferral.choose(tools, window.effective, meter.size_of_tool, lambda event: None)
+        return Equipped(facts, window, meter, instructions, tools, deferral=deferral, sent=sent)
 
     async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> Recall:
         """What may be looked up from a session, or from the project when none is named; `everywhere`: of all projects.

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from agent.context.select import HostedSearch, ToolSpec, select_tools, shown_size, tools_to_hold_back
-from agent.context.small_window import SMALL, for_window
+from agent.context.small_window import SMALL, for_window, is_spared
 from agent.events import Event, Noticed, ToolFinished
 from agent.permissions import server_of
 from tools.base import Deferrable, Tool
@@ -118,6 +118,10 @@ class Deferral:
         effective = self._effective if effective is None else effective
         fitting = for_window(specs, effective) if self._spares else specs
         return select_tools(fitting, held, search, finders=self._finders)
+
+    def offers(self, name: str) -> bool:
+        """Whether a tool that came with the program is offered in the window of the last choice."""
+        return not (self._spares and is_spared(name, self._effective))
 
     def hold_back_all(self) -> None:
         """From now on every tool that may be held back is, as far as that saves anything."""

@@ -134,8 +134,14 @@ async def recover(
     env.lessons.window = after_overflow(budget.window, size or budget.used, limit)
     learned = env.lessons.window
     env.emit(WindowLearned(learned.size, learned.effective, attempt, RECOVERIES))
-    from agent.rewriting import compact_now  # noqa: PLC0415  # deferred: most requests fit
+    from agent.compaction import Chosen  # noqa: PLC0415  # deferred: most requests fit
+    from agent.rewriting import compact_now  # noqa: PLC0415  # deferred: as above
 
+    if attempt > 1:
+        # It seemed to fit: nothing is known less well than what a provider counts for a picture.
+        bare = await compact_now(conversation, env, "overflow", counted=size, chosen=Chosen("pictures"))
+        if bare.result.strategies:
+            return bare.conversation
     compacted = await compact_now(conversation, env, "overflow", counted=size)
     return compacted.conversation if compacted.result.strategies else None
 

@@ -13,8 +13,11 @@ from agent.providers.base import Provider
 FAILURES = 3
 """Summaries in a row that failed, after which no more are asked for until something changes."""
 
-PAUSE = 5
-"""Requests that are answered after a summary before a full window asks for the next."""
+PAUSE, LONG_PAUSE = 5, 10
+"""Requests that are answered after a summary before the next is asked for; in a small window, which a step or two fill,
+more of them."""
+SMALL = 16_000
+"""Tokens that requests may take in such a window."""
 
 Summarisers: TypeAlias = Callable[[Job, Callable[[Event], None]], Awaitable[Sequence[Provider]]]
 """The models to ask for a summary before the session's own, the first to ask in front. Called when one is needed, with
@@ -55,7 +58,7 @@ class Lessons:
     """The real window, when the provider has shown that it is smaller than was known."""
     failures: int = 0
     """Summaries in a row that could not be used."""
-    since_summary: int = PAUSE
+    since_summary: int = LONG_PAUSE
     """Requests that were answered since a summary was asked for."""
     is_floor_told: bool = False
     """Whether the user knows that what stays after any compaction leaves too little room."""
@@ -64,10 +67,9 @@ class Lessons:
         """Another model has another window, and may write summaries that can be used."""
         self.window, self.failures, self.is_floor_told = None, 0, False
 
-    @property
-    def is_resting(self) -> bool:
-        """Whether a summary was asked for only a few requests ago: in a small window each step would ask for one."""
-        return self.since_summary < PAUSE
+    def rests_in(self, effective: int) -> bool:
+        """Whether a summary was asked for only a few requests ago, in a window with room for so many tokens."""
+        return self.since_summary < (LONG_PAUSE if effective <= SMALL else PAUSE)
 
     @property
     def is_broken(self) -> bool:

@@ -31,7 +31,8 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
     facts = env.provider.facts
     is_cold = env.watch.is_cold(facts)
     prices = unit_prices(facts.prices)
-    ruling = env.rent.rule(conversation, budget, prices, env.compacting, is_cold=is_cold)
+    rests = env.lessons.rests_in(budget.effective_window)
+    ruling = env.rent.rule(conversation, budget, prices, env.compacting, is_cold=is_cold, masks_only=rests)
     env.debug.say("context/rent", **evaluation(ruling, prices, is_cold))
     if ruling.act == "nothing":
         return conversation, budget
@@ -69,6 +70,8 @@ def tidying_due(conversation: Conversation, env: Env) -> Literal["room", "summar
         len(conversation.messages) >= how.background_messages,
     )
     if not is_large and not is_long:
+        return None
+    if env.lessons.rests_in(budget.effective_window):
         return None
     if not env.rent.will_pay(conversation, budget, unit_prices(env.provider.facts.prices), how):
         return None

@@ -21,6 +21,8 @@ from agent.tail import Tail
 from agent.watch import Watch
 from tools.base import Tool
 
+COMPACT = "compact_context"
+
 
 def env_of(
     parts: Parts,
@@ -47,7 +49,9 @@ def env_of(
     def surroundings() -> Surroundings:
         deferred, hosted = parts.deferral.counted
         mode, served = gate.policy.mode, parts.served.news()
-        return replace(parts.surroundings(), mode=mode, deferred=deferred, hosted=hosted, served=served)
+        can_compact = parts.deferral.offers(COMPACT) and any(tool.name == COMPACT for tool in parts.tools)
+        now = replace(parts.surroundings(), mode=mode, deferred=deferred, hosted=hosted, served=served)
+        return replace(now, can_compact=can_compact)
 
     return Env(
         targets=parts.targets,

@@ -18,6 +18,9 @@ FILLED = (
 SHORT = 100
 """Tokens of an output that is shown as it is also where there is no room: a note of what is left out takes as much."""
 
+LEAST = 200
+"""Tokens of each that are shown at first where more room is made: what is left out here is out of reach then."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -75,8 +78,9 @@ class OutputRoom:
         if sum(sizes) <= left:
             return tuple(outputs)
         room = max(left // 2, self._spare() if self._spare is not None else 0)
+        least = LEAST if self._spare is not None else 0
         cut = zip(outputs, sizes, shares(sizes, room), keep, strict=True)
-        return tuple([await self._shown(output, size, part, kept) for output, size, part, kept in cut])
+        return tuple([await self._shown(output, size, max(part, least), kept) for output, size, part, kept in cut])
 
     async def _shown(self, output: ToolOutput, size: int, part: int, keep: Keep) -> ToolOutput:
         if size <= max(part, SHORT):

@@ -46,12 +46,20 @@ class Rent:
         return mask, compaction_offer(how.caps, budget.used, fixed, prices, pinned)
 
     def rule(
-        self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: Compacting, *, is_cold: bool
+        self,
+        conversation: Conversation,
+        budget: ContextBudget,
+        prices: UnitPrices,
+        how: Compacting,
+        *,
+        is_cold: bool,
+        masks_only: bool = False,
     ) -> Ruling:
-        """What to do before the next request, whose rents are then paid."""
+        """What to do before the next request, whose rents are then paid. `masks_only`: it is too early for a
+        summary."""
         mask, compaction = self.offers(conversation, budget, prices, how, is_cold=is_cold)
         # Whoever wants a report when the window is full wants no summary before it is.
-        compaction = compaction if how.on_full == "compact" else Offer()
+        compaction = compaction if how.on_full == "compact" and not masks_only else Offer()
         ruling = rent_step(mask, compaction, self.rents, prices, how.patience, is_cold=is_cold)
         self.rents = ruling.rents
         return ruling

@@ -80,6 +80,12 @@ def tools_for(compacting: Compacting, config: Config) -> tuple[Tool, ...]:
     return (*tools, FinalReport()) if compacting.on_full == "final" else tools
 
 
+def missing_tools(config: Config) -> frozenset[str]:
+    """The names of built-in tools that the user has left out."""
+    known = {tool.name for tool in builtin_tools()}
+    return frozenset(known - set(config.tools_allowed or known) | known & set(config.tools_denied))
+
+
 def compacting_of(config: Config, effective: int) -> Compacting:
     """How a session compacts. In a small window the parts that stay are smaller, too."""
     usual = Caps()

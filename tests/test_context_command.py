@@ -48,3 +48,17 @@ def test_without_a_session_it_says_so(tmp_path: Path) -> None:
     shown = ebb("context", "-C", str(tmp_path), home=tmp_path)
     assert (shown.code, shown.out) == (2, "")
     assert "there is no earlier session" in shown.err
+
+
+def test_a_small_window_shows_the_tools_that_it_is_offered_before_anything_was_counted(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"reply": [{"text": "hi"}]}))
+    sizes = []
+    for flags in (("--context-window", "4096"), ("--context-window", "200000")):
+        run = ebb("-p", "hi", "-m", f"scripted/{script}", "-C", str(tmp_path), *flags, home=tmp_path)
+        assert run.code == 0
+        told = ebb("context", "--json", "-C", str(tmp_path), *flags, home=tmp_path).result
+        sizes.append({one["name"]: one["tokens"] for one in told["components"]})
+    small, large = sizes
+    assert small["tools"] < large["tools"] / 3
+    assert small["system"] < large["system"] / 1.5

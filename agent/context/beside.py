@@ -105,6 +105,11 @@ def lean(request: User, most: int, *, pictures: bool = True, words: bool = False
     return request if shown.parts == request.parts else shown
 
 
+def named_pictures(request: User) -> User:
+    """The request with lines that say where its pictures are."""
+    return User(tuple(_shown(request.parts, sys.maxsize, pictures=False)))
+
+
 def _fewer_words(request: User, most: int) -> User:
     """The request with as much of its long words as lets it take so many tokens."""
     names = _names(request.parts)

@@ -77,10 +77,16 @@ def after_overflow(window: Window, sent: int, most: int | None = None) -> Window
     sources = tuple((name, SHOWN if name == "context_window" else source) for name, source in window.sources)
     if "context_window" not in dict(sources):
         sources += (("context_window", SHOWN),)
-    output = window.output if window.is_set("max_output_tokens") else min(window.output, size // 4)
+    output = window.output if window.is_set("max_output_tokens") else min(window.output, usual_output(size))
     buffer = window.buffer if window.is_set("context_window_buffer_tokens") else min(window.buffer, size // 8)
     output, buffer = fitting_reserves(size, max(output, 1), buffer)
     return replace(window, size=size, output=output, buffer=buffer, sources=sources)
+
+
+def usual_output(size: int) -> int:
+    """The most that is kept free for a reply in a window of that size: a quarter, and down to a sixth in a small one,
+    where system text and tools leave little to the work."""
+    return min(size // 4, max(size // 6, size // 3 - 1_365))
 
 
 def fitting_reserves(limit: int, output: int, buffer: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ model takes even that, long words of the user are shown by both ends.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.context.beside import as_request, brings_much, lean
+from agent.context.beside import as_request, brings_much, lean, named_pictures
 from agent.context.budget import ContextBudget
 from agent.context.estimate import estimate_message, estimate_messages
 from agent.context.ladder import TOOLS, Room, Rung, room_of, size_of
@@ -19,7 +19,7 @@ from agent.context.mask import as_shown, mask_outputs
 from agent.context.meanwhile import joins_turn
 from agent.context.pins import Size, size_of_pins, smaller_pins, view_from
 from agent.context.settings import Caps
-from agent.context.steps import is_request, starts_step, turn_starts, unseen_from
+from agent.context.steps import is_by_user, is_request, starts_step, turn_starts, unseen_from
 from agent.context.summary import Draft, with_facts, within
 from agent.context.unseen import (
     by_reference,
@@ -28,8 +28,9 @@ from agent.context.unseen import (
     size_of_unseen,
     unseen_outputs,
     without_named_step,
+    without_pictures,
 )
-from agent.messages import Assistant, Conversation, Message, Summary, Text, User
+from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, User
 
 WORTH = 0.9
 """A summary must leave less than this of what there was."""
@@ -263,7 +264,7 @@ def compacted(plan: CompactionPlan, draft: Draft | None, caps: Caps) -> Conversa
     else:
         ledger = render_ledger(plan.facts, caps.ledger // 2)
         retain, said = within(draft.retain, caps.retain), within(draft.summary, caps.summary)
-        said = with_facts(said, uncovered(plan, draft, caps))
+        said = with_facts(said, uncovered(plan, draft, caps), caps.summary)
         summary = Summary(retain, said, ledger, plan.request, whole if whole != ledger else "", kept)
     return replace(plan.rest, summary=summary)
 
@@ -304,9 +305,26 @@ def lean_request(
     large = [index for index, message in _asked(conversation.messages) if brings_much(message) and index < seen]
     moved = compacted(plan_at(conversation, large[-1] + 1), None, caps) if large else conversation
     request = lean(moved.summary.request, most, pictures=pictures, words=words)
-    if request is moved.summary.request:
-        return None
-    return replace(moved, summary=replace(moved.summary, request=request), anchor=None, anchored=0)
+    return None if request is moved.summary.request else _with_request(moved, request)
+
+
+def _with_request(conversation: Conversation, request: User) -> Conversation:
+    return replace(conversation, summary=replace(conversation.summary, request=request), anchor=None, anchored=0)
+
+
+def fewer_pictures(conversation: Conversation, caps: Caps, most: int) -> Conversation | None:
+    """The conversation in which all that the user wants now takes so many tokens without its pictures. Where it takes
+    no more as it is, neither it nor any output that the model has not seen shows one. None when there are none."""
+    less = lean_request(conversation, caps, most, pictures=False)
+    if less is not None:
+        return less
+    bare = without_pictures(conversation)
+    asked = [index for index, message in _asked(bare.messages) if index < unseen_from(bare.messages)]
+    shows = any(isinstance(part, Image) for index in asked for part in bare.messages[index].parts)
+    moved = compacted(plan_at(bare, asked[-1] + 1), None, caps) if shows else bare
+    request = named_pictures(moved.summary.request)
+    after = moved if request == moved.summary.request else _with_request(moved, request)
+    return None if after is conversation else after
 
 
 def share_of_outputs(conversation: Conversation, room: Room) -> int:
@@ -357,11 +375,14 @@ def last_message(conversation: Conversation, ledger: int = LEAST_CAP) -> Convers
     """The conversation with nothing but what the user wants now, the facts and the step that the model has not seen,
     the calls of which may still have no outputs. None when there is nothing else."""
     cut = unseen_from(conversation.messages)
+    # What names a step is read with the first reply behind it.
+    was_read = any(isinstance(message, Assistant) and not is_by_user(message) for message in conversation.messages)
     told = conversation.summary.request
-    if not cut and (without_named_step(told) == told or not unseen_outputs(conversation)):
+    if not cut and (not was_read or without_named_step(told) == told):
         return None
     after = _without(conversation, cut, ledger)
-    return replace(after, summary=replace(after.summary, request=without_named_step(after.summary.request)))
+    asked = after.summary.request
+    return replace(after, summary=replace(after.summary, request=without_named_step(asked) if was_read else asked))
 
 
 def without_step(conversation: Conversation, ledger: int = LEAST_CAP) -> Conversation | None:
@@ -408,7 +429,7 @@ def climb(rung: Rung, conversation: Conversation, caps: Caps, floor: Floor) -> C
         case "attachments":
             return lean_request(conversation, floor.caps, floor.request)
         case "pictures":
-            return lean_request(conversation, floor.caps, floor.request, pictures=False)
+            return fewer_pictures(conversation, floor.caps, floor.request)
         case "words":
             return lean_request(conversation, floor.caps, floor.request, words=True)
         case "drop":

@@ -19,7 +19,7 @@ Rung: TypeAlias = Literal[
 """One strategy: old outputs masked, unseen outputs cut to a fair share of the window, a summary by the model that has
 the conversation in its cache (or one that the user set), the same piece by piece, facts only, all outputs masked that
 were seen, what came with the open request shown in part, unseen outputs cut to what is left while that is worth
-reading, older half of the turns dropped, the last message and the unseen step, that message without its pictures,
+reading, older half of the turns dropped, the last message and the unseen step, both without their pictures,
 unseen outputs cut as far as can be, a line for each of them, the step gone and named, long words of the user by both
 ends."""
 
@@ -37,14 +37,15 @@ LADDERS: dict[Cause, tuple[Rung, ...]] = {
     "background": ("mask", "summary", "ledger", "mask_all"),
     "asked": ("summary", "ledger"),
     "overflow": (
-        "mask_all", "share", "chunks", "ledger", "attachments", "cut", "drop", "last", "least", "references",
-        "words",
+        "mask_all", "share", "chunks", "ledger", "attachments", "cut", "drop", "last", "least", "pictures",
+        "references", "words",
     ),
     "rent": ("mask", "summary"),
     "cold": ("mask",),
     "budget": ("mask",),
 }  # fmt: skip
-"""After an overflow pictures stay: how large a request may be is only guessed where no provider has named it."""
+"""After an overflow pictures stay as long as texts can go: what they take is only guessed, as is what there is room for
+where no provider has named it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ class Surroundings:
     """How what servers offer differs from the model's list of tools."""
     epoch: int = 0
     """Rewrites of the view so far: each takes away notes that were told before."""
+    can_compact: bool = True
+    """Whether the model is offered the tool that makes room."""
 
 
 def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> tuple[Note, ...]:
@@ -60,7 +62,9 @@ def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> t
         f"[Your notes:\n{now.scratchpad}]" if rewritten and now.scratchpad else "",
         _deferred(now.deferred, now.hosted) if _is_news_of_deferred(now, told) else "",
         _served(now.served, rewritten) if now.served != told.served else "",
-        _context(now.used) if _level(now, note_at) > (0 if rewritten else _level(told, note_at)) else "",
+        _context(now.used, now.can_compact)
+        if _level(now, note_at) > (0 if rewritten else _level(told, note_at))
+        else "",
     ]
     return tuple(Note(text) for text in texts if text)
 
@@ -118,11 +122,9 @@ def _level(situation: Surroundings, note_at: float) -> int:
     return 0 if past < 0 else 1 + floor(past / NOTE_STEP)
 
 
-def _context(used: float) -> str:
-    return (
-        f"[Context: {floor(used)}% used. You can call compact_context to free space before continuing with large "
-        "operations.]"
-    )
+def _context(used: float, can_compact: bool) -> str:
+    advice = " You can call compact_context to free space before continuing with large operations."
+    return f"[Context: {floor(used)}% used.{advice if can_compact else ''}]"
 
 
 def _mode(mode: str) -> str:

@@ -78,12 +78,21 @@ def cut_output(output: ToolOutput, room: int, size: int, count: Callable[[ToolOu
     return shown
 
 
+_LEFT_OUT = " left out: the context window is nearly full; "
+_NOTE = re.compile(rf"\n?\[… [\d,]+ characters?{_LEFT_OUT}.* …\]\n?")
+
+
+def without_note(text: str) -> str:
+    """Both ends of an output that was cut, without the note of what is left out between them."""
+    return _NOTE.sub("\n", text, 1).strip("\n")
+
+
 def _without_middle(output: ToolOutput, keep: int, how: str) -> ToolOutput:
     head = int(keep * _HEAD)
     tail = len(output.text) - (keep - head)
     pictures = f"; its pictures ({len(output.images)}) are not shown, look at one at a time" if output.images else ""
     where = how or "ask for less at a time to see it"
-    note = f"[… {counted(tail - head, 'character')} left out: the context window is nearly full; {where}{pictures} …]"
+    note = f"[… {counted(tail - head, 'character')}{_LEFT_OUT}{where}{pictures} …]"
     parts = (output.text[:head], note, output.text[tail:])
     return replace(output, text="\n".join(part for part in parts if part), images=())
 
@@ -267,8 +276,8 @@ def frame_of(output: ToolOutput) -> str:
     stands behind what says where those are."""
     if output.frame or not is_preview(output.text):
         return output.frame
-    behind = output.text.rpartition(f"]\n{_SEEN}")[2]
-    return behind.partition("\n")[2]
+    _, seen, behind = output.text.rpartition(f"]\n{_SEEN}")
+    return behind.partition("\n")[2] if seen else ""  # a preview that was cut itself says nothing of it any more
 
 
 def unframed(text: str) -> str:
@@ -276,6 +285,8 @@ def unframed(text: str) -> str:
     parts of it that are shown, and what stands behind it."""
     if not is_preview(text):
         return text
-    shown, _, behind = text.partition("\n")[2].rpartition(f"]\n{_SEEN}")
+    shown, seen, behind = text.partition("\n")[2].rpartition(f"]\n{_SEEN}")
+    if not seen:
+        return behind
     found = [match.start() for match in re.finditer(r"\nmatches: \d+: ", shown)]
     return "\n".join((shown[: found[-1]] if found else shown, *behind.split("\n")[1:]))

@@ -9,11 +9,13 @@ SMALL = 8_000
 """Tokens that requests may take below which definitions are to leave them to the work."""
 SPARED = frozenset({"apply_patch", "bash_output", "bash_kill", "todo", "compact_context", "ask_user"})
 """Tools that work can do without."""
-TINY, NEEDED = 2_000, frozenset({"read", "write", "edit", "bash", "recall"})
-"""Tokens below which there is room for nothing but these."""
+TINY, NEEDED = 4_000, frozenset({"read", "write", "edit", "bash", "read_result", "recall"})
+"""Tokens below which there is room for nothing but these, the last two since outputs are named by them."""
 
 _SHORT: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "read": ("Reads a file.", ("path", "offset", "limit")),
+    "write": ("Creates a file, or replaces one that was read.", ("path", "content")),
+    "edit": ("Replaces `old`, which stands once in a file that was read, by `new`.", ("path", "old", "new")),
     "bash": ("Runs a command with `bash -c` in the working folder.", ("command", "timeout")),
     "grep": ("Lines of files that match a regular expression.", ("pattern", "path", "glob", "limit")),
     "read_result": ('A stored output: `lines` "10-50", or what matches `pattern`.', ("ref_id", "lines", "pattern")),
@@ -29,12 +31,14 @@ def for_window(specs: Sequence[ToolSpec], effective: int) -> tuple[ToolSpec, ...
     return tuple(
         _shortened(spec) if spec.kind == "builtin" else spec
         for spec in specs
-        if spec.kind != "builtin" or not _is_spared(spec, effective)
+        if spec.kind != "builtin" or not is_spared(spec.name, effective)
     )
 
 
-def _is_spared(spec: ToolSpec, effective: int) -> bool:
-    return spec.name in SPARED or (effective < TINY and spec.name not in NEEDED and spec.name not in (SEARCH, CALL))
+def is_spared(name: str, effective: int) -> bool:
+    """Whether a tool that came with the program is not offered where requests may take so many tokens."""
+    is_needed = name in NEEDED or name in (SEARCH, CALL)
+    return effective < SMALL and (name in SPARED or (effective < TINY and not is_needed))
 
 
 def _shortened(spec: ToolSpec) -> ToolSpec:

@@ -19,6 +19,7 @@ LEDGER, REQUEST = "## Facts on record", "## The request you are working on, unch
 PINNED = "## Pinned by the user, unchanged"
 
 FORGOTTEN = "Not to be forgotten:"
+MORE = "- and {} more, which `recall` finds"
 
 _TAGS = re.compile(r"</?(?:retain|summary)>", re.IGNORECASE)
 
@@ -171,9 +172,13 @@ def without_tags(text: str) -> str:
     return text
 
 
-def with_facts(text: str, facts: Sequence[str]) -> str:
-    """The text with facts that it leaves out, word for word."""
-    return "\n".join((text, "", FORGOTTEN, *facts)) if facts else text
+def with_facts(text: str, facts: Sequence[str], tokens: int | None = None) -> str:
+    """The text with facts that it leaves out, word for word: all of them, or the first ones in so many tokens."""
+    if not facts:
+        return text
+    shown = "\n".join(facts) if tokens is None else within("\n".join(facts), tokens)
+    left = len(facts) - len(shown.splitlines())
+    return "\n".join((text, "", FORGOTTEN, shown, *([MORE.format(left)] if left > 0 else ())))
 
 
 def within(text: str, tokens: int) -> str:

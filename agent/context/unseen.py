@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agent.context.estimate import estimate_message
 from agent.context.mask import Numbered, condensed, numbered_outputs, output_size, shown_output
-from agent.context.offload import Offloading, is_preview, preview_of, stored_form, unframed
+from agent.context.offload import Offloading, preview_of, stored_form, unframed, without_note
 from agent.context.shares import shares
 from agent.context.steps import unseen_from
 from agent.messages import Conversation, Image, Note, Retold, ToolOutput, User, UserPart
@@ -53,6 +53,22 @@ def cut_to_fit(conversation: Conversation, room: int) -> Conversation:
     )
 
 
+def without_pictures(conversation: Conversation) -> Conversation:
+    """The conversation with the unseen outputs' pictures named instead of shown. The same conversation when there are
+    none."""
+    told = {one.key: one for one in conversation.retold}
+    shown = [(found, shown_output(found, conversation.masked, told)) for found in unseen_outputs(conversation)]
+    named = [
+        Retold(found.ref, "preview", output.text + "".join(f"\n{name}" for name in _names(output.images, found.ref)), 0)
+        for found, output in shown
+        if output.images and found.ref not in conversation.pinned
+    ]
+    if not named:
+        return conversation
+    retold = tuple((told | {one.key: one for one in named}).values())
+    return replace(conversation, retold=retold, anchor=None, anchored=0)
+
+
 def by_reference(conversation: Conversation) -> Conversation:
     """The conversation with a line in the place of each unseen output that takes more. The same conversation when none
     does."""
@@ -96,14 +112,16 @@ def _cut(found: Numbered, part: int) -> Retold:
     """As much of the output as takes so many tokens: pictures while there is room, and the ends of the text."""
     output = found.output
     pictures = _pictures_in(output.images, part - LEAST_PART)
-    names = "".join(f"\n{_not_shown(image, found.ref, number)}" for number, image in _left_out(output, pictures))
+    names = "".join(f"\n{name}" for name in _names(output.images, found.ref, pictures))
     whole = Retold(found.ref, "preview", output.text + names, pictures)
     if names and output_size(_as_told(found, whole)) <= part:
         return whole
-    text = unframed(output.text) if is_preview(output.text) else output.text
     stored = output.stored
+    text = output.text if stored is None else without_note(unframed(output.text))
     whole_size = len(text.encode("utf-8", "surrogatepass")) * max(part, 0) // max(output_size(output), 1)
-    for is_plain in (False, True):
+    # A preview of a part would count the lines of that part.
+    is_part = stored is not None and len(text.encode("utf-8", "surrogatepass")) < stored.size
+    for is_plain in (True,) if is_part else (False, True):
         keep = whole_size
         while keep >= _FRAMED:
             shown, size, lines = preview_of(text, Offloading(preview=keep))
@@ -142,10 +160,8 @@ def _pictures_in(images: Sequence[Image], room: int) -> int:
     return len(images)
 
 
-def _left_out(output: ToolOutput, pictures: int) -> Iterator[tuple[int, Image]]:
-    return ((number, image) for number, image in enumerate(output.images, 1) if number > pictures)
-
-
-def _not_shown(image: Image, ref: str, number: int) -> str:
-    where = f'`recall` with ref_id="{ref}:tool-{number}" shows it'
-    return f"[A picture ({image.media_type}) is not shown, since there is no room for it: {where}.]"
+def _names(images: Sequence[Image], ref: str, shown: int = 0) -> Iterator[str]:
+    """Lines for the pictures of an output behind the first ones, which are shown."""
+    for number, image in enumerate(images[shown:], shown + 1):
+        where = f'`recall` with ref_id="{ref}:tool-{number}" shows it'
+        yield f"[A picture ({image.media_type}) is not shown, since there is no room for it: {where}.]"

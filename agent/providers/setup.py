@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent.config import Config, ProviderConfig
-from agent.context.budget import BUFFER, SMALL_BUFFER, Window, fitting_reserves
+from agent.context.budget import BUFFER, SMALL_BUFFER, Window, fitting_reserves, usual_output
 from agent.errors import AuthFailed, ConfigError, UsageError
 from agent.providers.base import Endpoint, ModelFacts
 from tools.redaction import without_password
@@ -89,7 +89,10 @@ def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) 
     size = _sized(facts, config)
     longest = find_setting(config, facts.provider, facts.name, "max_output_tokens")
     output = (
-        Setting(min(facts.max_output_tokens, OUTPUT_TOKENS, size.value // 4), known.get("max_output_tokens", "default"))
+        Setting(
+            min(facts.max_output_tokens, OUTPUT_TOKENS, usual_output(size.value)),
+            known.get("max_output_tokens", "default"),
+        )
         if longest is None
         else Setting(min(longest.value, facts.max_output_tokens), longest.source)
         if known.get("max_output_tokens") in ("registry", "live")

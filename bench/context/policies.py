@@ -54,7 +54,14 @@ class Pace(Rent):
     decide: Decide = field(default=lambda _: "nothing")
 
     def rule(
-        self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: Compacting, *, is_cold: bool
+        self,
+        conversation: Conversation,
+        budget: ContextBudget,
+        prices: UnitPrices,
+        how: Compacting,
+        *,
+        is_cold: bool,
+        masks_only: bool = False,
     ) -> Ruling:
         maskable = sum(output_size(found.output) for found in old_outputs(conversation, how.caps.protect))
         last = conversation.messages[-1]

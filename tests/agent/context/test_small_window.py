@@ -18,7 +18,7 @@ def test_a_window_with_room_is_offered_all() -> None:
 def test_a_small_window_keeps_what_brings_outputs_back_and_what_finds_tools() -> None:
     found = ["tool_search", "call_tool", "mcp__tracker__todo"]
     assert names(5_000) == ["read", "write", "edit", "bash", "glob", "grep", "read_result", "recall", *found]
-    assert names(1_500) == ["read", "write", "edit", "bash", "recall", *found]
+    assert names(3_900) == ["read", "write", "edit", "bash", "read_result", "recall", *found]
 
 
 def test_short_definitions_ask_only_for_arguments_that_the_whole_ones_take() -> None:

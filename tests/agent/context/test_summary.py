@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from agent.context.estimate import estimate_text
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.summary import (
+    FORGOTTEN,
     FRAME,
     LEDGER,
     NAMED,
@@ -19,6 +20,7 @@ from agent.context.summary import (
     instruction,
     read_reply,
     shown_summary,
+    with_facts,
     within,
     without_open_calls,
     without_tags,
@@ -158,3 +160,14 @@ def test_a_text_is_cut_to_its_cap_at_a_line(text: str, tokens: int) -> None:
     assert estimate_text(cut) <= tokens
     lines = text.splitlines()
     assert text.startswith(cut) or cut in ["\n".join(lines[:count]) for count in range(len(lines) + 1)]
+
+
+def test_facts_that_a_summary_leaves_out_take_no_more_than_their_share() -> None:
+    facts = [f"- demanded: never touch file number {number}" for number in range(100)]
+    whole, cut = with_facts("All is well.", facts), with_facts("All is well.", facts, 200)
+    assert whole.splitlines()[2:] == [FORGOTTEN, *facts]
+    shown = cut.splitlines()[3:-1]
+    assert facts[: len(shown)] == shown
+    assert estimate_text("\n".join(shown)) <= 200
+    assert cut.endswith(f"- and {100 - len(shown)} more, which `recall` finds")
+    assert with_facts("All is well.", [], 200) == "All is well."

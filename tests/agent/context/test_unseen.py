@@ -5,10 +5,18 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.mask import as_shown, mask_outputs
+from agent.context.mask import as_shown, mask_outputs, output_size
+from agent.context.offload import cut_output
 from agent.context.shares import shares
 from agent.context.steps import unseen_from
-from agent.context.unseen import by_reference, cut_to_fit, named_step, size_of_unseen, unseen_outputs
+from agent.context.unseen import (
+    by_reference,
+    cut_to_fit,
+    named_step,
+    size_of_unseen,
+    unseen_outputs,
+    without_pictures,
+)
 from agent.messages import BY_USER, Assistant, Conversation, Image, Stored, Text, ToolCall, ToolOutput, User
 from agent.rows import decode_snapshot, encode_snapshot
 from tests.agent.histories import conversations
@@ -91,6 +99,27 @@ def test_pictures_stay_while_there_is_room_and_are_named_otherwise() -> None:
     kept = decode_snapshot(encode_snapshot(after, 3))
     assert kept is not None
     assert kept[1].retold == after.retold
+
+
+def test_what_was_cut_already_is_cut_further_from_both_ends_of_what_it_said() -> None:
+    whole = ToolOutput("c1", LINES, stored=Stored("d", 10_400, 400))
+    cut = cut_output(whole, 800, output_size(whole), output_size, 'read_result with ref_id="r1" shows all of it')
+    (shown,) = shown_in(cut_to_fit(Conversation((user("go"), *step(cut))), 300))
+    assert "   0 some words of a line\n   1 some words" in shown.text
+    assert " 399 some words of a line" in shown.text
+    assert "characters left out" not in shown.text
+    assert '10,400 bytes, 400 lines from "read"' in shown.text
+
+
+def test_all_pictures_are_named_once_but_pinned_ones() -> None:
+    outputs = ToolOutput("c1", "one", images=(PICTURE,)), ToolOutput("c2", "two", images=(PICTURE,))
+    conversation = Conversation((user("look"), *step(*outputs)), pinned=frozenset({"r2"}))
+    after = without_pictures(conversation)
+    first, second = shown_in(after)
+    assert (first.images, second) == ((), outputs[1])
+    assert first.text.startswith("one\n[A picture (image/png) is not shown")
+    assert '`recall` with ref_id="r1:tool-1" shows it' in first.text
+    assert without_pictures(after) is after
 
 
 def test_commands_of_the_user_are_unseen_too_and_what_was_seen_is_not() -> None:

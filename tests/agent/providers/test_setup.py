@@ -88,7 +88,9 @@ TIERED = replace(SONNET, context_window=1_000_000, prices=Prices(1, 2, 0.1, 1.25
     [
         (SONNET, (200_000, 16_384, 8192), 175_424),
         (replace(SONNET, max_output_tokens=4096), (200_000, 4096, 8192), 187_712),
-        (replace(SONNET, context_window=8192, max_output_tokens=8192), (8192, 2048, 1024), 5120),
+        (replace(SONNET, context_window=8192, max_output_tokens=8192), (8192, 1365, 1024), 5803),
+        (replace(SONNET, context_window=16_384, max_output_tokens=8192), (16_384, 4096, 2048), 10_240),
+        (replace(SONNET, context_window=4096, max_output_tokens=8192), (4096, 682, 512), 2902),
         (replace(SONNET, context_window=400_000, max_input_tokens=272_000), (400_000, 16_384, 8192), 247_424),
         (replace(SONNET, context_window=400_000, max_input_tokens=500_000), (400_000, 16_384, 8192), 375_424),
         (TIERED, (1_000_000, 16_384, 8192), 75_424),
