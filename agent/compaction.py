@@ -164,22 +164,27 @@ async def compact(
         if candidate is None:
             continue
         has_room = room.share(candidate) <= 1.0 if chosen else is_enough(rung, candidate, room)
-        if not _helps(rung, after, candidate, has_room):
+        is_guessed = rung == "pictures" and cause == "overflow"
+        if not is_guessed and not _helps(rung, after, candidate, has_room):
             continue
         after, ran = candidate, [*ran, rung]
         writer = bill.model if rung in ("summary", "chunks") else writer
         if cause == "asked" or has_room:
             break
     deferred = floor.deferred if TOOLS in ran else 0
+    result = result_of(conversation, after, ran, work.size, deferred)
+    if "pictures" in ran and cause == "overflow":
+        # What they take is not known: more than there was room for.
+        result = replace(result, before_tokens=max(result.before_tokens, room.effective, result.after_tokens + 1))
     if ran:
         items = receipt(conversation, after, ran, floor.deferred, room.ratio)
-        told = told_of(result_of(conversation, after, ran, work.size, deferred), cause, items)
+        told = told_of(result, cause, items)
         price = (chosen.price if chosen else None) or work.price_of(ran)
         work.emit(replace(told, price=price, model=writer, cost=bill.cost))
     if floor.problem and (cause == "asked" or not work.lessons.is_floor_told):
         work.emit(Noticed(f"{floor.problem}; a model with a larger window leaves more room"))
         work.lessons.is_floor_told = True
-    return Compacted(after, result_of(conversation, after, ran, work.size, deferred), floor.problem)
+    return Compacted(after, result, floor.problem)
 
 
 def _helps(rung: Rung, before: Conversation, after: Conversation, has_room: bool) -> bool:

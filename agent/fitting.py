@@ -35,8 +35,12 @@ async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation,
         from agent.rewriting import compact_now  # noqa: PLC0415  # deferred: most requests fit
 
         compacted = await compact_now(conversation, env, "full")
+        budget = budget_of(compacted.conversation, env)
+        if budget.is_blocked and env.lessons.rests_in(budget.effective_window) and not env.interrupt.requested():
+            env.lessons.rest_is_over()  # better a summary too early than none at all
+            compacted = await compact_now(compacted.conversation, env, "full")
+            budget = budget_of(compacted.conversation, env)
         conversation, problem = compacted.conversation, compacted.problem
-        budget = budget_of(conversation, env)
     before = env.provider
     conversation, budget = await choose_model(conversation, budget, env)
     if env.compacting.is_automatic and is_stuck(budget, env):

@@ -71,6 +71,10 @@ class Lessons:
         """Whether a summary was asked for only a few requests ago, in a window with room for so many tokens."""
         return self.since_summary < (LONG_PAUSE if effective <= SMALL else PAUSE)
 
+    def rest_is_over(self) -> None:
+        """A summary may be asked for again."""
+        self.since_summary = LONG_PAUSE
+
     @property
     def is_broken(self) -> bool:
         """Whether no summary is asked for any more, until something changes."""

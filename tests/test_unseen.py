@@ -139,8 +139,8 @@ def test_a_picture_that_is_too_large_for_the_server_is_named_and_the_work_goes_o
     run, server, _ = played(job, tmp_path)
     assert (run.code, run.result["result"], server.blind) == (0, "the answer", [])
     sizes = [tokens_in(recorded.body) > 12_000 for recorded in server.requests]
-    assert sizes == [True, *[False] * 3]
-    assert ":tool-1" in str(server.requests[1].body)
+    assert sizes == [True, True, *[False] * 3]
+    assert ":tool-1" in str(server.requests[2].body)
 
 
 def test_each_rewrite_is_one_line_on_stderr_and_counted(tmp_path: Path) -> None:

@@ -107,7 +107,12 @@ def lean(request: User, most: int, *, pictures: bool = True, words: bool = False
 
 def named_pictures(request: User) -> User:
     """The request with lines that say where its pictures are."""
-    return User(tuple(_shown(request.parts, sys.maxsize, pictures=False)))
+    names, number = _names(request.parts), 0
+    shown = list[UserPart]()
+    for name, part in zip(names, request.parts, strict=True):
+        number = number + 1 if isinstance(part, Image) else 0 if _name_in(part) else number
+        shown.append(_left_out(part, f"{name}:tool-{number}" if name else "") if isinstance(part, Image) else part)
+    return User(tuple(shown))
 
 
 def _fewer_words(request: User, most: int) -> User:

@@ -20,6 +20,7 @@ from agent.context.compact import (
     plan_at,
     plan_compaction,
     solve_floor,
+    without_step,
 )
 from agent.context.estimate import estimate_message, estimate_messages, estimate_text
 from agent.context.ladder import LADDERS, Room, Rung, size_of
@@ -33,6 +34,7 @@ from agent.context.summary import Draft
 from agent.context.transcript import chunks, named_outputs, transcript
 from agent.events import ReceiptItem
 from agent.messages import (
+    BY_USER,
     Assistant,
     Conversation,
     Image,
@@ -421,3 +423,18 @@ def test_a_tail_may_begin_at_any_step_of_the_open_turn(data: st.DataObject) -> N
     if plan is not None:
         assert plan.request == user("go")
         assert isinstance(plan.tail[0], Assistant)
+
+
+def test_a_step_that_is_named_stays_named_until_the_model_has_replied() -> None:
+    named = without_step(Conversation((user("go"), *step(1))))
+    assert named is not None
+    told = named.summary.request
+    assert "[recall:r1]" in str(told)
+    ran = (Assistant((ToolCall(f"{BY_USER}2", "bash", {}),)), User((ToolOutput(f"{BY_USER}2", "x " * 400),)))
+    later = named.plus(user("and this")).plus(ran[0]).plus(ran[1])
+    last = last_message(later)
+    assert last is not None
+    assert "[recall:r1]" in str(last.summary.request)
+    replied = last_message(named.plus(step(2)[0]).plus(step(2)[1]))
+    assert replied is not None
+    assert "[recall:r1]" not in str(replied.summary.request)

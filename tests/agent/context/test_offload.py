@@ -100,4 +100,5 @@ def test_how_a_program_ended_is_read_from_sessions_of_earlier_versions() -> None
     assert frame_of(ToolOutput("c", f"{shown}\nexit code 9")) == "exit code 9"
     assert frame_of(ToolOutput("c", shown)) == ""
     assert frame_of(ToolOutput("c", "all of it\nexit code 9")) == ""
+    assert frame_of(ToolOutput("c", f"{shown[:60]}\n[… 900 characters left out …]\n{shown[-30:]}")) == ""
     assert frame_of(ToolOutput("c", f"{shown}\nexit code 9", frame="exit code 9\nnote")) == "exit code 9\nnote"
