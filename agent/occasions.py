@@ -63,15 +63,14 @@ def tidying_due(conversation: Conversation, env: Env) -> Literal["room", "summar
     budget = budget_of(conversation, env)
     if budget.verdict != "fits":
         return "room"
-    if how.policy != "rent" or budget.used < conversation.held or env.lessons.is_resting:
+    rests = env.lessons.rests_in(budget.effective_window)
+    if how.policy != "rent" or budget.used < conversation.held or rests:
         return None
     is_large, is_long = (
         budget.used_percentage >= how.background_at,
         len(conversation.messages) >= how.background_messages,
     )
     if not is_large and not is_long:
-        return None
-    if env.lessons.rests_in(budget.effective_window):
         return None
     if not env.rent.will_pay(conversation, budget, unit_prices(env.provider.facts.prices), how):
         return None
