@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from agent.config import Folders
-from agent.doctor import Finding
+from agent.doctor import Finding, Tell
 from store.checks import examine_database
 from store.errors import StoreError
 from store.locks import is_open
@@ -13,7 +13,7 @@ from store.repair import is_damaged, repair_database
 _SHOWN = {"sessions": "sessions", "messages": "messages", "outputs": "references to outputs", "summaries": "summaries"}
 
 
-def repair_store(folders: Folders) -> Iterator[Finding]:
+def repair_store(folders: Folders, tell: Tell) -> Iterator[Finding]:
     """Repairs the database where it is damaged and no session is open."""
     path, locks = folders.data / "sessions.db", folders.data / "locks"
     if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
@@ -26,7 +26,7 @@ def repair_store(folders: Folders) -> Iterator[Finding]:
         return
     problems: tuple[str, ...] = ()
     try:
-        examined = examine_database(path, lambda: None)
+        examined = examine_database(path, lambda: tell("the database", 0, 0))
         if examined.version > len(MIGRATIONS):
             yield Finding("repair", "broken", "nothing was repaired: a newer version made this", "update this program")
             return
@@ -40,7 +40,7 @@ def repair_store(folders: Folders) -> Iterator[Finding]:
         if not is_damaged(path, problems):
             yield Finding("repair", "well", "the database is not damaged, and nothing was changed")
             return
-        repaired = repair_database(path)
+        repaired = repair_database(path, lambda: tell("what can be saved of the database", 0, 0))
     except StoreError as error:
         yield Finding("repair", "broken", f"nothing was repaired, and all is as it was: {error}")
         return

@@ -10,7 +10,7 @@ from agent.errors import StoreFailed
 from store.errors import StoreError
 from store.sessions import SessionStore
 
-PATIENCE, PAUSE = 60.0, 0.2
+PATIENCE, PAUSE = 600.0, 0.2
 """Seconds for which something waits for a database that another program holds, and between two tries."""
 WAITING = "another program holds the session database; what is to be stored waits in memory until it lets go"
 WRITTEN = "the session database is free again, and all that waited is stored"
@@ -43,7 +43,7 @@ class StoreThread:
 
     async def persist(self, tell: Callable[[str], None], work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """As `run`, for what must not be lost: while another program holds the database it waits in memory, which is
-        told, and is tried again for a minute. Raises `StoreFailed`."""
+        told, and is tried again for ten minutes. Raises `StoreFailed`."""
         began, has_told = time.monotonic(), False
         while True:
             try:

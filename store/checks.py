@@ -10,11 +10,14 @@ from pathlib import Path
 from store.befores import befores
 from store.blobs import Blobs
 from store.connection import connected_to_copy, refuse_damaged_log
+from store.digests import is_as_written
 from store.errors import StoreError, translated
 from store.migrations import MIGRATIONS
 from store.sessions import SessionStore
 
 MOST_PROBLEMS = 20
+_MESSAGES = 200
+"""That are looked at at a time."""
 _STEPS = 50_000
 """Of SQLite's machine, between two calls of `tick`."""
 _INDEX_TABLES = ("words", "parts", "fts5", "vectors")
@@ -92,12 +95,18 @@ class ReferenceChecks:
 
     def changed(self, session: str) -> tuple[int, ...]:
         """The positions of messages that are not what was written."""
-        rows = self._store.query(
-            "select position from messages where session = ? and digest is not null "
-            "and digest <> message_digest(role, body) order by position",
+        found, start = list[int](), -1
+        while rows := self._store.query(
+            "select position, role, body, digest from messages where session = ? and position > ? "
+            "and typeof(position) = 'integer' order by position limit ?",
             session,
-        )
-        return tuple(int(row[0]) for row in rows)
+            start,
+            _MESSAGES,
+        ):
+            # Not by a function in SQL: it is not called for bytes that are no text.
+            found += [position for position, role, body, digest in rows if not is_as_written(role, body, digest)]
+            start = rows[-1][0]
+        return tuple(found)
 
     def without_message(self, session: str) -> tuple[int, ...]:
         """The numbers of outputs that should stand in a message that is not there."""

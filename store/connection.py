@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
+import time
 import weakref
 from contextlib import suppress
 from functools import partial
@@ -22,6 +23,8 @@ _SHARED_BYTES = (0x40000002, 510)
 """Where in the file, and how many of them, whoever has a database open has locked."""
 _REPAIR = "`ebb doctor --repair` saves what can be read"
 
+_LEFT = 3600.0
+"""Seconds after which a copy that nobody has finished is one that a killed process left."""
 BACKUPS = 2
 """Copies from before migrations that stay, the newest."""
 
@@ -40,7 +43,8 @@ def connected(path: Path | str, timeout: float, *, uri: bool = False) -> sqlite3
 
 def make_file(path: Path) -> bool:
     """Whether the database can be written; it is made when it is not there. Raises `StoreError` when it can be neither
-    made nor read."""
+    made nor read, and when its log has to be saved first."""
+    refuse_damaged_log(path)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -57,7 +61,7 @@ def refuse_damaged_log(path: Path) -> None:
     in it, or because the database itself is gone."""
     log = path.with_name(f"{path.name}-wal")
     try:
-        if not log.is_file() or log.stat().st_size <= _LOG_HEADER or (path.exists() and _is_held(path)):
+        if not log.is_file() or log.stat().st_size <= _LOG_HEADER or (path.exists() and is_held(path)):
             return
         if not path.exists() or path.stat().st_size == 0:
             raise StoreError("corrupt", f"the session database `{path}` is gone, but its log is there; {_REPAIR}")
@@ -71,7 +75,7 @@ def refuse_damaged_log(path: Path) -> None:
         return  # whoever opens it is told
 
 
-def _is_held(path: Path) -> bool:
+def is_held(path: Path) -> bool:
     """Whether another process has the database open: it reads and writes the log meanwhile."""
     handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -139,21 +143,31 @@ def connected_to_copy(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
-    """Copies the database beside itself before it is changed; what there is to tell. Raises `StoreError`."""
-    copy = path.with_name(f"{path.name}.v{version}-backup")
-    part = copy.with_name(f"{copy.name}.part")
+    """Copies the database beside itself before it is changed; what there is to tell, which is nothing when another
+    process has changed it meanwhile. Raises `StoreError`."""
+    copy, part = path.with_name(f"{path.name}.v{version}-backup"), None
     try:
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+        for left in path.parent.glob(f"{path.name}.v*-backup.*.part"):
+            if time.time() - left.stat().st_mtime > _LEFT:
+                left.unlink(missing_ok=True)
+        handle, name = tempfile.mkstemp(".part", f"{copy.name}.", path.parent)
+        os.close(handle)
+        part = Path(name)
         with translated(part):
             to = sqlite3.connect(part)
             try:
                 db.backup(to)
+                ((copied,),) = to.execute("pragma user_version").fetchall()
             finally:
                 to.close()
+        if copied != version:
+            part.unlink()
+            return ""
         os.replace(part, copy)
     except (StoreError, OSError) as error:
         with suppress(OSError):
-            part.unlink(missing_ok=True)
+            if part is not None:
+                part.unlink(missing_ok=True)
         raise StoreError(
             getattr(error, "reason", "unreadable"),
             f"the session database `{path}` is of an older version, and no copy of it can be kept aside: {error}",

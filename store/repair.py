@@ -1,18 +1,20 @@
 """What can be read of a damaged session database, saved into a new one. The damaged one is set aside, never deleted."""
 
+import fcntl
 import os
 import shutil
 import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from store.connection import connected
-from store.errors import explained, translated
-from store.salvage import PAGE_SIZES, Row, is_log_damaged, rows_in, rows_in_log
+from store.connection import connected, is_held
+from store.errors import StoreError, explained, translated
+from store.salvage import PAGE_SIZES, Bytes, Row, is_log_damaged, rows_in, rows_in_log
 from store.sessions import SessionStore
 
 TABLES = (
@@ -24,9 +26,10 @@ TABLES = (
 NOT_SALVAGED = ("calibrations", "tool_uses", "accesses")
 """What is only read as SQLite reads it: it is learned again."""
 
-_LARGEST = 1 << 30
-"""Bytes of a database whose pages are looked through; a larger one is read as far as SQLite does."""
 _ROWS = 500
+_UNFINISHED = "repair-"
+"""How the folders begin in which repairs are made."""
+_LOG = "-wal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,56 +54,96 @@ def is_damaged(path: Path, problems: Iterable[str]) -> bool:
         return any(problems) or is_gone or is_log_damaged(log.read_bytes())
 
 
-def repair_database(path: Path) -> Repaired:
-    """Saves what can be read into a new database in the place of the damaged one. To be called when no session is open.
-    Raises `StoreError`; everything is then as it was."""
-    with explained(path.parent):
-        folder = Path(tempfile.mkdtemp(prefix="repair-", dir=path.parent))
-    try:
+def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> Repaired:
+    """Saves what can be read into a new database in the place of the damaged one. `tick` is called again and again
+    meanwhile. Raises `StoreError`, also when another program has the database open; everything is then as it was."""
+    with _alone(path.parent):
+        before = _state_of(path)
         with explained(path.parent):
-            copy, new = folder / "damaged.db", folder / "sessions.db"
-            if path.exists():
-                shutil.copyfile(path, copy)
-            else:
+            folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=path.parent))
+        try:
+            with explained(path.parent):
+                copy, new = folder / "damaged.db", folder / "sessions.db"
+                for ending in ("", _LOG):
+                    if path.with_name(path.name + ending).exists():
+                        shutil.copyfile(path.with_name(path.name + ending), copy.with_name(copy.name + ending))
                 copy.touch()
-            log = path.with_name(f"{path.name}-wal")
-            if log.exists():
-                shutil.copyfile(log, copy.with_name(f"{copy.name}-wal"))
-        saved, lost = _save(copy, new)
-        with explained(path.parent):
-            return Repaired(_exchange(path, new), saved, lost)
+            saved, lost = _save(copy, new, tick)
+            with explained(path.parent):
+                if _state_of(path) != before or (path.exists() and is_held(path)):
+                    raise StoreError("in use", f"another program uses the session database `{path}`; close it first")
+                return Repaired(_exchange(path, new), saved, lost)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keeps other repairs out, and removes what killed ones have left."""
+    with explained(folder):
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreError("in use", "the session database is being repaired by another program") from error
+        for left in folder.glob(f"{_UNFINISHED}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+def _state_of(path: Path) -> tuple[tuple[int, int] | None, ...]:
+    """What changes whenever somebody writes to a database: size and time of it and its log."""
+    files = [path.with_name(path.name + ending) for ending in ("", _LOG)]
+    with explained(path.parent):
+        states = [file.stat() if file.exists() else None for file in files]
+    return tuple((state.st_size, state.st_mtime_ns) if state else None for state in states)
 
 
 def _exchange(path: Path, new: Path) -> Path:
+    """Where the damaged database is now. It has both names before the new one takes its own, so that whoever is killed
+    here leaves one in its place."""
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
     number = 1
     while aside.exists():
         number += 1
         aside = aside.with_name(f"{aside.name.partition('~')[0]}~{number}")
-    for ending in ("-wal", "-shm"):
-        with suppress(FileNotFoundError):
-            os.replace(path.with_name(path.name + ending), aside.with_name(aside.name + ending))
     with suppress(FileNotFoundError):
-        os.replace(path, aside)
+        _link(path, aside)
+    with suppress(FileNotFoundError):
+        os.replace(path.with_name(path.name + _LOG), aside.with_name(aside.name + _LOG))
+    path.with_name(f"{path.name}-shm").unlink(missing_ok=True)  # made anew from the log
     os.replace(new, path)
     return aside
 
 
-def _save(copy: Path, new: Path) -> tuple[Mapping[str, int], tuple[str, ...]]:
+def _link(path: Path, name: Path) -> None:
+    try:
+        os.link(path, name, follow_symlinks=False)
+    except FileNotFoundError:
+        raise
+    except OSError:  # a file system that knows no second names
+        os.replace(path, name)
+
+
+def _save(copy: Path, new: Path, tick: Callable[[], None]) -> tuple[Mapping[str, int], tuple[str, ...]]:
     log = copy.with_name(f"{copy.name}-wal")
-    data = copy.read_bytes() if copy.stat().st_size <= _LARGEST else b""
+    data: Bytes = b""
+    if copy.stat().st_size:
+        with copy.open("rb") as file:
+            data = mmap(file.fileno(), 0, access=ACCESS_READ)
     log_data = log.read_bytes() if log.exists() else b""  # SQLite takes it away where there is no database
     store = SessionStore(new)
     try:
         with translated(new):
-            unread = _copy_rows(store, copy)
+            unread = _copy_rows(store, copy, tick)
             if unread or is_log_damaged(log_data):
-                _add(store, rows_in_log(log_data, data))
+                _add(store, rows_in_log(log_data, data), tick)
             if unread:
                 for size in _page_sizes(data):
-                    _add(store, (row for row in rows_in(data, size) if row.table in unread))
+                    _add(store, (row for row in rows_in(data, size) if row.table in unread), tick)
             _add_sessions(store)
             store.query("pragma wal_checkpoint(truncate)")
             saved = {table: int(store.query(f"select count(*) from {table}")[0][0]) for table in TABLES}
@@ -111,14 +154,14 @@ def _save(copy: Path, new: Path) -> tuple[Mapping[str, int], tuple[str, ...]]:
     return saved, (*unreadable, *gaps)
 
 
-def _page_sizes(data: bytes) -> tuple[int, ...]:
+def _page_sizes(data: Bytes) -> tuple[int, ...]:
     """The page size that the header says, or those that may be."""
     said = int.from_bytes(data[16:18], "big") if data[:6] == b"SQLite" else 0
     said = 65536 if said == 1 else said
     return (said,) if said in PAGE_SIZES else PAGE_SIZES[:3]
 
 
-def _copy_rows(store: SessionStore, copy: Path) -> frozenset[str]:
+def _copy_rows(store: SessionStore, copy: Path, tick: Callable[[], None]) -> frozenset[str]:
     """Copies what SQLite reads; the tables of which it does not read all."""
     unread = set[str]()
     try:
@@ -133,7 +176,7 @@ def _copy_rows(store: SessionStore, copy: Path) -> frozenset[str]:
                 columns = _common_columns(source, store, table)
             except sqlite3.Error:
                 columns = []
-            if not columns or not _copy_table(store, source, table, columns):
+            if not columns or not _copy_table(store, source, table, columns, tick):
                 unread.add(table)
     finally:
         source.close()
@@ -145,7 +188,9 @@ def _common_columns(source: sqlite3.Connection, store: SessionStore, table: str)
     return [row[1] for row in store.query(f"pragma table_info({table})") if row[1] in theirs]
 
 
-def _copy_table(store: SessionStore, source: sqlite3.Connection, table: str, columns: list[str]) -> bool:
+def _copy_table(
+    store: SessionStore, source: sqlite3.Connection, table: str, columns: list[str], tick: Callable[[], None]
+) -> bool:
     """Whether all of it could be read: from its beginning and, where that breaks off, from its end."""
     names, marks = ", ".join(columns), ", ".join("?" * len(columns))
     insert = f"insert or ignore into {table} ({names}) values ({marks})"
@@ -153,6 +198,7 @@ def _copy_table(store: SessionStore, source: sqlite3.Connection, table: str, col
         rows, is_whole = _read(source, f"select {names} from {table} not indexed{order}")
         for some in rows:
             _insert(store, insert, some)
+            tick()
         if is_whole():
             return not order
     return False
@@ -186,7 +232,7 @@ def _insert(store: SessionStore, insert: str, rows: Iterable[tuple[object, ...]]
                 db.execute(insert, row)
 
 
-def _add(store: SessionStore, rows: Iterator[Row]) -> None:
+def _add(store: SessionStore, rows: Iterator[Row], tick: Callable[[], None]) -> None:
     columns = {table: [row[1] for row in store.query(f"pragma table_info({table})")] for table in TABLES}
     for row in rows:
         names = columns[row.table][: len(row.values)]
@@ -196,6 +242,7 @@ def _add(store: SessionStore, rows: Iterator[Row]) -> None:
             f"values ({', '.join('?' * len(pairs))})"
         )
         _insert(store, insert, [tuple(value for _, value in pairs)])
+        tick()
 
 
 def _add_sessions(store: SessionStore) -> None:

@@ -6,8 +6,10 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from mmap import mmap
 from typing import TypeAlias
 
+Bytes: TypeAlias = bytes | mmap
 Value: TypeAlias = str | int | float | bytes | None
 
 PAGE_SIZES = (4096, 1024, 8192, 16384, 32768, 512, 2048, 65536)
@@ -24,27 +26,37 @@ class Row:
     """In the order of the table's columns, the last of which may be missing."""
 
 
-def rows_in(data: bytes, page_size: int) -> Iterator[Row]:
+class _Pages:
+    """The pages of a database, each taken out when it is looked at."""
+
+    def __init__(self, data: Bytes, size: int) -> None:
+        self._data = data
+        self._size = size
+        self.newer: dict[int, bytes] = {}
+        """What stands in the place of some, by their numbers from 0."""
+
+    def __getitem__(self, number: int) -> bytes:
+        at = number * self._size
+        return self.newer[number] if number in self.newer else bytes(self._data[at : at + self._size])
+
+
+def rows_in(data: Bytes, page_size: int) -> Iterator[Row]:
     """The rows in the pages of a database, as far as they are whole."""
-    pages = [data[at : at + page_size] for at in range(0, len(data), page_size)]
-    for number, page in enumerate(pages):
-        if len(page) == page_size:
-            yield from _rows_of(page, 100 if number == 0 else 0, pages)
+    pages = _Pages(data, page_size)
+    for number in range(len(data) // page_size):
+        yield from _rows_of(pages[number], 100 if number == 0 else 0, pages)
 
 
-def rows_in_log(log: bytes, database: bytes) -> Iterator[Row]:
+def rows_in_log(log: bytes, database: Bytes) -> Iterator[Row]:
     """The rows in the pages that the log of a database holds, the newest first, also behind the damage at which SQLite
     stops to read it."""
     form = _form_of(log)
-    pages = [database[at : at + form.page_size] for at in range(0, len(database), form.page_size)]
-    frames: list[bytes] = []
+    pages, frames = _Pages(database, form.page_size), list[bytes]()
     for frame in _frames(log, form):
         if form.is_sound and frame.salts != log[16:24]:
             continue  # it is of an earlier log, or damaged
         frames.append(frame.page)
-        if 0 < frame.number <= len(pages) + len(frames):
-            pages += [b""] * (frame.number - len(pages))
-            pages[frame.number - 1] = frame.page
+        pages.newer[frame.number - 1] = frame.page
     for page in reversed(frames):
         yield from _rows_of(page, 0, pages)
 
@@ -149,7 +161,7 @@ def _summed(data: bytes, before: bytes, order: str) -> bytes:
     return struct.pack(">II", first, second)
 
 
-def _rows_of(page: bytes, start: int, pages: Sequence[bytes]) -> Iterator[Row]:
+def _rows_of(page: bytes, start: int, pages: _Pages) -> Iterator[Row]:
     kind = page[start] if len(page) > start else 0
     if kind not in (_TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR):
         return
@@ -166,7 +178,7 @@ def _rows_of(page: bytes, start: int, pages: Sequence[bytes]) -> Iterator[Row]:
             yield Row(table, values)
 
 
-def _payload(page: bytes, at: int, kind: int, pages: Sequence[bytes]) -> bytes:
+def _payload(page: bytes, at: int, kind: int, pages: _Pages) -> bytes:
     if kind == _INDEX_INTERIOR:
         at += 4
     size, at = _varint(page, at)

@@ -10,7 +10,7 @@ from typing import Any
 
 from store.accounts import RewriteRow, UsageRow, UsageTotal, insert_rewrites, insert_usage
 from store.blobs import Blobs
-from store.connection import back_up, connected, connected_to_copy, connected_to_read, make_file, refuse_damaged_log
+from store.connection import back_up, connected, connected_to_copy, connected_to_read, make_file
 from store.digests import is_as_written
 from store.errors import StoreError, translated
 from store.listed import IS_LISTED, hand_over
@@ -114,8 +114,6 @@ class SessionStore:
         too large for it; seconds to wait for another process's transaction."""
         self.path = path
         self.blobs = blobs
-        if isinstance(path, Path):
-            refuse_damaged_log(path)
         self.is_read_only = isinstance(path, Path) and not make_file(path)
         """Whether nothing can be written: neither the database nor a file beside it."""
         self._is_copied = False

@@ -291,7 +291,10 @@ def _opened(path: Path) -> sqlite3.Connection:
         for ending in ("", "-wal"):
             each = path.with_name(path.name + ending)
             if each.is_file():
+                mode = each.stat().st_mode
+                each.chmod(mode | stat.S_IRUSR)
                 shutil.copyfile(each, folder / f"sessions.db{ending}")
+                each.chmod(mode)
         with closing(sqlite3.connect(folder / "sessions.db", isolation_level=None)) as db:
             db.text_factory = lambda data: data.decode("utf-8", "replace")
             memory = sqlite3.connect(":memory:", isolation_level=None)

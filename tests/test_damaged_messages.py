@@ -44,10 +44,12 @@ def test_a_session_goes_on_without_a_message_that_is_damaged(position: int, dama
         assert (run.code, "Traceback" in run.err) == (0, False), (arguments, run.err)
 
 
-def test_a_message_that_was_changed_is_named_and_shown_as_it_is(home: Home) -> None:
+@pytest.mark.parametrize(("now", "shown"), [("gX", "gX"), ("g\udcff", "g\N{REPLACEMENT CHARACTER}")])
+def test_a_message_that_was_changed_is_named_and_shown_as_it_is(now: str, shown: str, home: Home) -> None:
     session = home.session("echo first")
-    home.query("update messages set body = replace(body, 'go', 'gX') where session = ? and position = 0", session)
-    assert home.ebb("sessions", "show", session).out.startswith("> gX\n")
+    changed = "update messages set body = cast(replace(cast(body as blob), 'go', ?) as text) where session = ?"
+    home.query(f"{changed} and position = 0", now.encode("utf-8", "surrogateescape"), session)
+    assert home.ebb("sessions", "show", session).out.startswith(f"> {shown}\n")
     run = home.ebb("-p", "more", "-c", "-m", home.script())
     assert run.out == "Done.\n"
     assert "message 0 of the session was changed on the disk since it was written" in run.err

@@ -58,7 +58,7 @@ def _findings(options: argparse.Namespace, tell: Tell) -> Iterator[Finding]:
     if options.repair:
         from agent.repair import repair_store  # noqa: PLC0415  # deferred: few databases are damaged
 
-        yield from repair_store(folders)
+        yield from repair_store(folders, tell)
     yield from examine_store(folders, tell, deep=options.deep, most_bytes=most_bytes)
 
 
