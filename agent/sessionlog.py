@@ -32,6 +32,8 @@ class SessionLog:
         """The messages from a position on, as they are sent, and the position of what is written next."""
         rows = await self._thread.run(self._store.messages, self._session, start)
         found = await self._thread.run(readable, rows)  # of a long session that takes a while
+        if rows and rows[0].position > start and _is_cut_inside_a_step(found.messages):
+            found = await self._thread.run(readable, rows, range(start, rows[-1].position + 1))
         messages, self.damage = found.messages, found.told
         if are_apart(messages):
             messages = await self._thread.run(brought_in, messages, self._store.blobs)

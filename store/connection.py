@@ -23,7 +23,7 @@ _SHARED_BYTES = (0x40000002, 510)
 """Where in the file, and how many of them, whoever has a database open has locked."""
 _REPAIR = "`ebb doctor --repair` saves what can be read"
 
-_LEFT = 3600.0
+_LEFT = 300.0
 """Seconds after which a copy that nobody has finished is one that a killed process left."""
 BACKUPS = 2
 """Copies from before migrations that stay, the newest."""
@@ -153,9 +153,10 @@ def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
         handle, name = tempfile.mkstemp(".part", f"{copy.name}.", path.parent)
         os.close(handle)
         part = Path(name)
-        with translated(part):
+        with translated(copy):
             to = sqlite3.connect(part)
             try:
+                to.execute("pragma journal_mode = off")  # half of a copy is none
                 db.backup(to)
                 ((copied,),) = to.execute("pragma user_version").fetchall()
             finally:

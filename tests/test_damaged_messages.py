@@ -44,6 +44,16 @@ def test_a_session_goes_on_without_a_message_that_is_damaged(position: int, dama
         assert (run.code, "Traceback" in run.err) == (0, False), (arguments, run.err)
 
 
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 6])
+def test_a_session_goes_on_without_its_beginning(count: int, home: Home) -> None:
+    session = home.session("echo first", "echo second", "echo third")
+    home.query("delete from snapshots")
+    home.query("delete from messages where session = ? and position < ?", session, count)
+    run = home.ebb("-p", "more", "-c", "-m", home.script())
+    assert (run.code, run.out) == (0, "Done.\n"), run.err
+    assert ("of the session cannot be read" in run.err) is (count % 2 == 0)  # nothing else tells of what was before
+
+
 @pytest.mark.parametrize(("now", "shown"), [("gX", "gX"), ("g\udcff", "g\N{REPLACEMENT CHARACTER}")])
 def test_a_message_that_was_changed_is_named_and_shown_as_it_is(now: str, shown: str, home: Home) -> None:
     session = home.session("echo first")

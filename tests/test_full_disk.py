@@ -94,7 +94,7 @@ def test_a_migration_that_finds_no_room_leaves_the_database_as_it_was(tmp_path: 
     why = "cannot grow: the disk is full; free some space and resume the session"
     assert seen("migration", tmp_path) == {
         "codes": [1, 0],
-        "err": f"ebb: {told}: the session database `{database}.v1-backup.part` {why}\n",
+        "err": f"ebb: {told}: the session database `{database}.v1-backup` {why}\n",
         "is_unchanged": True,
         "titles": ["an old one"],
         "doctor": [],
