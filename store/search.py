@@ -277,7 +277,7 @@ class SearchIndex:
         for column, value in exact:
             if value:
                 clause += f" and {column} = ?"
-                values.append(value)
+                values.append(clean(value))
         if wanted.kinds:
             clause += f" and d.kind in ({', '.join('?' * len(wanted.kinds))})"
             values += wanted.kinds
