@@ -13,38 +13,43 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.allowing import with_rules
-from agent.config import Config
+from agent.archive.recall import SessionRecall, recall_of
+from agent.calls.policy import Rule
+from agent.config.options import Mode
+from agent.config.values import Config
 from agent.context.budget import Window
-from agent.context.mark import Mark
-from agent.context.notes import Surroundings
+from agent.context.last_request import Mark
 from agent.context.prompt import Instructions
+from agent.context.reminders import Surroundings
 from agent.context.small_window import SMALL
-from agent.damage import Readable, readable
 from agent.debug import Debug, is_asked_for
-from agent.deferral import Deferral, specs_of
-from agent.env import Limits
 from agent.errors import StoreFailed
-from agent.finding import SessionInfo, find_session, info_of, project_of
-from agent.instructions import git_branch, load_instructions
-from agent.keeping import open_store, recall_of, tidy, with_archive
-from agent.lessons import window_in_force, window_shown
+from agent.input.instructions import git_branch, load_instructions
 from agent.messages import Conversation
-from agent.meter import Meter, counted_for, decode_estimator
-from agent.models import build_provider, build_summarisers, known_model, known_models, make_meter, targets_for
-from agent.options import Mode
-from agent.parts import Parts
-from agent.permissions import Rule
-from agent.recall import Recall
-from agent.recorder import Recorder
-from agent.resume import restore
-from agent.served import Served
+from agent.providers.estimator_text import decode_estimator
+from agent.providers.factory import (
+    build_provider,
+    build_summarisers,
+    known_model,
+    known_models,
+    make_meter,
+    targets_for,
+)
+from agent.providers.fallbacks import Connected, Targets
+from agent.providers.learned_limits import window_in_force, window_shown
+from agent.providers.meter import Meter
+from agent.providers.stream import Retries
+from agent.providers.usage import counted_for
+from agent.records.damage import Readable, readable
+from agent.records.lifecycle import open_store, tidy
+from agent.records.recorder import Recorder
+from agent.records.resume import restore
+from agent.records.session_lookup import SessionInfo, find_session, info_of, project_of
+from agent.records.session_reader import SessionLog
+from agent.records.store_thread import StoreThread
 from agent.session import Session
-from agent.sessionlog import SessionLog
-from agent.storethread import StoreThread
-from agent.stream import Retries
-from agent.targets import Connected, Targets
-from agent.terms import (
+from agent.session_parts import Parts, with_archive, with_rules
+from agent.session_settings import (
     compacting_of,
     hooks_for_calls,
     missing_tools,
@@ -54,15 +59,18 @@ from agent.terms import (
     policy_of,
     tools_for,
 )
+from agent.window.deferral import Deferral, specs_of
+from agent.window.env import TurnLimits
+from agent.window.server_tools import ServerTools
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.sessions import SessionRow, SessionStore
 from tools.base import Workspace
 
 if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
-    from agent.library import Library
+    from agent.archive.library import Library
+    from agent.mcp.running import RunningServers
     from agent.overview import Equipped, Overview
-    from agent.servers.running import RunningServers
 
 ID_BYTES = 6
 """Of a session's id, which is twice as many characters."""
@@ -182,11 +190,11 @@ class Sessions:
         provider = await build_provider(self.config, model, self._environment, headless=headless, is_precise=is_precise)
         return Connected(provider, make_meter(self.config, model, estimator, interactive=self._interactive))
 
-    def _servers(self, served: Served) -> "RunningServers | None":
+    def _servers(self, served: ServerTools) -> "RunningServers | None":
         """The servers of a session, starting; None when none is declared."""
         if not self.config.may_have_servers:
             return None
-        from agent.servers.running import open_servers  # noqa: PLC0415  # deferred: few projects have servers
+        from agent.mcp.running import open_servers  # noqa: PLC0415  # deferred: few projects have servers
 
         return open_servers(self.config, self._environment, self._root, served, interactive=self._interactive)
 
@@ -204,7 +212,7 @@ class Sessions:
             workspace=Workspace(self._root, outputs),
             policy=policy_of(config, self._root, mode, outputs),
             recorder=recorder,
-            limits=Limits(config.max_turns, config.max_cost),
+            limits=TurnLimits(config.max_turns, config.max_cost),
             compacting=compacting,
             after_tool=hooks_for_calls(config),
             effort=config.reasoning_effort,
@@ -327,7 +335,7 @@ class Sessions:
         deferral.choose(tools, window.effective, meter.size_of_tool, lambda event: None)
         return Equipped(facts, window, meter, instructions, tools, deferral=deferral, sent=sent)
 
-    async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> Recall:
+    async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> SessionRecall:
         """What may be looked up from a session, or from the project when none is named; `everywhere`: of all projects.
         Raises `AgentError`."""
         thread, store = await self._store()
@@ -337,7 +345,7 @@ class Sessions:
 
     async def library(self) -> "Library":
         """The stored sessions, to look through and to change. Raises `AgentError`."""
-        from agent.library import Library  # noqa: PLC0415  # deferred: few runs look through sessions
+        from agent.archive.library import Library  # noqa: PLC0415  # deferred: few runs look through sessions
 
         thread, store = await self._store()
         return Library(thread, store, self._project, self._held, self._renamed)

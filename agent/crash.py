@@ -1,5 +1,4 @@
-"""What becomes of an error in the program itself: one sentence, and a report without secrets in the log folder. It
-knows files and no front end."""
+"""What becomes of an error in the program itself: one sentence, and a report without secrets in the log folder."""
 
 import logging
 import os
@@ -11,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from agent.config import Config
+from agent.config.values import Config
 from agent.errors import AgentError
 from tools.redaction import redacted
 

@@ -19,8 +19,6 @@ from agent.crash import crashed, print_nothing, secrets_of
 from agent.errors import AgentError, SchemaNotMet, UsageError
 from agent.events import (
     CallDenied,
-    CompactionFailed,
-    ContextCompacted,
     Event,
     ModelSwitched,
     Noticed,
@@ -36,8 +34,9 @@ from agent.events import (
 )
 from agent.interrupt import Interrupt
 from agent.messages import Note, Usage
+from agent.records.situation import news_for_user
 from agent.session import Session
-from agent.situation import news_for_user
+from agent.view_events import CompactionFailed, ContextCompacted
 from tools.schema import mismatches
 from tools.truncate import plain
 
@@ -59,7 +58,7 @@ _LIMITS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class HeadlessJob:
     """What a headless run is to do."""
 
     prompt: str
@@ -169,7 +168,7 @@ class Outcome:
         }
 
 
-async def run(sessions: Sessions, job: Job, out: TextIO | None = None, err: TextIO | None = None) -> int:
+async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, err: TextIO | None = None) -> int:
     """Does the job and prints it; the exit code. Raises `UsageError` before anything is printed, when the command line
     asks for what cannot be."""
     out, err = out or sys.stdout, err or sys.stderr
@@ -195,7 +194,9 @@ async def run(sessions: Sessions, job: Job, out: TextIO | None = None, err: Text
     return outcome.exit_code
 
 
-async def _work(sessions: Sessions, job: Job, outcome: Outcome, show: Callable[[Event], None], stop: "_Stop") -> None:
+async def _work(
+    sessions: Sessions, job: HeadlessJob, outcome: Outcome, show: Callable[[Event], None], stop: "_Stop"
+) -> None:
     session = await stop.opening.race(sessions.open(job.resume))
     if session is None:
         outcome.interrupted()
@@ -210,7 +211,7 @@ async def _work(sessions: Sessions, job: Job, outcome: Outcome, show: Callable[[
         await session.close()
 
 
-async def _converse(session: Session, job: Job, outcome: Outcome, show: Callable[[Event], None]) -> None:
+async def _converse(session: Session, job: HeadlessJob, outcome: Outcome, show: Callable[[Event], None]) -> None:
     prompt = job.prompt if job.schema is None else f"{job.prompt}\n\n{_schema_request(job.schema)}"
     await _turn(session, prompt, outcome, show, beside=(piped(job.piped),) if job.piped else ())
     if job.schema is None or outcome.stop_reason not in ("answered", "denied"):
@@ -272,7 +273,7 @@ def event_type(kind: type[object]) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
-def _printer(job: Job, out: TextIO, err: TextIO) -> Callable[[Event], None]:
+def _printer(job: HeadlessJob, out: TextIO, err: TextIO) -> Callable[[Event], None]:
     if job.format == "stream-json":
         return lambda event: print_json(out, event_json(event))
     watched = err.isatty()
@@ -286,7 +287,7 @@ def _printer(job: Job, out: TextIO, err: TextIO) -> Callable[[Event], None]:
             case Noticed(text=text):
                 _tell(err, f"ebb: {text}")
             case ContextCompacted() if not job.is_quiet:
-                from agent.announcement import announcement  # noqa: PLC0415  # deferred: most runs rewrite nothing
+                from agent.context.announcement import announcement  # noqa: PLC0415  # deferred: most runs rewrite nothing
 
                 _tell(err, f"ebb: {announcement(event)}")
             case CompactionFailed(model=model, reason=reason):

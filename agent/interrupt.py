@@ -1,4 +1,4 @@
-"""The user's wish to stop, as a value that running work can race against. It knows no work and no terminal."""
+"""The user's wish to stop, as a value that running work can race against."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -3,19 +3,19 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent.calls.policy import server_of
 from agent.context.budget import Window
-from agent.context.items import Item, items_of, pins_of
-from agent.context.mark import Mark
+from agent.context.last_request import Mark
 from agent.context.prompt import Instructions, build_prompt
-from agent.context.select import ToolSpec
-from agent.deferral import Deferral, specs_of
-from agent.measuring import sections_of
+from agent.context.tool_selection import ToolSpec
+from agent.context.view_items import ViewItem, items_of, pins_of
 from agent.messages import Conversation, Usage
-from agent.meter import Meter
-from agent.parts import Parts
-from agent.permissions import server_of
 from agent.providers.base import ModelFacts, Prices
-from agent.spending import Asked, Rewrite
+from agent.providers.meter import Meter
+from agent.records.usage import RequestUsage, Rewrite
+from agent.session_parts import Parts
+from agent.window.deferral import Deferral, specs_of
+from agent.window.measure import sections_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class ToolShare:
 class Epoch:
     """The requests between two rewrites: each is the beginning of the next."""
 
-    requests: tuple[Asked, ...]
+    requests: tuple[RequestUsage, ...]
     rewrite: Rewrite | None = None
     """What ended it; None for the one that goes on."""
 
@@ -95,9 +95,9 @@ class Overview:
     held_back: HeldBack = HeldBack()  # a frozen value
     servers: tuple[ServerShare, ...] = ()
     """The part of the tools that servers brought."""
-    items: tuple[Item, ...] = ()
+    items: tuple[ViewItem, ...] = ()
     """Each part of the history and of what is pending, in order; together they take what those do."""
-    pins: tuple[Item, ...] = ()
+    pins: tuple[ViewItem, ...] = ()
     """What is pinned and stands with the summary."""
     tools: tuple[ToolShare, ...] = ()
     """Those that may be kept out of requests."""
@@ -109,7 +109,7 @@ class Overview:
         return sum(component.tokens for component in self.components)
 
     @property
-    def requests(self) -> tuple[Asked, ...]:
+    def requests(self) -> tuple[RequestUsage, ...]:
         return tuple(asked for epoch in self.epochs for asked in epoch.requests)
 
 
@@ -156,7 +156,7 @@ def overview_of(
     title: str,
     conversation: Conversation,
     equipped: Equipped,
-    asked: Sequence[Asked],
+    asked: Sequence[RequestUsage],
     rewritten: Sequence[Rewrite],
 ) -> Overview:
     """What a conversation takes, and what its requests and rewrites so far have cost."""
@@ -193,7 +193,7 @@ def overview_of(
     )
 
 
-def price_again(prices: Prices | None, asked: Sequence[Asked]) -> float | None:
+def price_again(prices: Prices | None, asked: Sequence[RequestUsage]) -> float | None:
     """US dollars for a token that is sent again: as from a cache, unless none was ever read from it."""
     if prices is None:
         return None
@@ -251,7 +251,7 @@ def shares_of(
     )
 
 
-def items_in(conversation: Conversation, components: Sequence[Number], meter: Meter) -> tuple[Item, ...]:
+def items_in(conversation: Conversation, components: Sequence[Number], meter: Meter) -> tuple[ViewItem, ...]:
     """Each part of the messages, with its share of what they are known to take."""
     whole = sum(component.tokens for component in components if component.name in MESSAGES)
     return items_of(conversation, meter.size_of, whole)
@@ -290,7 +290,7 @@ def window_numbers(window: Window) -> tuple[Number, tuple[Number, ...]]:
     return size, (*beyond, output, buffer)
 
 
-def epochs_of(requests: Sequence[Asked], rewrites: Sequence[Rewrite]) -> tuple[Epoch, ...]:
+def epochs_of(requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]) -> tuple[Epoch, ...]:
     """The requests parted at the rewrites; the last epoch is the one that goes on."""
     epochs: list[Epoch] = []
     start = 0
@@ -300,7 +300,7 @@ def epochs_of(requests: Sequence[Asked], rewrites: Sequence[Rewrite]) -> tuple[E
     return (*epochs, Epoch(tuple(requests[start:])))
 
 
-def total_cost(requests: Sequence[Asked]) -> float | None:
+def total_cost(requests: Sequence[RequestUsage]) -> float | None:
     """US dollars; None when the price of any request is not known."""
     costs = [asked.cost for asked in requests]
     return None if None in costs else sum(cost for cost in costs if cost is not None)

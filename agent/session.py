@@ -8,40 +8,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from agent.asking import Asking
-from agent.board import Board
-from agent.bringing import bring_back, kept
-from agent.env import Env, Limits
+from agent.archive.listing import ArchiveListing
+from agent.calls.questions import Questions
+from agent.config.options import Mode
 from agent.errors import AgentError, StoreFailed
-from agent.events import (
-    BroughtBack,
-    Decision,
-    Event,
-    Noticed,
-    ReplyFinished,
-    Resumed,
-    TurnFailed,
-    TurnFinished,
-    TurnStarted,
-)
-from agent.filelog import FileLog
+from agent.events import Decision, Event, Noticed, ReplyFinished, Resumed, TurnFailed, TurnFinished, TurnStarted
 from agent.interrupt import Interrupt
-from agent.measuring import is_over_trigger, remembered
+from agent.mcp.control import ServerControl
 from agent.messages import Conversation, Image, Note, Text, User
-from agent.meter import counted_for
-from agent.occasions import leave_room, tidied, tidying_due, unheard
-from agent.options import Mode
-from agent.outfit import env_of
-from agent.parts import Parts
-from agent.preflight import begin_session
-from agent.shelf import Shelf
-from agent.situation import news_for_user, note_for_model, situation_of
-from agent.spending import Spent
+from agent.providers.usage import counted_for
+from agent.records.file_history import FileLog
+from agent.records.situation import news_for_user, note_for_model, situation_of
+from agent.records.usage import Spent
+from agent.session_parts import Parts, env_of
 from agent.turn import run_turn
+from agent.view_events import BroughtBack
+from agent.window.bring_back import bring_back, kept
+from agent.window.env import Env, TurnLimits
+from agent.window.measure import is_over_trigger, remembered
+from agent.window.preflight import begin_session
+from agent.window.triggers import leave_room, tidied, tidying_due, unheard
 
 if TYPE_CHECKING:  # types only: few runs ask where a text is, or rewrite what is shown
-    from agent.compaction import CompactResult
-    from agent.context.why import Trace
+    from agent.context.provenance import Trace
+    from agent.window.compact import CompactResult
 
 
 class HasConversation(Protocol):
@@ -75,7 +65,7 @@ class Session:
         """Told with the next turn, then None."""
         self._interrupt = Interrupt()
         self._events: asyncio.Queue[Event | None] | None = None
-        self._asking = Asking(self._emit)
+        self._asking = Questions(self._emit)
         self._running: asyncio.Task[None] | None = None
         """The turn that runs, or ran last."""
         self._is_behind = False
@@ -134,7 +124,7 @@ class Session:
         return self._parts.workspace.root
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> TurnLimits:
         return self._parts.limits
 
     @property
@@ -166,20 +156,20 @@ class Session:
         text: str,
         beside: Sequence[Image | Note] = (),
         steps: int | None = None,
-        meanwhile: Callable[[], Sequence[User]] = tuple,
+        pending_messages: Callable[[], Sequence[User]] = tuple,
     ) -> AsyncGenerator[Event, None]:
         """The events of a turn, from `TurnStarted` to `TurnFinished` or `TurnFailed`. Leaving the loop early ends the
         turn as an interruption does. `beside`: what comes with the text. `steps`: requests that it may make, in place
-        of the configured limit. `meanwhile` takes what the user has said since: it is called when a step begins, and
-        what it gives is the turn's when `Steered` says so. Raises `AgentError` while another turn runs."""
-        return self._events_of(User((Text(text), *beside)), steps, meanwhile)
+        of the configured limit. `pending_messages` takes what the user has said since: it is called when a step begins,
+        and what it gives is the turn's when `Steered` says so. Raises `AgentError` while another turn runs."""
+        return self._events_of(User((Text(text), *beside)), steps, pending_messages)
 
-    def go_on(self, meanwhile: Callable[[], Sequence[User]] = tuple) -> AsyncGenerator[Event, None]:
+    def go_on(self, pending_messages: Callable[[], Sequence[User]] = tuple) -> AsyncGenerator[Event, None]:
         """The events of the turn that was left at a question, which is asked again; otherwise as `send`."""
-        return self._events_of(User(()), None, meanwhile)
+        return self._events_of(User(()), None, pending_messages)
 
     async def _events_of(
-        self, said: User, steps: int | None, meanwhile: Callable[[], Sequence[User]]
+        self, said: User, steps: int | None, pending_messages: Callable[[], Sequence[User]]
     ) -> AsyncGenerator[Event, None]:
         if self._events is not None:
             raise AgentError("a turn is running; wait for its end, or interrupt it")
@@ -190,7 +180,7 @@ class Session:
         self._unheard.clear()
         self._is_told = False
         limits = self._env.limits if steps is None else replace(self._env.limits, steps=steps)
-        env = replace(self._env, limits=limits, meanwhile=meanwhile)
+        env = replace(self._env, limits=limits, pending_messages=pending_messages)
         turn = self._running = asyncio.create_task(self._turn(said, env))
         turn.add_done_callback(lambda _: events.put_nowait(None))
         try:
@@ -282,7 +272,7 @@ class Session:
 
     async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> "CompactResult":
         """Summarises the older part of the conversation now. Raises `AgentError`."""
-        from agent.rewriting import compact_by_hand  # noqa: PLC0415  # deferred: few users ask for it
+        from agent.window.rewrite import compact_by_hand  # noqa: PLC0415  # deferred: few users ask for it
 
         return (await self.change(compact_by_hand(focus, hear))).result
 
@@ -314,12 +304,12 @@ class Session:
         return kept(self._parts.files)
 
     @property
-    def shelf(self) -> Shelf:
+    def shelf(self) -> ArchiveListing:
         """What the session has kept, to look through. Raises `AgentError` where nothing is kept."""
         return kept(self._parts.shelf)
 
     @property
-    def servers(self) -> Board | None:
+    def servers(self) -> ServerControl | None:
         """What brings tools into the session; None where no server is declared."""
         return self._parts.servers
 

@@ -4,21 +4,20 @@ import itertools
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent.context.final import FULL, LAST, answer_in, not_run, report_in
-from agent.context.todos import kept_in
-from agent.env import Env
+from agent.calls.execute import run_calls
+from agent.context.control_calls import FULL, LAST, answer_in, kept_in, not_run, report_in
 from agent.events import StepStarted, TurnEnd
-from agent.fitting import ask, make_room
-from agent.hearing import hear
+from agent.input.message import hear, settle_tools, with_named
 from agent.interrupt import Interrupt
-from agent.joining import settle_tools, with_named
-from agent.measuring import budget_of
 from agent.messages import Assistant, Conversation, ToolOutput, User
-from agent.occasions import compact_if_asked
-from agent.preflight import Ending, announce_end, begin_turn, run_in_room
 from agent.providers.base import Reply
-from agent.situation import as_left
-from agent.unfinished import finish_calls
+from agent.records.call_progress import may_begin, output_left
+from agent.records.situation import as_left
+from agent.window.env import Env
+from agent.window.fit import ask, make_room
+from agent.window.measure import budget_of
+from agent.window.preflight import Ending, announce_end, begin_turn, place_of, room_for_outputs, run_in_room
+from agent.window.triggers import compact_if_asked
 
 StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit"] | None
 """How the turn ended with this step, or None when the model waits for the outputs of its calls."""
@@ -126,3 +125,12 @@ def last_words(conversation: Conversation) -> str:
         if isinstance(message, Assistant):
             return message.text
     return ""
+
+
+async def finish_calls(conversation: Conversation, env: Env) -> tuple[ToolOutput, ...]:
+    """One output per open call of the conversation, in order. What had begun is not run again."""
+    calls, states = conversation.unanswered, env.recorder.left_open
+    env.hands.progress.go_on(
+        {call.id: states[call.id] if may_begin(states.get(call.id)) else output_left(call, states) for call in calls}
+    )
+    return await run_calls(calls, env.hands, room_for_outputs(conversation, env), place_of(conversation, env))

@@ -11,16 +11,16 @@ import tempfile
 from pathlib import Path
 
 from agent.compose import Sessions
-from agent.config import load_config
+from agent.config.load import load_config
 from tui.app import EbbApp
-from tui.blocks import Call
-from tui.demo import PROMPT
+from tui.session.demo import PROMPT
+from tui.view.blocks import Call
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "terminal.svg"
 SIZE = (100, 34)
 
-_DEMO = ROOT / "tui" / "demo_project"
+_DEMO = ROOT / "tui" / "session" / "demo_project"
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
+from agent.config.options import OPTIONS, Option
 from agent.errors import EXIT_CODES, AgentError
 from agent.events import Event
 from agent.headless import event_type
-from agent.options import OPTIONS, Option
-from tui.advice import ADVICE
-from tui.arguments import make_parser
+from tui.cli.arguments import make_parser
 from tui.commands import COMMANDS
 from tui.keys import KEYS
+from tui.view.advice import ADVICE
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from store.connection import connected, is_held
 from store.errors import StoreError, explained, translated
-from store.salvage import PAGE_SIZES, Bytes, Row, is_log_damaged, rows_in, rows_in_log
+from store.salvage import PAGE_SIZES, Bytes, SalvagedRow, is_log_damaged, rows_in, rows_in_log
 from store.sessions import SessionStore
 
 TABLES = (
@@ -232,7 +232,7 @@ def _insert(store: SessionStore, insert: str, rows: Iterable[tuple[object, ...]]
                 db.execute(insert, row)
 
 
-def _add(store: SessionStore, rows: Iterator[Row], tick: Callable[[], None]) -> None:
+def _add(store: SessionStore, rows: Iterator[SalvagedRow], tick: Callable[[], None]) -> None:
     columns = {table: [row[1] for row in store.query(f"pragma table_info({table})")] for table in TABLES}
     for row in rows:
         names = columns[row.table][: len(row.values)]

@@ -20,7 +20,7 @@ _WAL_HEADER, _WAL_FRAME = 32, 24
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SalvagedRow:
     table: str
     values: Sequence[Value]
     """In the order of the table's columns, the last of which may be missing."""
@@ -40,14 +40,14 @@ class _Pages:
         return self.newer[number] if number in self.newer else bytes(self._data[at : at + self._size])
 
 
-def rows_in(data: Bytes, page_size: int) -> Iterator[Row]:
+def rows_in(data: Bytes, page_size: int) -> Iterator[SalvagedRow]:
     """The rows in the pages of a database, as far as they are whole."""
     pages = _Pages(data, page_size)
     for number in range(len(data) // page_size):
         yield from _rows_of(pages[number], 100 if number == 0 else 0, pages)
 
 
-def rows_in_log(log: bytes, database: Bytes) -> Iterator[Row]:
+def rows_in_log(log: bytes, database: Bytes) -> Iterator[SalvagedRow]:
     """The rows in the pages that the log of a database holds, the newest first, also behind the damage at which SQLite
     stops to read it."""
     form = _form_of(log)
@@ -161,7 +161,7 @@ def _summed(data: bytes, before: bytes, order: str) -> bytes:
     return struct.pack(">II", first, second)
 
 
-def _rows_of(page: bytes, start: int, pages: _Pages) -> Iterator[Row]:
+def _rows_of(page: bytes, start: int, pages: _Pages) -> Iterator[SalvagedRow]:
     kind = page[start] if len(page) > start else 0
     if kind not in (_TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR):
         return
@@ -175,7 +175,7 @@ def _rows_of(page: bytes, start: int, pages: _Pages) -> Iterator[Row]:
             continue
         table = _table_of(values, is_keyed=kind != _TABLE_LEAF)
         if table is not None:
-            yield Row(table, values)
+            yield SalvagedRow(table, values)
 
 
 def _payload(page: bytes, at: int, kind: int, pages: _Pages) -> bytes:

@@ -50,7 +50,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class SearchMatch:
     """A document that was found, and how."""
 
     session: str
@@ -64,7 +64,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """A document that was found, not read yet."""
 
     id: int
@@ -74,7 +74,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class IndexProgress:
     """How far the index of a session goes."""
 
     session: str
@@ -95,7 +95,7 @@ class SearchIndex:
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
-    def behind(self) -> tuple[Progress, ...]:
+    def behind(self) -> tuple[IndexProgress, ...]:
         """The sessions that have something that is not in the index, the newest first."""
         rows = self._store.query(
             "select s.id, coalesce(i.position, 0), coalesce(i.outputs, 0), coalesce(i.summaries, 0), "
@@ -104,7 +104,7 @@ class SearchIndex:
             "from sessions s left join indexed i on i.session = s.id order by s.updated desc"
         )
         return tuple(
-            Progress(id, position, outputs, summaries, messages - position, written - summaries)
+            IndexProgress(id, position, outputs, summaries, messages - position, written - summaries)
             for id, position, outputs, summaries, messages, written in rows
             if messages > position or written > summaries
         )
@@ -119,7 +119,7 @@ class SearchIndex:
         )
         return tuple(MessageRow(*row) for row in rows)
 
-    def add(self, done: Progress, documents: Iterable[Document], start: int = 0) -> None:
+    def add(self, done: IndexProgress, documents: Iterable[Document], start: int = 0) -> None:
         """Adds documents of a session, those of the messages from a position on. `done`: how far its index goes with
         them. Nothing is added when earlier messages are missing, since the index was emptied meanwhile."""
         self._prepare()
@@ -178,27 +178,27 @@ class SearchIndex:
             if db.execute("insert or ignore into terms (term) values (?)", (word,)).rowcount:
                 db.execute("insert into parts (term) values (?)", (word,))
 
-    def find(self, wanted: Wanted) -> tuple[Match, ...]:
+    def find(self, wanted: Wanted) -> tuple[SearchMatch, ...]:
         """What was looked for, the best first: what holds all words; then what holds them as parts of longer words;
         then, when there is nothing else, what holds some of them. Without words: the newest."""
         return self.read(self.ranked(wanted))
 
-    def ranked(self, wanted: Wanted, most: int = 0) -> list[Hit]:
+    def ranked(self, wanted: Wanted, most: int = 0) -> list[SearchHit]:
         """What `find` finds, not read yet. `most`: how many there may be where more are at hand."""
         self._prepare()
         limit, wanted = wanted.limit, replace(wanted, limit=max(wanted.limit, most))
         if not wanted.words.strip():
-            return [Hit(id, "newest", accesses) for id, accesses in self._newest(wanted)]
+            return [SearchHit(id, "newest", accesses) for id, accesses in self._newest(wanted)]
         pieces = pieces_of(wanted.words)
-        found = [Hit(id, "words", accesses) for id, accesses in self._ranked(wanted, expression(pieces, "all"))]
+        found = [SearchHit(id, "words", accesses) for id, accesses in self._ranked(wanted, expression(pieces, "all"))]
         if len(found) < limit:
             wider = [self._terms_with(piece, MOST_TERMS // len(pieces)) for piece in pieces]
             more = self._ranked(wanted, expression(pieces, "all", wider)) if any(wider) else []
             known = {hit.id for hit in found}
-            found += [Hit(id, "parts", accesses) for id, accesses in more if id not in known]
+            found += [SearchHit(id, "parts", accesses) for id, accesses in more if id not in known]
         if not found and len(pieces) > 1:
             some = self._ranked(wanted, expression(pieces, "some"))
-            found = [Hit(id, "some", accesses) for id, accesses in some]
+            found = [SearchHit(id, "some", accesses) for id, accesses in some]
         return found[: wanted.limit]
 
     def touch(self, session: str, ref: str) -> None:
@@ -289,7 +289,7 @@ class SearchIndex:
             wanted.limit,
         )
 
-    def read(self, hits: Sequence[Hit]) -> tuple[Match, ...]:
+    def read(self, hits: Sequence[SearchHit]) -> tuple[SearchMatch, ...]:
         """Those of them that are still there, in that order."""
         found = self._store.query(
             "select d.id, d.session, s.project, d.position, d.number, d.kind, d.title, d.text, d.tool, d.path, d.size, "
@@ -299,7 +299,9 @@ class SearchIndex:
         )
         rows = {row[0]: (row[1], row[2], Document(*row[3:])) for row in found}
         return tuple(
-            Match(*rows[hit.id], way=hit.way, accesses=hit.accesses, part=hit.part) for hit in hits if hit.id in rows
+            SearchMatch(*rows[hit.id], way=hit.way, accesses=hit.accesses, part=hit.part)
+            for hit in hits
+            if hit.id in rows
         )
 
     def _terms_with(self, piece: str, limit: int) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.constants_ast import Constants
 
-from agent.providers.scripted import Scripted
+from agent.providers.wires.scripted import Scripted
 from tests.strict_sessions import refused_by_a_wire
 
 Scripted.checks = (*Scripted.checks, refused_by_a_wire)

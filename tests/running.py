@@ -36,7 +36,7 @@ def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str,
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "tui.cli", *arguments]
+    return [sys.executable, "-m", "tui.cli.main", *arguments]
 
 
 def ebb(*arguments: str, home: Path, env: Mapping[str, str] | None = None, stdin: str | None = None) -> Run:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from agent.messages import Assistant, Message, Reasoning
 from agent.providers.base import Request
-from tests.agent.providers.cases import ADAPTERS, Adapter
-from tests.agent.providers.spoken import thought
+from tests.agent.providers.wires.cases import ADAPTERS, Adapter
+from tests.agent.providers.wires.spoken import thought
 from tests.strict_api import refusal
 
 

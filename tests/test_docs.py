@@ -17,7 +17,7 @@ ELSEWHERE = {
     "uv tool install .": "fetches packages; tests/packaging installs the wheel",
     "pipx install .": "fetches packages; tests/packaging installs the wheel",
     "make demo": "builds a virtual environment; `ebb demo`, which it runs, has tests of its own",
-    "ebb serve": "wants a browser: tests/tui/serving",
+    "ebb serve": "wants a browser: tests/tui/web",
     "ebb mcp test": "wants the servers of the example: tests/test_mcp_command.py",
     "ebb mcp login wiki": "wants the servers of the example: tests/test_mcp_command.py",
     "ebb mcp logs forge": "wants the servers of the example: tests/test_mcp_command.py",
@@ -107,7 +107,7 @@ def test_the_commands_of_a_page_run(page: Path, home: Path) -> None:
 @pytest.mark.parametrize("line", TERMINAL)
 def test_the_commands_that_open_the_terminal_open_it(line: str, home: Path) -> None:
     words = shlex.split(line.replace("4f2a", session_of(home)))[1:]
-    start = "import sys; from tui.cli import main; sys.exit(main(sys.argv[5:]))"
+    start = "import sys; from tui.cli.main import main; sys.exit(main(sys.argv[5:]))"
     env = environment(home, settings(home))
     with running(home, SCRIPT, flags=["-C", str(home), *words], start=start, env=env) as screen:
         screen.until(TERMINAL[line])
@@ -120,7 +120,7 @@ def test_the_commands_that_open_the_terminal_are_all_on_a_page() -> None:
 
 def test_plain_lines_answer_what_is_piped_into_them(home: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tui.cli", "--plain"], cwd=home, env=environment(home, settings(home)), text=True,
+        [sys.executable, "-m", "tui.cli.main", "--plain"], cwd=home, env=environment(home, settings(home)), text=True,
         input="hello\n", capture_output=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, "Done." in done.stdout) == (0, True)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.agent.meaning import model_in
+from tests.agent.archive.meaning import model_in
 from tests.running import Run, ebb
-from tui.checkup import Progress
+from tui.cli.doctor import CheckProgress
 
 SCRIPT: list[dict[str, Any]] = [
     {"calls": [{"name": "bash", "arguments": {"command": "seq 50000"}}]},
@@ -238,7 +238,7 @@ def test_it_tells_how_far_it_is_on_a_terminal(
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    progress = Progress()
+    progress = CheckProgress()
     progress("sessions", 1, 9)
     now[0] = 101.5
     progress("sessions", 1_234, 9_000)

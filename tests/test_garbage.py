@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.compose import Sessions
-from agent.config import load_config
+from agent.config.load import load_config
 from store.locks import SessionLock
 from tests.running import Run, ebb
 

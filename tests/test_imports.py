@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.meaning import model_in
+from tests.agent.archive.meaning import model_in
 from tests.fake_provider import FakeProvider, Turn
 from tests.running import environment
 
@@ -27,19 +27,19 @@ HEAVY = (
     "model2vec",
 )
 SELDOM = (
-    "agent.attaching",
-    "agent.compaction",
-    "agent.context.compact",
-    "agent.context.heard",
-    "agent.context.why",
-    "agent.embedding",
-    "agent.hooks",
-    "agent.indexing",
-    "agent.meanings",
+    "agent.input.attach",
+    "agent.window.compact",
+    "agent.context.compaction",
+    "agent.calls.hooks",
+    "agent.context.provenance",
+    "agent.archive.embeddings",
+    "agent.calls.hooks",
+    "agent.archive.indexer",
+    "agent.archive.semantic_search",
     "agent.overview",
-    "agent.rewriting",
-    "agent.servers",
-    "agent.whereabouts",
+    "agent.window.rewrite",
+    "agent.mcp.running",
+    "agent.archive.locate",
     "store.queries",
     "store.search",
     "store.vectors",
@@ -49,7 +49,9 @@ SELDOM = (
     "tools.sift",
 )
 """Parts of our own that a run needs only when something is looked up or looked at."""
-SHOW = "import json, sys; from tui.cli import main; code = main({!r}); print(json.dumps([code, sorted(sys.modules)]))"
+SHOW = (
+    "import json, sys; from tui.cli.main import main; code = main({!r}); print(json.dumps([code, sorted(sys.modules)]))"
+)
 
 
 def loaded(arguments: list[str], home: Path, url: str) -> set[str]:
@@ -109,9 +111,9 @@ def test_servers_are_loaded_only_where_one_is_declared(tmp_path: Path) -> None:
     assert loaded(run, tmp_path, "http://127.0.0.1:1") == set()
     declared = {"mcpServers": {"forge": {"command": "/no/such/program"}}}
     (tmp_path / "project" / ".mcp.json").write_text(json.dumps(declared))
-    assert loaded(run, tmp_path, "http://127.0.0.1:1") == {"agent.servers"}
+    assert loaded(run, tmp_path, "http://127.0.0.1:1") == {"agent.mcp.running"}
     started = ["--config", 'mcp.servers.forge.command="/no/such/program"']
-    assert loaded([*run, *started], tmp_path, "http://127.0.0.1:1") >= {"agent.servers", "mcp"}
+    assert loaded([*run, *started], tmp_path, "http://127.0.0.1:1") >= {"agent.mcp.running", "mcp"}
 
 
 def test_a_model_of_meanings_is_loaded_by_the_first_search(tmp_path: Path) -> None:
@@ -119,8 +121,8 @@ def test_a_model_of_meanings_is_loaded_by_the_first_search(tmp_path: Path) -> No
     script = tmp_path / "s.json"
     script.write_text('{"reply": [{"text": "hi"}]}')
     said = loaded(["-p", "hi", "-m", f"scripted/{script}", *model], tmp_path, "http://127.0.0.1:1")
-    assert said == {"agent.embedding"}
+    assert said == {"agent.archive.embeddings"}
     ask = {"calls": [{"name": "recall", "arguments": {"query": "car"}}]}
     script.write_text(json.dumps({"reply": [ask, {"text": "hi"}]}))
     found = loaded(["-p", "hi", "-m", f"scripted/{script}", *model], tmp_path, "http://127.0.0.1:1")
-    assert {"agent.meanings", "model2vec", "numpy", "store.vectors"} <= found
+    assert {"agent.archive.semantic_search", "model2vec", "numpy", "store.vectors"} <= found

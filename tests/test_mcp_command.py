@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.serving import PROGRAM
+from tests.agent.mcp.serving import PROGRAM
 from tests.running import Run, ebb
 from tests.tools.mcp.test_login import served
 

@@ -7,7 +7,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from tests.agent.meaning import model_in
+from tests.agent.archive.meaning import model_in
 from tests.running import Run, command, ebb, environment
 
 

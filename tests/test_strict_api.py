@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from agent.messages import Usage
-from tests.agent.providers.cases import ADAPTERS, Adapter, everything
+from tests.agent.providers.wires.cases import ADAPTERS, Adapter, everything
 from tests.fake_frames import Json, WireName
 from tests.fake_provider import Call, FakeProvider, Turn
 from tests.shown import Shown, form_of, outputs_in

@@ -7,9 +7,9 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from tools.cap import by_bytes
 from tools.extent import Extent
-from tools.jobs import Jobs
-from tools.kept import Found
-from tools.recalled import Asked, Fetch, LookUp, Memory
+from tools.jobs import BackgroundJobs
+from tools.kept import KeptContent
+from tools.recalled import Fetch, LookUp, Memory, RecallQuery
 from tools.scope import Scope
 from tools.seen import SeenFiles
 
@@ -40,7 +40,7 @@ class Attached:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class PrintedLog:
     """What a program printed, in a file."""
 
     path: Path
@@ -70,7 +70,7 @@ class Result:
 
     text: str
     """All of it, unless one of the next two fields says otherwise."""
-    log: Log | None = None
+    log: PrintedLog | None = None
     """What a program printed, when that is long or no plain text; `text` then only says how the program ended."""
     uncut: str | None = None
     """The text with nothing left out of its lines, when `text` has some of them cut."""
@@ -79,7 +79,7 @@ class Result:
     """What came beside the text and the pictures. Documents that can be read are shown like text."""
     changed: tuple[Path, ...] = ()
     """Files that the call created, changed or deleted."""
-    made: tuple[Made, ...] = ()
+    file_changes: tuple[Made, ...] = ()
     """What was in them before and is now, where the tool knows."""
     failed: bool = False
     """The call ran to its end and reports a failure, such as a command's exit code."""
@@ -102,15 +102,15 @@ async def nobody_to_ask(question: str, options: tuple[str, ...]) -> str:
     raise ToolError("nobody is there to answer: decide yourself and say in your answer what you assumed")
 
 
-async def nothing_kept(ref: str) -> Found:
+async def nothing_kept(ref: str) -> KeptContent:
     raise ToolError("nothing is kept: the outputs of this session stand whole in the conversation")
 
 
-async def nothing_to_fetch(ref: str, scope: Scope | None) -> Found:
+async def nothing_to_fetch(ref: str, scope: Scope | None) -> KeptContent:
     return await nothing_kept(ref)
 
 
-async def nothing_remembered(asked: Asked, told: Callable[[int, int], None]) -> Memory:
+async def nothing_remembered(asked: RecallQuery, told: Callable[[int, int], None]) -> Memory:
     raise ToolError("nothing is remembered: this session cannot be searched")
 
 
@@ -127,9 +127,9 @@ class Workspace:
     outputs: Path
     """A folder of this session's own, for what programs print while they run."""
     seen: SeenFiles = field(default_factory=SeenFiles)
-    jobs: Jobs = field(default_factory=Jobs)
+    jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     reads: ReadLimits = ReadLimits()
-    kept: Callable[[str], Awaitable[Found]] = nothing_kept
+    kept: Callable[[str], Awaitable[KeptContent]] = nothing_kept
     """Finds what a reference stands for, of outputs and messages that are not in view. Raises `ToolError`."""
     fetch: Fetch = nothing_to_fetch
     """The same, as far as a scope reaches."""
@@ -148,7 +148,7 @@ class Workspace:
 
 
 class Tool(Protocol):
-    """One tool. `agent.permissions` decides whether a call may run; `run` does what it says and nothing more."""
+    """One tool. `agent.calls.policy` decides whether a call may run; `run` does what it says and nothing more."""
 
     @property
     def name(self) -> str: ...

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.arguments import flag, number, text
-from tools.base import Arguments, Effect, Log, Result, ToolError, Workspace
+from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace
 from tools.described import description_beside
 from tools.printed import printed
 from tools.process import Program, start
@@ -91,11 +91,11 @@ def _told(program: Program, timeout: int | None) -> Result:
         told.append(how_it_ended(program.code or 0))
     if not program.is_over:
         told.append("what it started in the background still runs, until the session ends")
-    log = Log(program.log, 0, program.kept, program.is_over, program.kept == program.size)
+    log = PrintedLog(program.log, 0, program.kept, program.is_over, program.kept == program.size)
     return with_log(log, "no output", told, failed=timeout is not None or program.code != 0 or bool(program.problem))
 
 
-def with_log(log: Log, nothing: str, told: Sequence[str], *, failed: bool) -> Result:
+def with_log(log: PrintedLog, nothing: str, told: Sequence[str], *, failed: bool) -> Result:
     """What was printed and what is told of it, in one text where that can be."""
     shown = printed(log)
     ending = "\n".join(part for part in told if part)

@@ -1,7 +1,7 @@
 """The `bash_output` tool: what a background job has printed since the last look."""
 
 from tools.arguments import number, text
-from tools.base import Arguments, Effect, Log, Result, ToolError, Workspace
+from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace
 from tools.bash import how_it_ended, with_log
 from tools.described import description_beside
 from tools.jobs import Job
@@ -44,7 +44,7 @@ def news_of(job: Job) -> Result:
     """What the job printed since the last look, and how it stands."""
     program = job.program
     end = program.kept
-    log = Log(program.log, min(job.shown, end), end, is_finished=False, is_whole=end == program.size)
+    log = PrintedLog(program.log, min(job.shown, end), end, is_finished=False, is_whole=end == program.size)
     job.shown = program.size
     state = "still running" if program.code is None else how_it_ended(program.code)
     return with_log(log, "no new output", [program.problem, f"{job.id}: {state}"], failed=bool(program.code))

@@ -58,9 +58,9 @@ Token: TypeAlias = Word | str
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CommandLine:
     tokens: tuple[Token, ...]
-    inner: tuple["Line", ...] = ()
+    inner: tuple["CommandLine", ...] = ()
     """The commands in substitutions, wherever in the line they stand."""
 
     @property
@@ -69,7 +69,7 @@ class Line:
 
 
 @lru_cache(maxsize=8)  # every rule looks at the same few lines
-def scan(text: str) -> Line:
+def scan(text: str) -> CommandLine:
     """The words and signs of a command line. Raises `UnreadableError`."""
     return _Scanner(text, 0, 0).line()
 
@@ -123,7 +123,7 @@ class _Scanner:
     at: int
     depth: int
     tokens: list[Token] = field(default_factory=list)
-    inner: list[Line] = field(default_factory=list)
+    inner: list[CommandLine] = field(default_factory=list)
     documents: list[str] = field(default_factory=list)
     """Ends of the here-documents whose text begins at the next line."""
     piece: list[str] = field(default_factory=list)
@@ -133,7 +133,7 @@ class _Scanner:
     is_bare: bool = True
     opens_brace: bool = False
 
-    def line(self, until: str = "") -> Line:
+    def line(self, until: str = "") -> CommandLine:
         """Everything up to the sign `until` that has no partner before it, or up to the end of the text."""
         if self.depth > DEEPEST:
             raise UnreadableError("nested too deeply")
@@ -143,7 +143,7 @@ class _Scanner:
             if sign == until and sign and not open_groups:
                 self._finish()
                 self.at += len(sign)
-                return Line(tuple(self.tokens), tuple(self.inner))
+                return CommandLine(tuple(self.tokens), tuple(self.inner))
             open_groups += (sign == "(") - (sign == ")")
             if sign:
                 self._take_sign(sign)
@@ -152,7 +152,7 @@ class _Scanner:
         if until:
             raise UnreadableError(f"there is no `{until}`")
         self._finish()
-        return Line(tuple(self.tokens), tuple(self.inner))
+        return CommandLine(tuple(self.tokens), tuple(self.inner))
 
     def _sign(self) -> str:
         if self.text[self.at] not in _SIGN_STARTS or self.text.startswith(("<(", ">("), self.at):

@@ -9,7 +9,7 @@ from tools.change import Change, insist_on_read, made_of, make, preview_of
 from tools.described import description_beside
 from tools.extent import counted
 from tools.files import content_of, undivided
-from tools.matching import Closeness, Matches, NearMiss, apply, find_match, line_of, nearest
+from tools.matching import Closeness, Matches, NearMiss, apply, find_match, line_number, nearest
 from tools.paths import display, resolve
 from tools.schema import object_of
 from tools.textfile import TextFile, decode, showable
@@ -20,7 +20,7 @@ _MOST_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EditPlan:
     change: Change
     first_line: int
     """Where the first change begins in the new text, and how many lines it takes there."""
@@ -59,10 +59,10 @@ def _edit(arguments: Arguments, workspace: Workspace) -> Result:
     plan = _plan(arguments, workspace)
     make([plan.change], workspace.seen)
     told = _told(plan, display(plan.change.path, workspace.root))
-    return Result(told, changed=(plan.change.path,), made=made_of([plan.change]))
+    return Result(told, changed=(plan.change.path,), file_changes=made_of([plan.change]))
 
 
-def _plan(arguments: Arguments, workspace: Workspace) -> Plan:
+def _plan(arguments: Arguments, workspace: Workspace) -> EditPlan:
     path = resolve(text(arguments, "path"), workspace)
     name = display(path, workspace.root)
     old, new = _unified(text(arguments, "old")), _unified(text(arguments, "new"))
@@ -88,7 +88,7 @@ def _insist_on_one(matches: Matches, content: str, old: str, all_of_them: bool, 
     if not matches.changes:
         raise ToolError(f"`old` is not in `{name}`{near(nearest(content, old))}")
     if len(matches.changes) > 1 and not all_of_them:
-        lines = ", ".join(str(line_of(content, change.start)) for change in matches.changes[:20])
+        lines = ", ".join(str(line_number(content, change.start)) for change in matches.changes[:20])
         raise ToolError(
             f"`old` is in `{name}` {len(matches.changes)} times, at lines {lines}: "
             "add lines around it until it is unique, or set `replace_all`"
@@ -104,7 +104,7 @@ def near(miss: NearMiss | None) -> str:
     return f"; the closest lines are {miss.first_line}-{last}:\n{shown}"
 
 
-def _planned(path: Path, raw: bytes, file: TextFile, matches: Matches) -> Plan:
+def _planned(path: Path, raw: bytes, file: TextFile, matches: Matches) -> EditPlan:
     changed = file.replaced(matches.changes)
     try:
         after = changed.encode()
@@ -113,9 +113,9 @@ def _planned(path: Path, raw: bytes, file: TextFile, matches: Matches) -> Plan:
         raise ToolError(f"{problem}: use others, or convert the file to UTF-8 with iconv first") from error
     first = matches.changes[0]
     new_text = apply(file.unified, matches.changes)
-    return Plan(
+    return EditPlan(
         Change(path, raw, after),
-        first_line=line_of(new_text, first.start),
+        first_line=line_number(new_text, first.start),
         line_count=first.text.removesuffix("\n").count("\n") + 1,
         places=len(matches.changes),
         closeness=matches.closeness,
@@ -123,7 +123,7 @@ def _planned(path: Path, raw: bytes, file: TextFile, matches: Matches) -> Plan:
     )
 
 
-def _told(plan: Plan, name: str) -> str:
+def _told(plan: EditPlan, name: str) -> str:
     if plan.places > 1:
         return f"edited `{name}` in {counted(plan.places, 'place')}"
     last = plan.first_line + plan.line_count - 1

@@ -52,14 +52,14 @@ class Glob:
         return Result("\n".join(lines) or "no files match", extent=extent)
 
 
-def _pattern(arguments: Arguments) -> globs.Glob:
+def _pattern(arguments: Arguments) -> globs.GlobPattern:
     try:
         return globs.parse(os.path.expanduser(text(arguments, "pattern")))
     except globs.GlobError as error:
         raise ToolError(str(error)) from error
 
 
-def _root(arguments: Arguments, workspace: Workspace, pattern: globs.Glob) -> Path:
+def _root(arguments: Arguments, workspace: Workspace, pattern: globs.GlobPattern) -> Path:
     """Where the search begins: the given folder and what is certain of the pattern."""
     base = locate(text(arguments, "path", "."), workspace)
     return resolve(str(base / pattern.folder), workspace)

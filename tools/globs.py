@@ -17,7 +17,7 @@ class GlobError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Glob:
+class GlobPattern:
     folder: str
     """What stands before the first wildcard: where the search begins. Empty for the search's own folder."""
     matches: Callable[[str], bool]
@@ -31,7 +31,7 @@ class Glob:
         return path.startswith(folder + "/") and self.matches(path[len(folder) + 1 :])
 
 
-def parse(pattern: str) -> Glob:
+def parse(pattern: str) -> GlobPattern:
     """A pattern without `/` matches names at any depth. Raises `GlobError`."""
     if not pattern or "\0" in pattern:
         raise GlobError("the pattern is empty or holds a NUL character")
@@ -40,7 +40,7 @@ def parse(pattern: str) -> Glob:
         raise GlobError("`..` cannot follow a wildcard: begin the pattern with it, or give `path`")
     anchored = "/" in pattern
     alternatives = [_compiled(alternative, anchored) for alternative in _expanded(rest)]
-    return Glob(folder, lambda path: _any(alternatives, path.split("/")))
+    return GlobPattern(folder, lambda path: _any(alternatives, path.split("/")))
 
 
 def _split(pattern: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from tools.schema import object_of
 from tools.truncate import cut_line, plain
 
 if TYPE_CHECKING:  # a type only: see `Grep.run`
-    from tools.search import Line, Wish
+    from tools.search import FoundLine, Wish
 
 Mode: TypeAlias = Literal["content", "files", "count"]
 
@@ -97,7 +97,7 @@ def _mode(arguments: Arguments) -> Mode:
             return "content"
 
 
-def _filter(arguments: Arguments) -> globs.Glob | None:
+def _filter(arguments: Arguments) -> globs.GlobPattern | None:
     pattern = text(arguments, "glob", "")
     try:
         return globs.parse(pattern) if pattern else None
@@ -113,7 +113,7 @@ class _Page:
     base: Path
     mode: Mode
     limit: int
-    wanted: globs.Glob | None
+    wanted: globs.GlobPattern | None
     shown: list[str] = field(default_factory=list)
     count: int = 0
     """Matching lines shown, or files."""
@@ -130,7 +130,7 @@ class _Page:
         """Whether something that was found is not shown."""
         return self.total > self.count
 
-    def take(self, lines: "Sequence[Line]") -> "Wish":
+    def take(self, lines: "Sequence[FoundLine]") -> "Wish":
         """What is wanted after the lines of this file."""
         path = lines[0].path
         if self.wanted is not None and not self.wanted.covers(path):
@@ -149,7 +149,7 @@ class _Page:
             return "nothing"
         return "count" if self.is_full else "more"
 
-    def _take_lines(self, lines: "Sequence[Line]") -> None:
+    def _take_lines(self, lines: "Sequence[FoundLine]") -> None:
         previous = None
         for line in lines:
             if self.size >= MOST_CHARACTERS or (line.is_match and self.count >= self.limit):
@@ -164,7 +164,7 @@ class _Page:
             previous = line
 
     @staticmethod
-    def _is_apart(line: "Line", previous: "Line | None") -> bool:
+    def _is_apart(line: "FoundLine", previous: "FoundLine | None") -> bool:
         return previous is not None and line.number != previous.number + 1
 
     def _show(self, text_: str) -> None:

@@ -12,7 +12,7 @@ _TOKEN = re.compile(r"/\*\*/|\A\*\*/|/\*\*\Z|\*+|\?|\[[!^]?\]?(?:\\.|\[:\w+:\]|[
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class IgnoreRule:
     expression: re.Pattern[str]
     """Matches a whole path, relative to the folder of the rules."""
     only_folders: bool
@@ -20,12 +20,12 @@ class Rule:
     """False for a rule that takes a path back."""
 
 
-def rules_of(lines: Iterable[str]) -> tuple[Rule, ...]:
+def rules_of(lines: Iterable[str]) -> tuple[IgnoreRule, ...]:
     """The rules of the lines of a file, in order. A line that makes no sense is no rule."""
     return tuple(rule for line in lines if (rule := _rule(line)) is not None)
 
 
-def says(rules: tuple[Rule, ...], path: str, folder: bool) -> bool | None:
+def says(rules: tuple[IgnoreRule, ...], path: str, folder: bool) -> bool | None:
     """Whether the last rule that means the path ignores it; None when no rule does."""
     for rule in reversed(rules):
         if (folder or not rule.only_folders) and rule.expression.fullmatch(path):
@@ -33,7 +33,7 @@ def says(rules: tuple[Rule, ...], path: str, folder: bool) -> bool | None:
     return None
 
 
-def _rule(line: str) -> Rule | None:
+def _rule(line: str) -> IgnoreRule | None:
     line = re.sub(r"(?<!\\)((?:\\\\)*) +$", r"\1", line.removesuffix("\r"))
     if not line or line.startswith("#"):
         return None
@@ -48,7 +48,7 @@ def _rule(line: str) -> Rule | None:
         expression = re.compile(prefix + _translated(pattern.removeprefix("/")), re.DOTALL)
     except re.error:
         return None
-    return Rule(expression, only_folders, ignores)
+    return IgnoreRule(expression, only_folders, ignores)
 
 
 def _translated(pattern: str) -> str:

@@ -16,7 +16,7 @@ class Job:
 
 
 @dataclass(slots=True)
-class Jobs:
+class BackgroundJobs:
     """The background jobs of one session, by id, and what commands in the foreground left running."""
 
     by_id: dict[str, Job] = field(default_factory=dict)

@@ -33,7 +33,7 @@ class Content(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KeptContent:
     """What a reference stands for."""
 
     ref: str
@@ -43,7 +43,7 @@ class Found:
     """First and last line, when the reference names them."""
     span: tuple[int, int] | None = None
     """Start and end in bytes, when the reference names them."""
-    beside: tuple[str, ...] = ()
+    attachments: tuple[str, ...] = ()
     """References of the pictures that came with it and are not part of it."""
     first: int | None = None
     """The number that its first line carries, when its lines carry their own: those of the file that it shows."""

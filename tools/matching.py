@@ -68,7 +68,7 @@ def apply(text: str, changes: tuple[Replacement, ...]) -> str:
     return "".join([*pieces, text[at:]])
 
 
-def line_of(text: str, position: int) -> int:
+def line_number(text: str, position: int) -> int:
     """The number, from 1, of the line that holds the position."""
     return text.count("\n", 0, position) + 1
 

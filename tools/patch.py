@@ -31,7 +31,7 @@ class PatchError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
+class PatchHunk:
     above: tuple[str, ...]
     """Lines to be found, one after the other, before the hunk's own."""
     lines: tuple[tuple[Sign, str], ...]
@@ -56,7 +56,7 @@ class Delete:
 @dataclass(frozen=True, slots=True)
 class Update:
     path: str
-    hunks: tuple[Hunk, ...]
+    hunks: tuple[PatchHunk, ...]
     move_to: str | None = None
 
 
@@ -128,7 +128,7 @@ def _added(path: str, body: list[str]) -> str:
     return "".join(line[1:] + "\n" for line in body)
 
 
-def _hunks(path: str, body: list[str]) -> Iterator[Hunk]:
+def _hunks(path: str, body: list[str]) -> Iterator[PatchHunk]:
     above: list[str] = []
     lines: list[tuple[Sign, str]] = []
     for line in body:
@@ -146,11 +146,11 @@ def _hunks(path: str, body: list[str]) -> Iterator[Hunk]:
         yield _hunk(above, lines)
 
 
-def _hunk(above: list[str], lines: list[tuple[Sign, str]], at_end: bool = False) -> Hunk:
+def _hunk(above: list[str], lines: list[tuple[Sign, str]], at_end: bool = False) -> PatchHunk:
     """The hunk without the empty lines that only set it apart from the next marker."""
     while lines and lines[-1] == (" ", ""):
         lines = lines[:-1]
-    return Hunk(tuple(above), tuple(lines), at_end)
+    return PatchHunk(tuple(above), tuple(lines), at_end)
 
 
 def _above(line: str) -> list[str]:
@@ -170,7 +170,7 @@ def _signed(path: str, line: str) -> tuple[Sign, str]:
             raise PatchError(f"in the patch of `{path}` this line does not begin with a blank, - or +: {line!r}")
 
 
-def changes_of(path: str, text: str, hunks: tuple[Hunk, ...]) -> tuple[Replacement, ...]:
+def changes_of(path: str, text: str, hunks: tuple[PatchHunk, ...]) -> tuple[Replacement, ...]:
     """The hunks as changes of the text, in its order. Raises `PatchError` for the first one that does not fit."""
     lines = text.removesuffix("\n").split("\n") if text else []
     changes, at = [], 0
@@ -182,7 +182,7 @@ def changes_of(path: str, text: str, hunks: tuple[Hunk, ...]) -> tuple[Replaceme
     return tuple(changes)
 
 
-def _place(lines: list[str], hunk: Hunk, at: int, where: str, text: str) -> int:
+def _place(lines: list[str], hunk: PatchHunk, at: int, where: str, text: str) -> int:
     """The index of the line where the hunk begins, not before `at`."""
     start = at
     for context in hunk.above:
@@ -233,7 +233,7 @@ def _closest(text: str, wanted: str) -> str:
     return f"; closest is, from line {miss.first_line}:\n{shown}"
 
 
-def _change(lines: list[str], first: int, hunk: Hunk, text: str) -> Replacement:
+def _change(lines: list[str], first: int, hunk: PatchHunk, text: str) -> Replacement:
     """The change that the hunk makes at its place. Context lines stay as the file has them."""
     here = iter(lines[first : first + len(hunk.old)])
     new = []

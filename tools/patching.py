@@ -7,13 +7,13 @@ from tools.arguments import text
 from tools.base import Arguments, Result, ToolError, Workspace
 from tools.change import Change, made_of, make
 from tools.files import content_of, mode_of
-from tools.patch import Add, Delete, FilePatch, Hunk, PatchError, Update, changes_of, parse
+from tools.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, changes_of, parse
 from tools.paths import display, resolve
 from tools.textfile import binary_kind, decode
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PatchStep:
     """What one file's part of the patch comes to."""
 
     changes: tuple[Change, ...]
@@ -36,7 +36,7 @@ def applied(arguments: Arguments, workspace: Workspace) -> Result:
     changes = [change for step in steps for change in step.changes]
     make(changes, workspace.seen)
     said = "\n".join(step.said for step in steps)
-    return Result(said, changed=tuple(change.path for change in changes), made=made_of(changes))
+    return Result(said, changed=tuple(change.path for change in changes), file_changes=made_of(changes))
 
 
 def _parsed(arguments: Arguments) -> tuple[FilePatch, ...]:
@@ -54,7 +54,7 @@ def _paths(part: FilePatch) -> tuple[str, ...]:
             return (path,)
 
 
-def _plan(arguments: Arguments, workspace: Workspace) -> list[Step]:
+def _plan(arguments: Arguments, workspace: Workspace) -> list[PatchStep]:
     """Every change of the patch, worked out in full before the first one is made."""
     steps = []
     taken: set[Path] = set()
@@ -72,7 +72,7 @@ def _plan(arguments: Arguments, workspace: Workspace) -> list[Step]:
     return steps
 
 
-def _step(part: FilePatch, workspace: Workspace) -> Step:
+def _step(part: FilePatch, workspace: Workspace) -> PatchStep:
     path = resolve(part.path, workspace)
     name = display(path, workspace.root)
     before = content_of(path)
@@ -80,19 +80,19 @@ def _step(part: FilePatch, workspace: Workspace) -> Step:
         case Add(content=content):
             if before is not None:
                 raise ToolError(f"`{name}` exists already: use `*** Update File:`")
-            return Step((Change(path, None, _encoded(content, name)),), f"added `{name}`")
+            return PatchStep((Change(path, None, _encoded(content, name)),), f"added `{name}`")
         case Delete():
-            return Step((Change(path, _existing(before, name), None),), f"deleted `{name}`")
+            return PatchStep((Change(path, _existing(before, name), None),), f"deleted `{name}`")
         case Update(hunks=hunks, move_to=written):
             after = _updated(_existing(before, name), hunks, name)
             if written is None:
-                return Step((Change(path, before, after),), f"updated `{name}`")
+                return PatchStep((Change(path, before, after),), f"updated `{name}`")
             target = resolve(written, workspace)
             new_name = display(target, workspace.root)
             if content_of(target) is not None:
                 raise ToolError(f"`{new_name}` exists already, so `{name}` cannot be moved there: choose another path")
             added = Change(target, None, after, mode_of(path))
-            return Step((added, Change(path, before, None)), f"moved `{name}` to `{new_name}`")
+            return PatchStep((added, Change(path, before, None)), f"moved `{name}` to `{new_name}`")
 
 
 def _existing(content: bytes | None, name: str) -> bytes:
@@ -101,7 +101,7 @@ def _existing(content: bytes | None, name: str) -> bytes:
     return content
 
 
-def _updated(raw: bytes, hunks: tuple[Hunk, ...], name: str) -> bytes:
+def _updated(raw: bytes, hunks: tuple[PatchHunk, ...], name: str) -> bytes:
     kind = binary_kind(raw)
     if kind is not None and hunks:
         raise ToolError(f"`{name}` is {kind}, not text: change it in bash with a program made for that")

@@ -1,13 +1,13 @@
 """What a program printed, when it is short and plain enough to stand in a text as it is."""
 
-from tools.base import Log
+from tools.base import PrintedLog
 from tools.truncate import is_mostly_noise, plain
 
 LONGEST = 4096
 """Bytes."""
 
 
-def printed(log: Log) -> str | None:
+def printed(log: PrintedLog) -> str | None:
     """The text of a log without the line end at its end; None when that would not be all that was printed."""
     if log.end - log.start > LONGEST:
         return None

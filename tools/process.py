@@ -37,7 +37,7 @@ _LONGEST_PROGRESS = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessLimits:
     log_bytes: int = LARGEST_LOG
     grace: float = GRACE
 
@@ -48,7 +48,7 @@ def start(
     environment: Mapping[str, str],
     log: Path,
     heard: Callable[[str], None] | None = None,
-    limits: Limits | None = None,
+    limits: ProcessLimits | None = None,
 ) -> "Program":
     """Starts a program without input, in a session of its own. Raises `OSError` when that cannot be done."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -72,7 +72,7 @@ def start(
     except BaseException:
         os.close(descriptor)
         raise
-    return Program(process, reading, descriptor, log, heard, limits or Limits())
+    return Program(process, reading, descriptor, log, heard, limits or ProcessLimits())
 
 
 class Program:
@@ -85,7 +85,7 @@ class Program:
         descriptor: int,
         log: Path,
         heard: Callable[[str], None] | None,
-        limits: Limits,
+        limits: ProcessLimits,
     ) -> None:
         self.log = log
         self.size = 0

@@ -44,7 +44,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FilePage:
     text: str
     last: int
     """The number of the last line shown."""
@@ -104,7 +104,7 @@ def _shown(content: str, offset: int, limit: int, name: str, limits: ReadLimits)
     return Result(f"{page.text}\n{where}", uncut=f"{uncut}\n{where}" if uncut else None, extent=extent)
 
 
-def page_of(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> Page:
+def page_of(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> FilePage:
     """Numbered lines from `offset`, as many as fit, but always one."""
     shown: list[str] = []
     size = 0
@@ -114,7 +114,7 @@ def page_of(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> Pa
         if size > limits.most_bytes and len(shown) > 1:
             del shown[-1]
             break
-    return Page("\n".join(shown), offset + len(shown) - 1)
+    return FilePage("\n".join(shown), offset + len(shown) - 1)
 
 
 def _similar(path: Path) -> str:

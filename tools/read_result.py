@@ -12,13 +12,13 @@ from tools.cap import MOST, NOTES, Cap
 from tools.described import description_beside
 from tools.extent import Extent, counted
 from tools.grep import checked
-from tools.kept import Content, Found
+from tools.kept import Content, KeptContent
 from tools.pictures import LARGEST_PICTURE, PICTURE_TYPES
 from tools.schema import object_of
 from tools.truncate import LONGEST_LINE, is_mostly_noise, plain
 
 if TYPE_CHECKING:  # a type only: see `matches`
-    from tools.sift import Hit, Sifted
+    from tools.sift import Sifted, SiftedLine
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class ReadResult:
             found.content.close()
 
 
-async def _shown(found: Found, arguments: Arguments, wanted: tuple[int, int] | None) -> Result:
+async def _shown(found: KeptContent, arguments: Arguments, wanted: tuple[int, int] | None) -> Result:
     if "pattern" in arguments:
         return await matches(found, text(arguments, "pattern"), lines_around(arguments), wanted)
     if found.media_type in PICTURE_TYPES:
@@ -84,14 +84,14 @@ async def _shown(found: Found, arguments: Arguments, wanted: tuple[int, int] | N
     return await unhurried(lambda: byte_range(found, offset, limit))
 
 
-def with_pictures_named(result: Result, found: Found) -> Result:
+def with_pictures_named(result: Result, found: KeptContent) -> Result:
     """The result with what belongs to it and is no text of it, and where the pictures are that came with it."""
     if found.frame:
         result = replace(result, text=f"{result.text}\n{found.frame}")
-    if not found.beside:
+    if not found.attachments:
         return result
-    shown = ", ".join(found.beside[:MOST_NAMED])
-    more = f" and {len(found.beside) - MOST_NAMED} more" if len(found.beside) > MOST_NAMED else ""
+    shown = ", ".join(found.attachments[:MOST_NAMED])
+    more = f" and {len(found.attachments) - MOST_NAMED} more" if len(found.attachments) > MOST_NAMED else ""
     return replace(result, text=f"{result.text}\n(pictures came with it: {shown}{more})")
 
 
@@ -125,7 +125,7 @@ def lines_around(arguments: Arguments) -> tuple[int, int]:
     return before, after
 
 
-def numbered_lines(found: Found, first: int, last: int, cap: Cap = _WHOLE) -> Result:
+def numbered_lines(found: KeptContent, first: int, last: int, cap: Cap = _WHOLE) -> Result:
     """The lines with their numbers, as many as fit, but always one. Lines that carry their own numbers are asked for
     and shown with those."""
     content, before = found.content, (found.first or 1) - 1
@@ -150,7 +150,7 @@ def numbered_lines(found: Found, first: int, last: int, cap: Cap = _WHOLE) -> Re
     return Result("\n".join([*shown, f"({where})"]) if content.size else f"`{found.ref}` is empty", extent=extent)
 
 
-def part_of(found: Found) -> tuple[int, int]:
+def part_of(found: KeptContent) -> tuple[int, int]:
     """Start and end in bytes of what a reference means: the lines or bytes that it names, or all. Raises `ToolError`
     for what is not there."""
     content = found.content
@@ -165,7 +165,7 @@ def part_of(found: Found) -> tuple[int, int]:
     return content.line_start(first - before), content.line_start(last + 1 - before)
 
 
-def _within(found: Found, first: int, last: int) -> tuple[int, int]:
+def _within(found: KeptContent, first: int, last: int) -> tuple[int, int]:
     """The lines that are there of those that are wanted, by the numbers that they carry. Raises `ToolError`."""
     lines, before = found.content.lines, (found.first or 1) - 1
     if last <= before:
@@ -175,20 +175,20 @@ def _within(found: Found, first: int, last: int) -> tuple[int, int]:
     return max(first, before + 1), min(last, lines + before)
 
 
-def _within_bytes(found: Found, offset: int) -> None:
+def _within_bytes(found: KeptContent, offset: int) -> None:
     size = found.content.size
     if offset >= size and size:
         raise ToolError(f"`{found.ref}` has {counted(size, 'byte')}: offset={offset} is beyond its end")
 
 
-def _holds(found: Found) -> str:
+def _holds(found: KeptContent) -> str:
     lines, first = found.content.lines, found.first
     if first is None:
         return f"has {counted(lines, 'line')}"
     return f"has the lines {first}-{first + lines - 1}" if lines > 1 else f"has the line {first} only"
 
 
-def _numbered(found: Found, number: int, start: int, end: int, width: int = LONGEST_LINE) -> str:
+def _numbered(found: KeptContent, number: int, start: int, end: int, width: int = LONGEST_LINE) -> str:
     line = _line(found.content, start, end, width)
     return f"{number}\t{line}" if found.first is None else line
 
@@ -200,7 +200,7 @@ def _line(content: Content, start: int, end: int, width: int) -> str:
     return f"{shown}… [cut: {end - start:,} bytes; continue at offset={start + width}]"
 
 
-def byte_range(found: Found, offset: int, limit: int, cap: Cap = _WHOLE) -> Result:
+def byte_range(found: KeptContent, offset: int, limit: int, cap: Cap = _WHOLE) -> Result:
     """The bytes from an offset on, at most so many, as many as fit, but always some."""
     content = found.content
     _within_bytes(found, offset)
@@ -245,7 +245,7 @@ def _is_text(decoded: str) -> bool:
 
 
 async def matches(
-    found: Found, pattern: str, around: tuple[int, int], wanted: tuple[int, int] | None, cap: Cap = _WHOLE
+    found: KeptContent, pattern: str, around: tuple[int, int], wanted: tuple[int, int] | None, cap: Cap = _WHOLE
 ) -> Result:
     """The lines that match, and those around them, as many as fit."""
     from tools.sift import SECONDS, sift  # noqa: PLC0415  # deferred: only a pattern needs it
@@ -272,7 +272,7 @@ async def matches(
     return Result("\n".join(shown) or "no lines match", extent=extent)
 
 
-def _late(found: Found, sifted: "Sifted", first: int, before: int, why: str) -> str:
+def _late(found: KeptContent, sifted: "Sifted", first: int, before: int, why: str) -> str:
     """How far a search got that took too long, and how to go on."""
     content = found.content
     done = content.line_start(first) + sifted.searched
@@ -283,7 +283,7 @@ def _late(found: Found, sifted: "Sifted", first: int, before: int, why: str) -> 
     return f"({where}so lines may be missing: take a simpler `pattern` or other `lines`)"
 
 
-def _entries(hits: Sequence["Hit"], before: int, *, with_gaps: bool) -> Iterator[tuple[int, str]]:
+def _entries(hits: Sequence["SiftedLine"], before: int, *, with_gaps: bool) -> Iterator[tuple[int, str]]:
     """The lines that a search found as they are shown, each with its number."""
     previous = 0
     for hit in hits:
@@ -295,7 +295,7 @@ def _entries(hits: Sequence["Hit"], before: int, *, with_gaps: bool) -> Iterator
         previous = number
 
 
-def picture_of(found: Found) -> Result:
+def picture_of(found: KeptContent) -> Result:
     content = found.content
     told = f"picture, {found.media_type}, {counted(content.size, 'byte')}"
     if content.size > LARGEST_PICTURE:
@@ -303,7 +303,7 @@ def picture_of(found: Found) -> Result:
     return Result(told, pictures=(Picture(found.media_type, content.read(0, content.size)),))
 
 
-def medium_of(found: Found) -> Result:
+def medium_of(found: KeptContent) -> Result:
     """What can be said of bytes that are neither text nor a picture: how they begin, and how a person gets them."""
     told = f"{found.media_type}, {counted(found.content.size, 'byte')}, no text"
     saved = f"the user saves it with `ebb sessions show ID {found.ref} > FILE`"

@@ -11,7 +11,7 @@ from tools.arguments import number, text
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
 from tools.cap import Cap, cap_of
 from tools.described import description_beside
-from tools.kept import Found
+from tools.kept import KeptContent
 from tools.pictures import PICTURE_TYPES
 from tools.read_result import (
     byte_range,
@@ -23,7 +23,7 @@ from tools.read_result import (
     unhurried,
     with_pictures_named,
 )
-from tools.recalled import KINDS, Asked, Kind, Memory, Remembered
+from tools.recalled import KINDS, Kind, Memory, RecalledItem, RecallQuery
 from tools.schema import object_of
 from tools.scope import SCOPES, Scope
 from tools.truncate import plain, printable
@@ -82,7 +82,7 @@ class Recall:
             found.content.close()
 
 
-async def _shown(found: Found, arguments: Arguments, wanted: tuple[int, int] | None, cap: Cap) -> Result:
+async def _shown(found: KeptContent, arguments: Arguments, wanted: tuple[int, int] | None, cap: Cap) -> Result:
     if "search" in arguments:
         return await matches(found, _pattern(text(arguments, "search")), (2, 2), wanted, cap)
     if found.media_type in PICTURE_TYPES:
@@ -96,7 +96,7 @@ async def _shown(found: Found, arguments: Arguments, wanted: tuple[int, int] | N
     return await unhurried(lambda: numbered_lines(found, first, last, cap))
 
 
-def _told_of(found: Found, result: Result, measure: Callable[[str], int]) -> str:
+def _told_of(found: KeptContent, result: Result, measure: Callable[[str], int]) -> str:
     """What was recalled: its kind, the files it is about, whether this is all that was asked for, how many tokens it
     takes, and how often it was looked up before."""
     facts = [_quoted(found.kind or found.media_type)]
@@ -144,7 +144,7 @@ def shown(memory: Memory, cap: Cap) -> str:
     return "\n".join(parts)
 
 
-def _entry(one: Remembered) -> str:
+def _entry(one: RecalledItem) -> str:
     """Reference, what it is, when and where, and why it was found."""
     what = f"{one.kind} of {_quoted(one.tool)}" if one.tool else one.kind
     when = datetime.fromtimestamp(one.at).strftime("%Y-%m-%d %H:%M")
@@ -156,13 +156,13 @@ def _entry(one: Remembered) -> str:
     return f"[recall:{one.ref}] {what}, {when}{where}{plain(title)}{meant}{part}{body}"
 
 
-def _asked(arguments: Arguments, now: float) -> Asked:
+def _asked(arguments: Arguments, now: float) -> RecallQuery:
     query = text(arguments, "query", "")
     if "lines" in arguments:
         raise ToolError("`lines` goes with `ref_id`: name what to read")
     if "search" in arguments and not query:
         query = text(arguments, "search")
-    return Asked(
+    return RecallQuery(
         query,
         tuple(kind for kind in get_args(Kind) if kind == arguments.get("kind")),
         text(arguments, "tool", ""),

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tools.kept import Found
+from tools.kept import KeptContent
 from tools.scope import Scope
 
 Kind: TypeAlias = Literal["user", "assistant", "output", "summary"]
@@ -12,7 +12,7 @@ KINDS: tuple[Kind, ...] = ("user", "assistant", "output", "summary")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RecallQuery:
     """What is looked for, in everything that sessions said. Without a query: the newest."""
 
     query: str = ""
@@ -30,7 +30,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RecalledItem:
     """Something that was found."""
 
     ref: str
@@ -55,11 +55,11 @@ class Remembered:
 class Memory:
     """What was found, the best first."""
 
-    found: tuple[Remembered, ...]
+    found: tuple[RecalledItem, ...]
     told: tuple[str, ...] = ()
     """What whoever asked should know of how it was found, a sentence each."""
 
 
-LookUp: TypeAlias = Callable[[Asked, Callable[[int, int], None]], Awaitable[Memory]]
+LookUp: TypeAlias = Callable[[RecallQuery, Callable[[int, int], None]], Awaitable[Memory]]
 """Takes also what is told how many messages of how many were made ready to be searched."""
-Fetch: TypeAlias = Callable[[str, Scope | None], Awaitable[Found]]
+Fetch: TypeAlias = Callable[[str, Scope | None], Awaitable[KeptContent]]

@@ -46,7 +46,7 @@ Wish: TypeAlias = Literal["more", "count", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FoundLine:
     path: str
     """Relative to the folder that was searched."""
     number: int
@@ -85,7 +85,7 @@ async def list_files(folder: Path, project: Path, take: Callable[[str], bool]) -
     return (await _collect(argv, folder, b"\0", taken)).ending
 
 
-async def search_lines(root: Path, project: Path, query: Query, take: Callable[[Sequence[Line]], Wish]) -> Ending:
+async def search_lines(root: Path, project: Path, query: Query, take: Callable[[Sequence[FoundLine]], Wish]) -> Ending:
     """Hands over the lines found in each file, in the order of paths, until `take` wants nothing. `complete` also when
     the last of them were only counted."""
     folder, only_file = _folder_and_file(root)
@@ -116,10 +116,10 @@ async def _scope(folder: Path) -> list[str]:
 class _Files:
     """Puts the printed records together, file by file. A file that turns out to be binary is dropped."""
 
-    def __init__(self, take: Callable[[Sequence[Line]], Wish]) -> None:
+    def __init__(self, take: Callable[[Sequence[FoundLine]], Wish]) -> None:
         self._take = take
         self._path = ""
-        self._lines: list[Line] = []
+        self._lines: list[FoundLine] = []
         self._is_cut = False
         """Whether a line that matches was too long."""
 
@@ -135,9 +135,9 @@ class _Files:
                 self._is_cut = False
             case "match" | "context" as kind:
                 text = _bytes(data["lines"]).removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
-                self._lines.append(Line(self._path, data["line_number"], text, kind == "match"))
+                self._lines.append(FoundLine(self._path, data["line_number"], text, kind == "match"))
             case "end" if data["binary_offset"] is None:
-                cut = [Line(self._path, 0, TOO_LONG, True)] if self._is_cut else []
+                cut = [FoundLine(self._path, 0, TOO_LONG, True)] if self._is_cut else []
                 return self._take([*self._lines, *cut])
         return "more"
 

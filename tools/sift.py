@@ -22,7 +22,7 @@ _START = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.sc
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SiftedLine:
     number: int
     text: str
     is_match: bool
@@ -32,7 +32,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
-    hits: tuple[Hit, ...]
+    hits: tuple[SiftedLine, ...]
     ending: Literal["complete", "enough", "late"]
     line: int = 0
     """The first line that was not searched, or not to its end."""
@@ -103,7 +103,7 @@ def _exchange(process: subprocess.Popen[bytes], content: Content, first: int) ->
         feeding.join()
         for error in failed:
             raise error
-        hits = tuple(Hit(*record) for record in records if len(record) == 4)
+        hits = tuple(SiftedLine(*record) for record in records if len(record) == 4)
         line, searched = next((tuple(record) for record in reversed(records) if len(record) == 2), (first, 0))
         return Sifted(hits, "complete" if records and not records[-1] else "enough", line, searched)
 

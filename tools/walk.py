@@ -9,16 +9,16 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tools.ignore import Rule, rules_of, says
+from tools.ignore import IgnoreRule, rules_of, says
 from tools.regular import beginning_of
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class FolderRules:
     """What one folder says is ignored."""
 
     folder: str
-    rules: tuple[Rule, ...]
+    rules: tuple[IgnoreRule, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Scope:
     is_tracked: bool
     """Whether the repository around it counts. It does not for a folder that is itself ignored there: such a folder is
     searched when it is asked for by name."""
-    above: tuple[Rules, ...] = ()
+    above: tuple[FolderRules, ...] = ()
 
 
 def scope_of(root: str) -> Scope:
@@ -40,7 +40,7 @@ def scope_of(root: str) -> Scope:
             return Scope(False)
         at = os.path.dirname(at)
         folders.append(at)
-    rules: tuple[Rules, ...] = ()
+    rules: tuple[FolderRules, ...] = ()
     for folder in reversed(folders):
         rules = _rules_at(folder, rules, True)
     return Scope(False) if is_ignored(root, True, rules) else Scope(True, rules)
@@ -49,7 +49,7 @@ def scope_of(root: str) -> Scope:
 def files_below(root: str) -> Iterator[str]:
     """Paths relative to the root. Folders that cannot be read are left out."""
     scope = scope_of(root)
-    waiting: list[tuple[str, tuple[Rules, ...], bool]] = [(root, scope.above, True)]
+    waiting: list[tuple[str, tuple[FolderRules, ...], bool]] = [(root, scope.above, True)]
     while waiting:
         path, rules, is_folder = waiting.pop()
         if not is_folder:
@@ -66,7 +66,7 @@ def files_below(root: str) -> Iterator[str]:
 def nearest_below(root: str) -> Iterator[str]:
     """Paths relative to the root, those with fewer folders before them first. Folders are among them, with a slash."""
     scope = scope_of(root)
-    waiting: deque[tuple[str, str, tuple[Rules, ...]]] = deque([(root, "", scope.above)])
+    waiting: deque[tuple[str, str, tuple[FolderRules, ...]]] = deque([(root, "", scope.above)])
     while waiting:
         path, before, rules = waiting.popleft()
         here = _rules_at(path, rules, scope.is_tracked)
@@ -90,17 +90,17 @@ def entries_of(folder: str) -> Iterator[tuple[str, bool]]:
             yield entry.name, is_folder
 
 
-def _rules_at(folder: str, above: tuple[Rules, ...], is_tracked: bool) -> tuple[Rules, ...]:
+def _rules_at(folder: str, above: tuple[FolderRules, ...], is_tracked: bool) -> tuple[FolderRules, ...]:
     """The rules that hold inside the folder, outermost first. A repository knows nothing of the one around it."""
     lines: list[str] = []
     if _is_repository(folder):
         above = () if is_tracked else above
         lines += _lines(os.path.join(folder, ".git", "info", "exclude"))
     lines += _lines(os.path.join(folder, ".gitignore"))
-    return (*above, Rules(folder, rules_of(lines))) if lines else above
+    return (*above, FolderRules(folder, rules_of(lines))) if lines else above
 
 
-def is_ignored(path: str, folder: bool, rules: tuple[Rules, ...]) -> bool:
+def is_ignored(path: str, folder: bool, rules: tuple[FolderRules, ...]) -> bool:
     """What the innermost rule that speaks of the path says. Names are compared byte by byte, as git does."""
     for rule in reversed(rules):
         below = path[len(rule.folder.rstrip("/")) + 1 :]

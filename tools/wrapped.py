@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.commandline import JOINTS, RESERVED, Line, UnreadableError, Word, scan
+from tools.commandline import JOINTS, RESERVED, CommandLine, UnreadableError, Word, scan
 
 _STARTS = {*JOINTS, "&", "(", ")", ";;", ";&", ";;&"}
 WRAPPERS = {
@@ -47,7 +47,7 @@ def readings(text: str) -> Iterator[tuple[str, ...]]:
         yield tuple(word.text for word in each.words)
 
 
-def _lines(line: Line, depth: int) -> Iterator[Line]:
+def _lines(line: CommandLine, depth: int) -> Iterator[CommandLine]:
     yield line
     for inner in line.inner:
         yield from _lines(inner, depth)
@@ -59,7 +59,7 @@ def _lines(line: Line, depth: int) -> Iterator[Line]:
                 continue  # then it is no command either
 
 
-def _commands(line: Line) -> Iterator[_Command]:
+def _commands(line: CommandLine) -> Iterator[_Command]:
     words: list[Word] = []
     is_fed = False
     tokens = iter((*line.tokens, ";"))

@@ -14,7 +14,7 @@ from tools.textfile import decode, with_newline
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WritePlan:
     change: Change
     note: str = ""
     """What the model should know beside that it worked."""
@@ -47,11 +47,11 @@ def _write(arguments: Arguments, workspace: Workspace) -> Result:
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     verb = "created" if change.before is None else "overwrote"
     return Result(
-        f"{verb} `{name}`: {counted(lines, 'line')}{plan.note}", changed=(change.path,), made=made_of([change])
+        f"{verb} `{name}`: {counted(lines, 'line')}{plan.note}", changed=(change.path,), file_changes=made_of([change])
     )
 
 
-def _plan(arguments: Arguments, workspace: Workspace) -> Plan:
+def _plan(arguments: Arguments, workspace: Workspace) -> WritePlan:
     path = resolve(text(arguments, "path"), workspace)
     content = text(arguments, "content")
     before = content_of(path)
@@ -60,7 +60,7 @@ def _plan(arguments: Arguments, workspace: Workspace) -> Plan:
         after, note = _in_the_manner_of(before, content)
     else:
         after, note = _utf8(content), ""
-    return Plan(Change(path, before, after), note)
+    return WritePlan(Change(path, before, after), note)
 
 
 def _in_the_manner_of(before: bytes, content: str) -> tuple[bytes, str]:

@@ -10,32 +10,32 @@ from textual import events, on
 from textual.app import App
 from textual.binding import BindingType
 
-from tui.arrivals import GUARD
 from tui.bindings import bindings
-from tui.caret import CaretApp
 from tui.commands import Invocation, named
-from tui.drafts import Drafts
-from tui.history import History
 from tui.jobs import Jobs
-from tui.looks import Looks, driver_class
-from tui.offering import Offers
-from tui.opening import First, loaded
-from tui.outside import Outside
-from tui.pastes import Pastes
+from tui.prompt.history import History
+from tui.prompt.key_arrivals import GUARD
+from tui.prompt.pastes import Pastes
 from tui.screens.main import MainScreen
-from tui.twice import Twice
+from tui.session.completion import Offers
+from tui.session.drafts import Drafts
+from tui.startup import First, loaded
+from tui.terminal.attention import Attention
+from tui.theme_choice import ThemeChoice, driver_class
 from tui.typeahead import TypeAhead
-from tui.widgets.prompt import Prompt
+from tui.widgets.caret import CaretApp
+from tui.widgets.double_press import DoublePress
+from tui.widgets.prompt import PromptInput
 from tui.widgets.reader import Reader
 from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
-    from agent.options import KeysName, NotifyName, StatusPart, ThemeName
-    from agent.settings import Settings
-    from tui.answering import GroundTold
-    from tui.doing.desk import Desk
-    from tui.ports import Sessions
-    from tui.talk import Talk
+    from agent.config.options import KeysName, NotifyName, StatusPart, ThemeName
+    from agent.config.settings import Settings
+    from tui.actions.desk import CommandContext
+    from tui.session.controller import SessionController
+    from tui.session.ports import Sessions
+    from tui.terminal.colour_query import GroundTold
 
 TWICE = 2.0
 """Seconds within which a second Ctrl-C means it: as long as the hint is shown."""
@@ -84,40 +84,42 @@ class EbbApp(CaretApp, App[str]):
         if colorless:
             os.environ["NO_COLOR"] = colorless  # Textual takes it away, but what we start is to know it, too
         self.animation_level = "none"
-        self.looks = Looks(self, theme, bool(colorless))
-        self.outside = Outside(self, notify, lambda: self.talk.name)
+        self.looks = ThemeChoice(self, theme, bool(colorless))
+        self.outside = Attention(self, notify, lambda: self.talk.name)
         first = First(resume, may_be_word, choose, model, first_message or "")
         self.jobs = Jobs(self, first, partial(loaded, sessions), lambda: self.desk)
         self._sessions, self._drafts, self._settings = sessions, drafts, settings
         self._type_ahead = TypeAhead(self, lambda: self.main.prompt, guard)
         self._pastes, self._keys = Pastes(), keys
         self._history = History(history_file, str(project or ""))
-        self._quitting, self._rewinding = Twice(TWICE), Twice(TWICE)
+        self._quitting, self._rewinding = DoublePress(TWICE), DoublePress(TWICE)
         self._status = status
 
     @cached_property
-    def desk(self) -> "Desk":
+    def desk(self) -> "CommandContext":
         """Made when it is first asked for. Nobody asks before the first paint: much is loaded for it."""
-        from tui.asking import Asking  # noqa: PLC0415  # deferred: see above
-        from tui.doing.desk import Desk  # noqa: PLC0415  # deferred: see above
-        from tui.firststeps import chosen_by_key  # noqa: PLC0415  # deferred: see above
-        from tui.showing import Showing  # noqa: PLC0415  # deferred: see above
-        from tui.talk import Talk  # noqa: PLC0415  # deferred: see above
+        from tui.actions.desk import CommandContext  # noqa: PLC0415  # deferred: see above
+        from tui.dialogs import Dialogs  # noqa: PLC0415  # deferred: see above
+        from tui.presenter import Presenter  # noqa: PLC0415  # deferred: see above
+        from tui.session.controller import SessionController  # noqa: PLC0415  # deferred: see above
+        from tui.view.first_run import chosen_by_key  # noqa: PLC0415  # deferred: see above
 
         self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))  # before the first of them, and not sooner
-        talk = Talk(loaded(self._sessions), lambda: showing.view_soon(), self._drafts, self._pastes)
-        asking = Asking(self, talk.answer, self.jobs.interrupt)
+        talk = SessionController(loaded(self._sessions), lambda: showing.view_soon(), self._drafts, self._pastes)
+        asking = Dialogs(self, talk.answer, self.jobs.interrupt)
         drawn = (asking.show, self.outside.show, lambda view: self.main.todos.show(view))
-        showing = Showing(self, talk, drawn)
+        showing = Presenter(self, talk, drawn)
         if self._status is not None:
             showing.wanted = self._status
         settings = self._settings() if self._settings is not None else None
         showing.advice = lambda model: chosen_by_key(model, settings)
         jobs = self.jobs
-        return Desk(self, talk, showing, jobs.first.model, jobs.send, jobs.invoke, self.looks, settings, jobs.leave)
+        return CommandContext(
+            self, talk, showing, jobs.first.model, jobs.send, jobs.invoke, self.looks, settings, jobs.leave
+        )
 
     @property
-    def talk(self) -> "Talk":
+    def talk(self) -> "SessionController":
         return self.desk.talk
 
     def get_default_screen(self) -> MainScreen:
@@ -173,22 +175,22 @@ class EbbApp(CaretApp, App[str]):
 
     # What the user does
 
-    @on(Prompt.Submitted)
-    def _submitted(self, message: Prompt.Submitted) -> None:
+    @on(PromptInput.Submitted)
+    def _submitted(self, message: PromptInput.Submitted) -> None:
         self.jobs.take(message.text)
 
     def action_command(self, name: str) -> None:
         """For keys: what the command of that name does, with nothing after it."""
         self.jobs.invoke(Invocation(named(name), ""))
 
-    @on(Prompt.Hinted)
-    def _hinted(self, message: Prompt.Hinted) -> None:
+    @on(PromptInput.Hinted)
+    def _hinted(self, message: PromptInput.Hinted) -> None:
         self.desk.showing.for_a_moment(message.text)
 
     def action_escape(self) -> None:
         if self.jobs.is_busy:
             self.jobs.interrupt()
-        elif self.talk.view.blocks and not self.query_one(Prompt).text:
+        elif self.talk.view.blocks and not self.query_one(PromptInput).text:
             if self._rewinding.again():
                 self.action_command("rewind")
             else:

@@ -1,5 +1,4 @@
-"""What is to be done for the user: one job at a time, and after each what waits in the queue. It knows when a thing is
-done, not how."""
+"""What is to be done for the user: one job at a time, and after each what waits in the queue."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,11 +10,11 @@ from textual.worker import Worker
 
 from agent.errors import AgentError
 from tui.commands import Invocation, Unknown, parse
-from tui.opening import First, open_first, settled
+from tui.startup import First, open_first, settled
 from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:  # a type only: what a session and its commands are made of is loaded behind the first paint
-    from tui.doing.desk import Desk
+    from tui.actions.desk import CommandContext
 
 _PATIENCE = 5.0
 """Seconds that leaving waits for an interrupted turn to end."""
@@ -24,7 +23,9 @@ _PATIENCE = 5.0
 class Jobs:
     """The first job opens the first session; what is asked for before there is one is done as soon as there is."""
 
-    def __init__(self, app: App[Any], first: First, load: Callable[[], object], desk: "Callable[[], Desk]") -> None:
+    def __init__(
+        self, app: App[Any], first: First, load: Callable[[], object], desk: "Callable[[], CommandContext]"
+    ) -> None:
         """`load` loads what sessions are made of, in a thread. `desk` is not asked for before that."""
         self._app = app
         self._load = load
@@ -44,7 +45,7 @@ class Jobs:
         self._job: Worker[None] | None = None
 
     @property
-    def _desk(self) -> "Desk":
+    def _desk(self) -> "CommandContext":
         return self._asked_desk()
 
     # The first job
@@ -139,9 +140,9 @@ class Jobs:
             self._start(lambda: self._do(invocation))
 
     async def _do(self, invocation: Invocation) -> None:
-        from tui.doing.table import DOING  # noqa: PLC0415  # deferred: behind the first paint
+        from tui.actions.registry import ACTIONS  # noqa: PLC0415  # deferred: behind the first paint
 
-        await DOING[invocation.command.name](self._desk, invocation.argument)
+        await ACTIONS[invocation.command.name](self._desk, invocation.argument)
 
     async def _do_aside(self, invocation: Invocation) -> None:
         try:

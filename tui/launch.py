@@ -18,6 +18,6 @@ sys.path.insert(0, str(Path(__file__).parent / "_app"))
 
 def main() -> int:
     """Runs the command line and returns its exit code."""
-    from tui.cli import main as run  # noqa: PLC0415  # deferred: the path above must come first
+    from tui.cli.main import main as run  # noqa: PLC0415  # deferred: the path above must come first
 
     return run()

@@ -1,5 +1,4 @@
-"""Keeps keys from questions that they were not typed at. It knows screens that ask, and the prompt, not what is
-asked."""
+"""Keeps keys from questions that they were not typed at."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -8,9 +7,9 @@ from textual import events
 from textual.app import App, ScreenStackError
 from textual.driver import Driver
 
-from tui.arrivals import Arrival, Arrivals, arrival_of
+from tui.prompt.key_arrivals import Arrival, Arrivals, arrival_of
 from tui.screens.guarded import Guarded
-from tui.widgets.prompt import Prompt
+from tui.widgets.prompt import PromptInput
 
 _ALWAYS = ("ctrl+c", "ctrl+z")
 """Keys that answer nothing, whenever they come."""
@@ -27,7 +26,7 @@ class Gathering(Protocol):
 class TypeAhead:
     """Hands on what was typed for a question, and what was not to the prompt."""
 
-    def __init__(self, app: App[Any], prompt: Callable[[], Prompt], guard: float) -> None:
+    def __init__(self, app: App[Any], prompt: Callable[[], PromptInput], guard: float) -> None:
         """`guard`: seconds."""
         self._app = app
         self._prompt = prompt

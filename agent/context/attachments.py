@@ -2,17 +2,24 @@
 user, also when the session goes on later. Pure; it knows no file."""
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from agent.context.ends import manner_of, size_of
+from agent.context.estimate import estimate_message, estimate_text
 from agent.context.images import image_size
-from agent.context.mentions import is_piped, piped_text
-from agent.messages import Image, Note, UserPart
+from agent.context.long_texts import both_ends, fair_share, is_noise, manner_of, readable, sendable, size_of, within
+from agent.context.mask import is_at_length
+from agent.context.mentions import is_piped, piped_text, room_for
+from agent.context.references import MessageRef, message_digits
+from agent.messages import Image, Message, Note, Text, User, UserPart
 from tools.extent import counted
 from tools.truncate import printable
 
 _TOLD = re.compile(r"(?P<folder>The folder )?`(?P<name>[^\n]+)` (?:(?P<holds>holds:)\n\n|is this picture:\Z)")
+
 _MORE = re.compile(r"\(([\d,]+) more: `glob` lists them\)")
+
 _NO_ENTRIES = "nothing that git does not ignore"
 
 
@@ -86,3 +93,183 @@ def _about_folder(held: str) -> str:
 def _about_picture(behind: Sequence[UserPart]) -> str:
     size = image_size(behind[0].data) if behind and isinstance(behind[0], Image) else None
     return f"picture, {size[0]}×{size[1]}" if size else "picture"
+
+
+SHORTEST = 200
+"""Bytes of a note that is shown as little as can be."""
+
+LEAST = 400
+"""Bytes below which what came with a message is not worth its line."""
+
+LONG_WORDS = 2_000
+"""Characters of the user's words above which they may be shown in part."""
+
+WORDS_SHARE = 2
+"""What the user says or pipes in is sent whole when it takes at most this part of what a window has room for."""
+
+ENDS_SHARE = 8
+"""Otherwise its ends take at most this part: the rest has to be looked up anyway, and each request would pay for it."""
+
+LEAST_WORDS = 250
+"""Tokens of it that are shown in any window."""
+
+BYTES_A_TOKEN = 3
+
+_NAME = '[What came with this message is kept under ref_id="{}".]'
+
+_NAMED = re.compile(re.escape(_NAME).replace(r"\{\}", r"(msg-[0-9a-f]{8})"))
+
+
+def fitted(said: User, effective: int, free: int) -> User:
+    """The message as it can be sent: long words and what was piped in whole where the `free` tokens have room for them,
+    otherwise by both ends; of what came besides as much as attachments may take in an `effective` window. All of it is
+    kept with the message, under a name that stays the same. The same message when nothing is too long."""
+    parts = [readable(part, "") if isinstance(part, Text | Note) else part for part in said.parts]
+    words = [estimate_text(part.text) for part in parts if isinstance(part, Text | Note) and _is_words(part)]
+    is_too_much = sum(words) > max(free // WORDS_SHARE, LEAST_WORDS)
+    most_words = fair_share(words, max(free // ENDS_SHARE, LEAST_WORDS)) if is_too_much else sys.maxsize
+    notes = [size_of(part.text) for part in parts if isinstance(part, Note) and not _is_words(part)]
+    room = room_for(effective)
+    most_beside = max(fair_share(notes, room), LEAST) if sum(notes) > room else sys.maxsize
+
+    def cut(part: UserPart, ref: str) -> UserPart:
+        if not isinstance(part, Text | Note):
+            return part
+        part = readable(part, ref)
+        return within_tokens(part, most_words, ref) if _is_words(part) else within(part, most_beside, ref)
+
+    ref = str(MessageRef(message_digits(User(tuple(cut(part, "") for part in said.parts)))))
+    shown = tuple(cut(part, ref) for part in said.parts)
+    return said if shown == said.parts else User(shown)
+
+
+def needs_fitting(said: User) -> bool:
+    """Whether something of a message may be too long, or cannot be sent as it is."""
+    texts = [part.text for part in said.parts if isinstance(part, Text | Note)]
+    return len(texts) > 1 or any(len(t) > LONG_WORDS or sendable(t) != t or is_noise(t) for t in texts)
+
+
+def within_tokens(part: Text | Note, most: int, ref: str) -> Text | Note:
+    """The part, when its text takes at most so many tokens; otherwise with both ends of it, and its reference."""
+    if estimate_text(part.text) <= most:
+        return part
+    size = most * BYTES_A_TOKEN
+    shown = within(part, size, ref)
+    while estimate_text(shown.text) > most and size > SHORTEST:
+        size = size * 3 // 4
+        shown = within(part, size, ref)
+    return shown
+
+
+def _is_words(part: UserPart) -> bool:
+    return isinstance(part, Text) or (isinstance(part, Note) and is_piped(part))
+
+
+def brings_much(message: Message) -> bool:
+    """Whether something came with what the user said that could be shown in part, or that is long itself."""
+    return isinstance(message, User) and any(_is_beside(part) or _is_long(part) for part in message.parts)
+
+
+def as_request(message: User) -> tuple[UserPart, ...]:
+    """The parts of a message as a compaction keeps them: as they were sent, and with its reference where something came
+    with it."""
+    parts = tuple(replace(p, whole="") if isinstance(p, Note | Text) and p.whole else p for p in message.parts)
+    return (*parts, Note(_NAME.format(MessageRef(message_digits(message))))) if brings_much(message) else parts
+
+
+def lean(request: User, most: int, *, pictures: bool = True, words: bool = False) -> User:
+    """The request with as much of what came with it as lets it take so many tokens, or with as little as there can be.
+    What the user said stays as it is, and so does each picture, unless they may go: there is no less of a picture. The
+    same request when it takes no more, or nothing can be less."""
+    if estimate_message(request) <= most:
+        return request
+    sizes = [size_of(part.text) for part in request.parts if isinstance(part, Note) and _is_beside(part)]
+    shown = request
+    for size in _halved(max(sizes, default=0)):
+        shown = User(tuple(_shown(request.parts, size, pictures)))
+        if estimate_message(shown) <= most:
+            break
+    if words and estimate_message(shown) > most:
+        shown = _fewer_words(shown, most)
+    return request if shown.parts == request.parts else shown
+
+
+def named_pictures(request: User) -> User:
+    """The request with lines that say where its pictures are."""
+    names, number = _names(request.parts), 0
+    shown = list[UserPart]()
+    for name, part in zip(names, request.parts, strict=True):
+        number = number + 1 if isinstance(part, Image) else 0 if _name_in(part) else number
+        shown.append(_left_out(part, f"{name}:tool-{number}" if name else "") if isinstance(part, Image) else part)
+    return User(tuple(shown))
+
+
+def _fewer_words(request: User, most: int) -> User:
+    """The request with as much of its long words as lets it take so many tokens."""
+    names = _names(request.parts)
+    sizes = [size_of(part.text) for part in request.parts if _is_long(part) and isinstance(part, Text)]
+    shown = request
+    for size in _halved(max(sizes, default=0)):
+        shown = User(tuple(_said(part, size, name) for part, name in zip(request.parts, names, strict=True)))
+        if estimate_message(shown) <= most:
+            break
+    return shown
+
+
+def _said(part: UserPart, size: int, name: str) -> UserPart:
+    """`name`: the reference of its message; where that is not known, it is a message of these words alone."""
+    if not isinstance(part, Text) or not _is_long(part):
+        return part
+    ref = name or str(MessageRef(message_digits(User((part,)))))
+    return replace(part, text=both_ends(sendable(part.text), size, ref), whole="")
+
+
+def _halved(size: int) -> Iterator[int]:
+    """Bytes of each note, from the most to the least."""
+    while size > SHORTEST:
+        yield size
+        size //= 2
+    yield SHORTEST
+
+
+def _shown(parts: Sequence[UserPart], size: int, pictures: bool) -> Iterator[UserPart]:
+    names, number = _names(parts), 0
+    for place, part in enumerate(parts):
+        number = number + 1 if isinstance(part, Image) else 0 if _name_in(part) else number
+        if isinstance(part, Note) and _is_beside(part):
+            yield _shorter(replace(within(part, size, names[place]), whole=""), part)
+        elif isinstance(part, Image) and not pictures:
+            yield _shorter(_left_out(part, f"{names[place]}:tool-{number}" if names[place] else ""), part)
+        else:
+            yield part
+
+
+def _names(parts: Sequence[UserPart]) -> list[str]:
+    """Of each part the reference of the message that it came with; nothing where that is not known."""
+    names, name = [""] * len(parts), ""
+    for place in range(len(parts) - 1, -1, -1):
+        name = _name_in(parts[place]) or name
+        names[place] = name
+    return names
+
+
+def _name_in(part: UserPart) -> str:
+    found = _NAMED.fullmatch(part.text) if isinstance(part, Note) else None
+    return found[1] if found else ""
+
+
+def _left_out(image: Image, ref: str) -> Note:
+    where = f': `recall` with ref_id="{ref}" shows it' if ref else ""
+    return Note(f"[A picture ({image.media_type}) is not shown, since there is no room for it{where}.]")
+
+
+def _shorter(less: Note, part: Note | Image) -> Note | Image:
+    return less if estimate_message(User((less,))) < estimate_message(User((part,))) else part
+
+
+def _is_beside(part: UserPart) -> bool:
+    return isinstance(part, Image) or (isinstance(part, Note) and is_at_length(part))
+
+
+def _is_long(part: UserPart) -> bool:
+    return isinstance(part, Text) and (len(part.text) > LONG_WORDS or bool(part.whole))

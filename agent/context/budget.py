@@ -1,4 +1,5 @@
-"""How much of the window a request takes, by component, and what follows from it. Pure; tokens everywhere."""
+"""How much of the window a request takes, by component, what follows from it, and how room that is too small is
+divided. Pure; tokens everywhere."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,14 +17,15 @@ from agent.context.estimate import (
 )
 from agent.context.mask import as_shown
 from agent.context.prompt import Prompt
-from agent.context.select import ToolSpec
 from agent.context.summary import RETAIN, shown_summary
+from agent.context.tool_selection import ToolSpec
 from agent.messages import Conversation, Summary
 
 Verdict = Literal["fits", "compact", "block"]
 
 BUFFER = 8192
 """Kept free for errors of the estimate."""
+
 SMALL_BUFFER = 4096
 """The same once the estimator has shown that its errors are small."""
 
@@ -241,3 +243,14 @@ def _within(sizes: dict[Section, int], counted: int) -> dict[Section, int]:
     if whole <= counted:
         return sizes
     return {name: size * counted // whole for name, size in sizes.items()}
+
+
+def shares(sizes: Sequence[int], room: int) -> tuple[int, ...]:
+    """The part of the room that each of these sizes gets: a small one all that it takes, and the large ones the same
+    part each of what the small ones leave."""
+    left, parts = max(room, 0), list(sizes)
+    by_size = sorted(range(len(sizes)), key=lambda index: sizes[index])
+    for passed, index in enumerate(by_size):
+        parts[index] = min(sizes[index], left // (len(by_size) - passed))
+        left -= parts[index]
+    return tuple(parts)

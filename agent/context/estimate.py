@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agent.context.images import ImageRule, image_tokens
-from agent.context.select import ToolSpec
+from agent.context.tool_selection import ToolSpec
 from agent.messages import Image, Message, Note, Opaque, Reasoning, Text, ToolCall, ToolOutput, User
 
 LETTER, SIGN, OTHER, MESSAGE = 0.33, 0.6, 1.5, 12

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.context.estimate import estimate_message
-from agent.context.growth import Growing
+from agent.context.incremental import Growing
+from agent.context.long_replies import long_reply
 from agent.context.mask import (
     LEAST_MASKED,
     STUB,
@@ -15,16 +16,15 @@ from agent.context.mask import (
     output_size,
     shown_output,
 )
-from agent.context.replies import long_reply
-from agent.context.select import as_run
 from agent.context.settings import Caps
 from agent.context.steps import unseen_from
 from agent.context.superseded import Viewed, lines_of
+from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, Retold, ToolCall, ToolOutput, User
 
 
 @dataclass(slots=True)
-class Item:
+class MaskableItem:
     """An output or a long text of the model that a mask would make shorter."""
 
     place: int
@@ -51,7 +51,7 @@ class Stock:
     number: int
     """Outputs that the session has so far."""
     messages_before: int = 0
-    items: list[Item] = field(default_factory=list)
+    items: list[MaskableItem] = field(default_factory=list)
     shown: int = 0
     """What all outputs take as they are shown."""
     said: int = 0
@@ -61,7 +61,7 @@ class Stock:
     replies: list[int] = field(default_factory=lambda: [0])
     """How many of them are the model's, likewise."""
     _calls: Mapping[str, ToolCall] = field(default_factory=dict)
-    _viewed: dict[str, list[tuple[Viewed, Item]]] = field(default_factory=dict)
+    _viewed: dict[str, list[tuple[Viewed, MaskableItem]]] = field(default_factory=dict)
     """The reads of each file that may become stale."""
     _last: Message | None = None
 
@@ -84,7 +84,7 @@ class Stock:
         before, key = self.shown + self.said, message_key(self.messages_before + place)
         self.said += reply.tokens
         if key not in self.told and key not in self.pinned:
-            self.items.append(Item(place, reply.tokens, before, left=reply.left, is_reply=True))
+            self.items.append(MaskableItem(place, reply.tokens, before, left=reply.left, is_reply=True))
 
     def _add(self, output: ToolOutput, place: int) -> None:
         self.number += 1
@@ -93,14 +93,14 @@ class Stock:
         tokens = output_size(output)
         is_told = found.ref in self.told
         shown = output_size(shown_output(found, frozenset(), self.told)) if is_told else tokens
-        item = Item(place, tokens, self.shown)
+        item = MaskableItem(place, tokens, self.shown)
         self.shown += shown
         is_cut = is_told or output.call_id in self.masked
         self._supersede(found, item, is_cut=is_cut)
         if shown > LEAST_MASKED and output.call_id not in self.masked and found.ref not in self.pinned:
             self.items.append(item)
 
-    def _supersede(self, found: Numbered, item: Item, *, is_cut: bool) -> None:
+    def _supersede(self, found: Numbered, item: MaskableItem, *, is_cut: bool) -> None:
         viewed = lines_of(found.call, found.output)
         if viewed is None:
             return
@@ -129,7 +129,7 @@ class Inventory:
         return self._stock.of(conversation.messages)
 
 
-def maskable(conversation: Conversation, caps: Caps, stock: Stock) -> Sequence[Item]:
+def maskable(conversation: Conversation, caps: Caps, stock: Stock) -> Sequence[MaskableItem]:
     """Those outputs and texts that `old_outputs` and `old_replies` give, the newest first."""
     messages = conversation.messages
     whole = unseen_from(messages)
@@ -137,7 +137,7 @@ def maskable(conversation: Conversation, caps: Caps, stock: Stock) -> Sequence[I
     last = next((place for place in range(len(messages) - 1, -1, -1) if _outputs(messages[place])), -1)
     reply = newest_reply(messages)
 
-    def is_old(item: Item) -> bool:
+    def is_old(item: MaskableItem) -> bool:
         if item.place >= whole:
             return False
         if item.is_reply:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, replace
 
 from agent.context.estimate import estimate_text
 from agent.context.mask import exit_of, first_error, one_line, patched_paths, quoted, quoted_path, what_happened
-from agent.context.refs import message_digits
-from agent.context.select import as_run
+from agent.context.references import message_digits
+from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Message, ToolCall, ToolOutput, User
 
 GOAL, FINDING, DEMAND = 240, 240, 600

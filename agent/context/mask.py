@@ -7,11 +7,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from agent.context.estimate import estimate_message
+from agent.context.long_replies import LongReply, as_retold, long_reply
 from agent.context.offload import without_frame
-from agent.context.replies import LongReply, as_retold, long_reply
-from agent.context.select import as_run
 from agent.context.steps import is_by_user, unseen_from
 from agent.context.superseded import superseded
+from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
 from tools.extent import counted
 from tools.truncate import plain, printable

@@ -21,7 +21,7 @@ from agent.context.mask import (
     what_happened,
 )
 from agent.context.offload import preview_of, stored_form
-from agent.context.refs import message_digits
+from agent.context.references import message_digits
 from agent.messages import Conversation, Image, Kept, Message, Retold, Summary, Text, User
 
 Size: TypeAlias = Literal["whole", "preview", "line"]

@@ -13,11 +13,11 @@ from itertools import chain, repeat
 from typing import TypeAlias
 
 from agent.context.estimate import estimate_message
-from agent.context.growth import Growing, begins
+from agent.context.incremental import Growing, begins
 from agent.context.mask import is_worth_a_line
-from agent.context.select import ToolSpec
-from agent.events import BreakCause
+from agent.context.tool_selection import ToolSpec
 from agent.messages import AssistantPart, Image, Message, ToolOutput, Usage, User, UserPart, extended
+from agent.view_events import BreakCause
 
 MOST_BREAKPOINTS = 4
 """What a provider takes in one request."""

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from agent.context.estimate import estimate_message, estimate_messages
 from agent.context.mask import as_shown, message_key, numbered_outputs, one_line, output_size, what_happened
-from agent.context.refs import message_digits
-from agent.context.select import meant
+from agent.context.references import message_digits
 from agent.context.steps import turn_starts
-from agent.context.unseen import unseen_outputs
-from agent.events import ReceiptItem
+from agent.context.tool_selection import meant
+from agent.context.unseen_outputs import unseen_outputs
 from agent.messages import Assistant, Conversation, Message, User
+from agent.view_events import ReceiptItem
 from tools.extent import counted
 
 WORDS_ALONE = "what you asked for; what came with it is shown in part"

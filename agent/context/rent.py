@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.context.inventory import Inventory, maskable
-from agent.context.settings import Caps, Patience
+from agent.context.settings import Caps, RewritePatience
 from agent.messages import Conversation
 
 LEAST_MASKED, LEAST_COMPACTED = 2_000, 8_000
@@ -49,7 +49,7 @@ class Rents:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class RewriteOffer:
     """A rewrite that could be done now."""
 
     removed: int = 0
@@ -61,34 +61,40 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class RewriteRuling:
     act: Act
     rents: Rents
     """As they are now: none after a rewrite."""
     rent: float = 0.0
     """What had been paid for the rewrite that is done."""
-    offer: Offer = Offer()
+    offer: RewriteOffer = RewriteOffer()
     """The rewrite that is done, or the mask that is not."""
 
 
 def rent_step(
-    mask: Offer, compaction: Offer, rents: Rents, prices: UnitPrices, patience: Patience, *, is_cold: bool
-) -> Ruling:
+    mask: RewriteOffer,
+    compaction: RewriteOffer,
+    rents: Rents,
+    prices: UnitPrices,
+    patience: RewritePatience,
+    *,
+    is_cold: bool,
+) -> RewriteRuling:
     """What is done before the next request, and the rents afterwards. `is_cold`: the provider has nothing of the
     session in its cache, so that a mask costs no more than what is fetched again; a summary would cost most then."""
     paid = Rents(rents.mask + prices.read * mask.removed, rents.compact + prices.read * compaction.removed)
     if is_cold:
         pays = mask.removed >= LEAST_MASKED and prices.write * mask.removed >= mask.cost
         left = Rents(0.0, paid.compact) if pays else paid
-        return Ruling("mask" if pays else "nothing", left, paid.mask if pays else 0.0, mask)
+        return RewriteRuling("mask" if pays else "nothing", left, paid.mask if pays else 0.0, mask)
     if compaction.removed > LEAST_COMPACTED and paid.compact >= patience.compact * compaction.cost > 0:
-        return Ruling("compact", Rents(), paid.compact, compaction)
+        return RewriteRuling("compact", Rents(), paid.compact, compaction)
     if mask.removed >= LEAST_MASKED and paid.mask >= patience.mask * mask.cost > 0:
-        return Ruling("mask", Rents(0.0, paid.compact), paid.mask, mask)
-    return Ruling("nothing", paid, offer=mask)
+        return RewriteRuling("mask", Rents(0.0, paid.compact), paid.mask, mask)
+    return RewriteRuling("nothing", paid, offer=mask)
 
 
-def will_pay(compaction: Offer, rents: Rents, prices: UnitPrices) -> bool:
+def will_pay(compaction: RewriteOffer, rents: Rents, prices: UnitPrices) -> bool:
     """Whether a summary that is made while nobody waits will have paid for itself, if as many requests follow as there
     were since the last rewrite. Where tokens cost nothing, the time that nobody waits for is all there is to gain."""
     if compaction.removed <= LEAST_COMPACTED:
@@ -105,14 +111,14 @@ def mask_offer(
     *,
     is_cold: bool = False,
     inventory: Inventory | None = None,
-) -> Offer:
+) -> RewriteOffer:
     """What masking the outputs that `caps` do not protect would remove and cost. `size`: tokens of the next
     request; `fixed`: of what stands before its messages, by which the estimates of single messages are put right. With
     the session's `inventory` it costs as much as the conversation has grown."""
     stock = (inventory or Inventory()).of(conversation)
     chosen = maskable(conversation, caps, stock)
     if not chosen:
-        return Offer()
+        return RewriteOffer()
     whole = stock.sums[-1]
     ages = [stock.replies[-1] - stock.replies[item.place + 1] for item in chosen]
     behind = whole - stock.sums[chosen[-1].place]
@@ -124,10 +130,10 @@ def mask_offer(
         0.5 * min(len(chosen), again) * (prices.read * size + FETCHED * prices.write + FETCHED_CALL * prices.output)
     )
     rewritten = 0.0 if is_cold else (prices.write - prices.read) * behind
-    return Offer(removed, behind, rewritten + fetched)
+    return RewriteOffer(removed, behind, rewritten + fetched)
 
 
-def compaction_offer(caps: Caps, size: int, fixed: int, prices: UnitPrices, pinned: int = 0) -> Offer:
+def compaction_offer(caps: Caps, size: int, fixed: int, prices: UnitPrices, pinned: int = 0) -> RewriteOffer:
     """What a summary by the model that has the conversation in its cache would remove and cost. `fixed`: tokens of the
     system text and the tool definitions; `pinned`: of what stays whatever leaves."""
     written = caps.summary
@@ -135,7 +141,7 @@ def compaction_offer(caps: Caps, size: int, fixed: int, prices: UnitPrices, pinn
     left = fixed + stays
     asked = prices.read * size + prices.write * INSTRUCTION + prices.output * written
     reread = REREADS * (prices.read * left + REREAD * prices.write + REREAD_CALL * prices.output)
-    return Offer(max(size - left, 0), stays, (prices.write - prices.read) * stays + asked + reread)
+    return RewriteOffer(max(size - left, 0), stays, (prices.write - prices.read) * stays + asked + reread)
 
 
 def wanted_again(ages: Sequence[int]) -> float:

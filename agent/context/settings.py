@@ -28,7 +28,7 @@ the window is nearly full, or never."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RewritePatience:
     """How many times its cost a rewrite's rent must reach. A compaction loses words, so it waits longer."""
 
     mask: float = 1.5
@@ -36,7 +36,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Compacting:
+class CompactionSettings:
     """How a session compacts, as the user set it."""
 
     caps: Caps = Caps()  # a frozen value
@@ -44,7 +44,7 @@ class Compacting:
     on_full: Literal["compact", "final"] = "compact"
     """`final`: a full window ends the turn with a report instead of a compaction."""
     policy: RewritePolicy = "rent"
-    patience: Patience = Patience()  # a frozen value
+    patience: RewritePatience = RewritePatience()  # a frozen value
     background_at: float = 0.80
     """Share of the usable window from which a summary is made between two turns, where it will pay."""
     background_messages: int = 400

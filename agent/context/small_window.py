@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from agent.context.select import CALL, SEARCH, ToolSpec
+from agent.context.tool_selection import CALL, SEARCH, ToolSpec
 
 SMALL = 8_000
 """Tokens that requests may take below which definitions are to leave them to the work."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agent.context.meanwhile import joins_turn
+from agent.context.message_text import joins_turn
 from agent.messages import BY_USER, Assistant, Image, Message, Text, User
 
 

@@ -115,13 +115,13 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedSummary:
     """Why a model's reply is no summary."""
 
     why: str
 
 
-Reading: TypeAlias = Draft | Refused
+Reading: TypeAlias = Draft | RefusedSummary
 
 # A text: `re` compiles it when the first summary is read, which most runs never ask for.
 _NOTHING = (
@@ -138,17 +138,17 @@ _NOTHING = (
 def read_reply(text: str, calls: Sequence[ToolCall], stop: StopReason) -> Reading:
     """The summary in a reply, or why there is none."""
     if calls:
-        return Refused("it calls a tool instead")
+        return RefusedSummary("it calls a tool instead")
     if stop in ("max_tokens", "overflow", "refusal", "interrupted"):
-        return Refused("it was cut off" if stop != "refusal" else "the model declined")
+        return RefusedSummary("it was cut off" if stop != "refusal" else "the model declined")
     if not text.strip():
-        return Refused("it is empty")
+        return RefusedSummary("it is empty")
     summary, retain = _element("summary", text), _element("retain", text)
     if summary is None:
         is_open = "<summary>" in text.lower()
-        return Refused("it was cut off" if is_open else "it lacks the `<summary>` element")
+        return RefusedSummary("it was cut off" if is_open else "it lacks the `<summary>` element")
     if not summary or re.match(_NOTHING, summary):
-        return Refused("it says nothing")
+        return RefusedSummary("it says nothing")
     return Draft("" if retain is None or re.match(_NOTHING, retain) else retain, summary)
 
 

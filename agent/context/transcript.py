@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from agent.context.compact import CompactionPlan
+from agent.context.compaction import CompactionPlan
 from agent.context.estimate import estimate_text
 from agent.context.mask import is_at_length, is_worth_a_line, numbered_outputs, one_line, what_happened
 from agent.messages import Assistant, Conversation, Message, Note, User

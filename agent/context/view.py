@@ -3,7 +3,7 @@
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
-from agent.context.growth import Growing, begins
+from agent.context.incremental import Growing, begins
 from agent.context.mask import as_shown
 from agent.context.prompt import Instructions, Prompt, for_model, merge_users, put_together
 from agent.context.summary import shown_summary

@@ -1,0 +1,1 @@
+"""Models: their wires, windows, prices, tokens and fallbacks; one request and its reply."""

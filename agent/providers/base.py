@@ -1,13 +1,13 @@
-"""The seam between the agent and a model: what is asked, what comes back. It knows no wire format and no network."""
+"""The seam between the agent and a model: what is asked, what comes back."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from agent.context.bargain import PerToken
 from agent.context.budget import Window
 from agent.context.prefix import Breakpoints
-from agent.context.select import HostedSearch, ToolSpec
+from agent.context.summary_cost import PerToken
+from agent.context.tool_selection import HostedSearch, ToolSpec
 from agent.messages import Assistant, Message, StopReason, Usage
 
 

@@ -1,4 +1,4 @@
-"""What is known of models: windows, limits, prices, abilities. It knows names and a generated table, no network.
+"""What is known of models: windows, limits, prices, abilities.
 
 A fact comes from the first of these that has it: what the user set, what the server says, the table, a default.
 """

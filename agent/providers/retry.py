@@ -1,4 +1,5 @@
-"""When a failed request is worth another try, and after how long. Pure: the waiting is done by `agent.stream`."""
+"""When a failed request is worth another try, and after how long. Pure: the waiting is done by
+`agent.providers.stream`."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,4 @@
-"""What a provider needs to be built, from the configuration: its address, its key, the window to work in. It knows no
-adapter and makes no connection."""
+"""What a provider needs to be built, from the configuration: its address, its key, the window to work in."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from agent.config import Config, ProviderConfig
+from agent.config.values import Config, ProviderConfig
 from agent.context.budget import BUFFER, SMALL_BUFFER, Window, fitting_reserves, usual_output
 from agent.errors import AuthFailed, ConfigError, UsageError
 from agent.providers.base import Endpoint, ModelFacts
@@ -46,14 +45,14 @@ def first_choice(environment: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ModelSetting:
     """A number or name that somebody set for a model, and where."""
 
     value: Any
     source: str
 
 
-def find_setting(config: Config, provider: str, model: str, key: str) -> Setting | None:
+def find_setting(config: Config, provider: str, model: str, key: str) -> ModelSetting | None:
     """What is set for a model: on the command line, for the model, for its provider, in `[agent]`; None when nobody
     has set it. What the command line says wins over all files."""
     settings, name = config.provider(provider), f"agent.{key}"
@@ -65,7 +64,7 @@ def find_setting(config: Config, provider: str, model: str, key: str) -> Setting
     if config.sources.get(name) == "command line":
         places.reverse()
     found = [
-        Setting(value, config.sources[place] if place == name else f"{place} in {config.sources[place]}")
+        ModelSetting(value, config.sources[place] if place == name else f"{place} in {config.sources[place]}")
         for value, place in places
         if value is not None
     ]
@@ -89,16 +88,16 @@ def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) 
     size = _sized(facts, config)
     longest = find_setting(config, facts.provider, facts.name, "max_output_tokens")
     output = (
-        Setting(
+        ModelSetting(
             min(facts.max_output_tokens, OUTPUT_TOKENS, usual_output(size.value)),
             known.get("max_output_tokens", "default"),
         )
         if longest is None
-        else Setting(min(longest.value, facts.max_output_tokens), longest.source)
+        else ModelSetting(min(longest.value, facts.max_output_tokens), longest.source)
         if known.get("max_output_tokens") in ("registry", "live")
         else longest
     )
-    buffer = find_setting(config, facts.provider, facts.name, "context_window_buffer_tokens") or Setting(
+    buffer = find_setting(config, facts.provider, facts.name, "context_window_buffer_tokens") or ModelSetting(
         min(SMALL_BUFFER if is_precise else BUFFER, size.value // 8), "learned" if is_precise else "default"
     )
     # Who sets a window has chosen to pay for it; otherwise a request stays where tokens have their usual price.
@@ -122,14 +121,14 @@ def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) 
     return replace(window, **_triggers(window, config), notices=notices)
 
 
-def _sized(facts: ModelFacts, config: Config) -> Setting:
+def _sized(facts: ModelFacts, config: Config) -> ModelSetting:
     """The window's size. What somebody set is never raised by what the server says, but it may be lowered."""
     source = dict(facts.sources).get("context_window", "default")
     chosen = find_setting(config, facts.provider, facts.name, "context_window")
     if chosen is None:
-        return Setting(facts.context_window, source)
+        return ModelSetting(facts.context_window, source)
     if source == "live" and facts.context_window < chosen.value:
-        return Setting(facts.context_window, "live")
+        return ModelSetting(facts.context_window, "live")
     return chosen
 
 
@@ -141,7 +140,9 @@ def _triggers(window: Window, config: Config) -> dict[str, Any]:
     return {"compact_trigger": min(share, config.hard_block), "hard_block": config.hard_block}
 
 
-def _notices(facts: ModelFacts, size: Setting, outputs: tuple[Setting | None, ...], shrunk: bool) -> Iterator[str]:
+def _notices(
+    facts: ModelFacts, size: ModelSetting, outputs: tuple[ModelSetting | None, ...], shrunk: bool
+) -> Iterator[str]:
     if size.source == "default" and facts.provider != "ollama":
         yield (
             f"nothing is known of `{facts.id}`: its window is taken to be {size.value:,} tokens, its replies to be at "

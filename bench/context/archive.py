@@ -17,17 +17,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.archive import Archive
+from agent.archive.archive import Archive
+from agent.calls.execute import CallPosition
+from agent.calls.output_view import Ingest
 from agent.context.offload import Skim
-from agent.execute import Place
-from agent.ingest import Ingest
 from agent.messages import Assistant, ToolCall, User
-from agent.recorder import Recorder
-from agent.storethread import StoreThread
+from agent.records.recorder import Recorder
+from agent.records.store_thread import StoreThread
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
-from tools.base import Log, Result, Workspace
-from tools.kept import Found
+from tools.base import PrintedLog, Result, Workspace
+from tools.kept import KeptContent
 from tools.read_result import ReadResult
 
 MB = 1 << 20
@@ -67,7 +67,9 @@ async def _take_in(folder: Path, log: Path, size: int) -> float:
     call = ToolCall("c1", "bash", {"command": "make"})
     await recorder.said(User(()))
     start = time.perf_counter()
-    output = await ingest.shown(call, Place(), "done", Result("exit code 0", Log(log, 0, size, is_finished=True)))
+    output = await ingest.shown(
+        call, CallPosition(), "done", Result("exit code 0", PrintedLog(log, 0, size, is_finished=True))
+    )
     seconds = time.perf_counter() - start
     await recorder.replied(Assistant((call,)))
     await recorder.said(User((output,)))
@@ -90,7 +92,7 @@ async def read_back(folder: Path, size: int) -> dict[str, float]:
     """Milliseconds of reads by reference at any place of what was taken in."""
     thread, _, archive = await opened(folder)
 
-    async def find(ref: str) -> Found:
+    async def find(ref: str) -> KeptContent:
         return await archive.open(await archive.resolve(ref))
 
     workspace = Workspace(folder, folder, kept=find)
@@ -129,8 +131,8 @@ async def identity(folder: Path) -> tuple[int, int, int]:
         log = folder / f"log-{number}"
         await asyncio.to_thread(log.write_bytes, data)
         call = ToolCall(f"c{number}", "bash", {})
-        raw = Result("exit code 0", Log(log, 0, len(data), is_finished=True))
-        output = await ingest.shown(call, Place(number), "done", raw)
+        raw = Result("exit code 0", PrintedLog(log, 0, len(data), is_finished=True))
+        output = await ingest.shown(call, CallPosition(number), "done", raw)
         await recorder.replied(Assistant((call,)))
         await recorder.said(User((output,)))
         if output.stored is not None:

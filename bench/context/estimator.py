@@ -15,10 +15,10 @@ from dataclasses import replace
 from agent.context.budget import Window
 from agent.context.estimate import Counts, count_message, count_text, count_tools
 from agent.context.prompt import Prompt
-from agent.context.select import ToolSpec
+from agent.context.tool_selection import ToolSpec
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, Usage, User
-from agent.meter import Meter
 from agent.providers.base import Reply
+from agent.providers.meter import Meter
 
 WINDOW = Window(1_000_000, 16_384)
 SYSTEM = "You are a coding agent. Read before you write; run the tests. " * 700

@@ -9,10 +9,10 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 
-from agent.context.compact import compacted, plan_compaction
+from agent.context.compaction import compacted, plan_compaction
 from agent.context.estimate import estimate_text
-from agent.context.ladder import size_of
 from agent.context.settings import Caps
+from agent.context.strategies import size_of
 from agent.context.summary import shown_summary
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 

@@ -10,13 +10,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.archive import Archive
+from agent.archive.archive import Archive
+from agent.archive.recall import SessionRecall
 from agent.messages import Conversation, Text, User
-from agent.recall import Recall
-from agent.rows import encode_message, encode_snapshot
-from agent.storethread import StoreThread
+from agent.records.message_rows import encode_message
+from agent.records.rows import encode_snapshot
+from agent.records.store_thread import StoreThread
 from store.sessions import SessionRow, SessionStore, SnapshotRow
-from tools.recalled import Asked
+from tools.recalled import RecallQuery
 
 PAIRS = (
     ("the login page hangs when the token has run out", "users cannot sign in after their session expires"),
@@ -76,16 +77,18 @@ async def compared(path: Path, model: str) -> None:
     texts = [said for said, _ in PAIRS] + paragraphs()
     await thread.run(fill, store, texts)
     for name, folder in (("by words alone", None), ("by words and meaning", model)):
-        recall = Recall(thread, store, Archive(thread, store, "s", "/p"), "s", "/p", "session", embedding_model=folder)
+        recall = SessionRecall(
+            thread, store, Archive(thread, store, "s", "/p"), "s", "/p", "session", embedding_model=folder
+        )
         print(f"{name}, {len(texts)} messages")
         print(line("asked in other words", [await place(recall, asked, said) for said, asked in PAIRS]))
         print(line("asked in three of its words", [await place(recall, three_of(said), said) for said, _ in PAIRS]))
     await thread.close()
 
 
-async def place(recall: Recall, query: str, wanted: str) -> int:
+async def place(recall: SessionRecall, query: str, wanted: str) -> int:
     """Where it stands in what is found, counted from 1; 0 when it is not among the first."""
-    found = (await recall.search(Asked(query, limit=MOST))).found
+    found = (await recall.search(RecallQuery(query, limit=MOST))).found
     return next((at for at, one in enumerate(found, 1) if one.excerpt == wanted), 0)
 
 

@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.context.bargain import Job
 from agent.context.budget import Window
+from agent.context.summary_cost import SummaryJob
 from agent.events import Event
-from agent.lessons import Summarisers
 from agent.messages import Assistant, Text, ToolCall, Usage, User
-from agent.providers.anthropic import body
 from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request, TextChunk
+from agent.providers.learned_limits import Summarisers
+from agent.providers.wires.anthropic import body
 from bench.context.billing import Block, Cache, Rates, blocks_of
 from bench.context.workload import TOKENS_PER_BYTE, Output, Planned, prose
 from tools.base import Arguments, Effect, Result, Workspace
@@ -243,7 +243,7 @@ class Reader:
 def reader_of(model: PlannedModel, price: float) -> Summarisers:
     """The reader in the place of the models that a user may set for summaries."""
 
-    async def readers(job: Job, emit: Callable[[Event], None]) -> Sequence[Reader]:
+    async def readers(job: SummaryJob, emit: Callable[[Event], None]) -> Sequence[Reader]:
         return (Reader(model, price),)
 
     return readers

@@ -12,19 +12,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.archive import Archive
+from agent.archive.archive import Archive
+from agent.calls.policy import Policy
 from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
-from agent.context.settings import Compacting
-from agent.events import ContextCompacted, TurnFailed
+from agent.context.settings import CompactionSettings
+from agent.events import TurnFailed
 from agent.messages import Usage
-from agent.parts import Parts
-from agent.permissions import Policy
-from agent.recorder import Recorder
-from agent.rent import Rent
+from agent.providers.fallbacks import Targets
+from agent.records.recorder import Recorder
+from agent.records.store_thread import StoreThread
 from agent.session import Session
-from agent.storethread import StoreThread
-from agent.targets import Targets
+from agent.session_parts import Parts
+from agent.view_events import ContextCompacted
+from agent.window.rent import Rent
 from bench.context.billing import common_prefix
 from bench.context.model import EFFECTS, Billed, PlannedModel, Produce, reader_of
 from bench.context.workload import HEAVY, LIGHT, TOKENS_PER_BYTE, Mix, plan, prose
@@ -44,7 +45,7 @@ class Habits:
     """How a session treats its context, where that is not as usual."""
 
     rent: Callable[[], Rent] = Rent
-    compacting: Compacting = Compacting()  # noqa: RUF009  # a frozen value
+    compacting: CompactionSettings = CompactionSettings()  # noqa: RUF009  # a frozen value
     trigger: float = 0.95
     window: int | None = None
     """Tokens, in place of those of the run."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from agent.context.budget import ContextBudget
 from agent.context.mask import old_outputs, output_size
 from agent.context.offload import Offloading
-from agent.context.rent import Act, Offer, Rents, Ruling, UnitPrices
-from agent.context.settings import Caps, Compacting
+from agent.context.rent import Act, Rents, RewriteOffer, RewriteRuling, UnitPrices
+from agent.context.settings import Caps, CompactionSettings
 from agent.messages import Conversation, User
-from agent.rent import Rent
+from agent.window.rent import Rent
 from bench.context.play import MIXES, Habits, Played, play
 
 
@@ -58,15 +58,15 @@ class Pace(Rent):
         conversation: Conversation,
         budget: ContextBudget,
         prices: UnitPrices,
-        how: Compacting,
+        how: CompactionSettings,
         *,
         is_cold: bool,
         masks_only: bool = False,
-    ) -> Ruling:
+    ) -> RewriteRuling:
         maskable = sum(output_size(found.output) for found in old_outputs(conversation, how.caps.protect))
         last = conversation.messages[-1]
         moment = Moment(budget.used, budget, maskable, isinstance(last, User) and bool(last.text))
-        return Ruling(self.decide(moment), Rents(), 0.0, Offer(maskable))
+        return RewriteRuling(self.decide(moment), Rents(), 0.0, RewriteOffer(maskable))
 
 
 def over(share: float) -> Decide:
@@ -106,15 +106,21 @@ POLICIES: dict[str, Habits] = {
     "never": habits(lambda _: "nothing", window=10_000_000),
     "summary at 80 %": habits(over(0.8)),
     "summary at 95 %": habits(over(0.95), trigger=0.98),
-    "sliding budget": habits(sliding, compacting=Compacting(Caps(protect=43_000))),
-    "like opencode": habits(pruned_when_the_user_speaks, compacting=Compacting(Caps(protect=40_000)), reader=1.0),
+    "sliding budget": habits(sliding, compacting=CompactionSettings(Caps(protect=43_000))),
+    "like opencode": habits(
+        pruned_when_the_user_speaks, compacting=CompactionSettings(Caps(protect=40_000)), reader=1.0
+    ),
     "like Claude Code": habits(
-        when_left(33_000), compacting=Compacting(Caps(tail=0, summary=12_000)), reattached=10_000, most=30_000
+        when_left(33_000), compacting=CompactionSettings(Caps(tail=0, summary=12_000)), reattached=10_000, most=30_000
     ),
     "like Codex": habits(
-        above(163_616), compacting=Compacting(Caps(tail=0, summary=6_000)), reader=1.0, reattached=4_000, most=40_000
+        above(163_616),
+        compacting=CompactionSettings(Caps(tail=0, summary=6_000)),
+        reader=1.0,
+        reattached=4_000,
+        most=40_000,
     ),
-    "like crush": habits(above(151_808), compacting=Compacting(Caps(tail=0)), reader=0.05, most=0),
+    "like crush": habits(above(151_808), compacting=CompactionSettings(Caps(tail=0)), reader=0.05, most=0),
 }
 
 

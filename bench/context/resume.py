@@ -15,10 +15,11 @@ from pathlib import Path
 from agent.context.prompt import Instructions, build_prompt
 from agent.debug import Debug
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
-from agent.recorder import Recorder
-from agent.resume import restore
-from agent.rows import encode_message, encode_snapshot
-from agent.storethread import StoreThread
+from agent.records.message_rows import encode_message
+from agent.records.recorder import Recorder
+from agent.records.resume import restore
+from agent.records.rows import encode_snapshot
+from agent.records.store_thread import StoreThread
 from bench.measure import row
 from store.accounts import UsageRow
 from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow

@@ -14,14 +14,15 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from agent.archive import Archive
+from agent.archive.archive import Archive
+from agent.archive.recall import SessionRecall
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
-from agent.recall import Recall
-from agent.rows import encode_message, encode_snapshot
-from agent.storethread import StoreThread
+from agent.records.message_rows import encode_message
+from agent.records.rows import encode_snapshot
+from agent.records.store_thread import StoreThread
 from bench.measure import row
 from store.sessions import SessionRow, SessionStore, SnapshotRow
-from tools.recalled import Asked
+from tools.recalled import RecallQuery
 
 SESSIONS = 100
 PROJECTS = 5
@@ -44,23 +45,25 @@ async def measured(path: Path, count: int, model: str | None) -> None:
     await thread.run(fill, store, count, words)
     before = await asyncio.to_thread(megabytes, path)
     archive = Archive(thread, store, "s0", "/p/0")
-    recall = Recall(thread, store, archive, "s0", "/p/0", "all", embedding_model=model)
-    print(row(f"first search over {count:,} messages", [await timed(lambda: recall.search(Asked("nothing")))], "ms"))
+    recall = SessionRecall(thread, store, archive, "s0", "/p/0", "all", embedding_model=model)
+    print(
+        row(f"first search over {count:,} messages", [await timed(lambda: recall.search(RecallQuery("nothing")))], "ms")
+    )
     await thread.run(store.query, "pragma wal_checkpoint(truncate)")
     size = await asyncio.to_thread(megabytes, path)
     print(row("database before and after", [before, size], "MB"))
     asked = {
-        "a rare word": Asked(words[20_000]),
-        "a common word": Asked(words[3]),
-        "the most common word": Asked(words[0]),
-        "three words, one common": Asked(f"{words[2]} {words[300]} {words[900]}"),
-        "a phrase of two words": Asked(f'"{words[10]} {words[11]}"'),
-        "a common word in this session": Asked(words[3], scope="session"),
-        "a common word, outputs of this project": Asked(words[3], kinds=("output",), scope="project"),
-        "a common word in one path": Asked(words[3], path="src/7.py"),
-        "part of a word": Asked(words[20_000][1:-1]),
-        "any of eight words": Asked(" ".join(words[5_000:40_000:4_400])),
-        "all file views of the last hour": Asked(kinds=("output",), tool="read", since=time.time() - 3600),
+        "a rare word": RecallQuery(words[20_000]),
+        "a common word": RecallQuery(words[3]),
+        "the most common word": RecallQuery(words[0]),
+        "three words, one common": RecallQuery(f"{words[2]} {words[300]} {words[900]}"),
+        "a phrase of two words": RecallQuery(f'"{words[10]} {words[11]}"'),
+        "a common word in this session": RecallQuery(words[3], scope="session"),
+        "a common word, outputs of this project": RecallQuery(words[3], kinds=("output",), scope="project"),
+        "a common word in one path": RecallQuery(words[3], path="src/7.py"),
+        "part of a word": RecallQuery(words[20_000][1:-1]),
+        "any of eight words": RecallQuery(" ".join(words[5_000:40_000:4_400])),
+        "all file views of the last hour": RecallQuery(kinds=("output",), tool="read", since=time.time() - 3600),
     }
     for name, one in asked.items():
         await recall.search(one)
@@ -69,7 +72,7 @@ async def measured(path: Path, count: int, model: str | None) -> None:
     rounds = [await timed(lambda: recall.why(text, Conversation())) for _ in range(ROUNDS)]
     print(row("where a text went (`/why`)", rounds, "ms", 50))
     await thread.run(add, store, 10_000, words)
-    print(row("catch-up with a step", [await timed(lambda: recall.search(Asked(words[20_000])))], "ms"))
+    print(row("catch-up with a step", [await timed(lambda: recall.search(RecallQuery(words[20_000])))], "ms"))
     await thread.close()
 
 

@@ -11,9 +11,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.context.settings import Compacting
+from agent.context.settings import CompactionSettings
 from agent.messages import Usage
-from agent.storethread import StoreThread
+from agent.records.store_thread import StoreThread
 from bench.context.model import PlannedModel
 from bench.context.play import MIXES, Habits, open_session
 from bench.context.workload import plan
@@ -42,7 +42,7 @@ async def summarise(seed: int, mix: str, tokens: int) -> Summarised:
     with tempfile.TemporaryDirectory() as name:
         thread = StoreThread(lambda: SessionStore(":memory:"))
         try:
-            session = await open_session(model, Path(name), thread, Habits(compacting=Compacting(policy="off")))
+            session = await open_session(model, Path(name), thread, Habits(compacting=CompactionSettings(policy="off")))
             while not model.billed or model.billed[-1].usage.prompt < tokens:
                 said = model.said_next
                 assert said is not None, "the plan is too short"

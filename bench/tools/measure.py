@@ -11,10 +11,10 @@ from pathlib import Path
 from statistics import median
 
 from agent.context.budget import BUFFER, Window
-from agent.context.select import HostedSearch, ToolSpec, select_tools, shown_size
-from agent.deferral import Deferral, specs_of
-from agent.meter import Meter
+from agent.context.tool_selection import HostedSearch, ToolSpec, select_tools, shown_size
+from agent.providers.meter import Meter
 from agent.providers.setup import OUTPUT_TOKENS
+from agent.window.deferral import Deferral, specs_of
 from bench.tools.catalog import offered_tools
 from tools.base import Tool
 from tools.catalog import builtin_tools

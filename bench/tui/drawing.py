@@ -19,9 +19,9 @@ from textual.pilot import Pilot
 from agent.messages import Conversation
 from bench.measure import row
 from bench.tui.sessions import ANSWER, history
-from tui.blocks import AnswerText, View
-from tui.resumed import view_of
-from tui.themes import DARK
+from tui.text.themes import DARK
+from tui.view.blocks import AnswerText, SessionView
+from tui.view.resumed import view_of
 from tui.widgets.transcript import Transcript
 
 ADDED = 100
@@ -95,7 +95,7 @@ async def drawn(count: int, more: int = ADDED) -> Times:
         opened[0] = await painted(partial(transcript.restart, view.past))
         added.clear()
         for number in range(more):
-            view = View(view.past, (*view.turn, AnswerText(ANSWER.format(count=number))))
+            view = SessionView(view.past, (*view.turn, AnswerText(ANSWER.format(count=number))))
             added.append(await painted(partial(transcript.show, view.past, view.turn)))
         stage.exit()
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
-from agent.rows import encode_message, encode_snapshot
+from agent.records.message_rows import encode_message
+from agent.records.rows import encode_snapshot
 from bench.measure import environment
 from store.sessions import SessionRow, SessionStore, SnapshotRow
 
@@ -64,7 +65,7 @@ def parse(tokens: list[Token]) -> Node:
 
 
 def ebb(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "tui.cli", *arguments]
+    return [sys.executable, "-m", "tui.cli.main", *arguments]
 
 
 def home(folder: Path, url: str = "http://127.0.0.1:9") -> dict[str, str]:

@@ -4,25 +4,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.archive import Archive
+from agent.archive.archive import Archive
+from agent.archive.recall import SessionRecall, fetching
+from agent.calls.policy import Policy
+from agent.config.option_values import AfterTool
 from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
 from agent.events import Event
 from agent.messages import Assistant, ToolOutput, User
-from agent.options import AfterTool
-from agent.parts import Parts
-from agent.permissions import Policy
-from agent.providers.scripted import Scripted
-from agent.recall import Recall, fetching
-from agent.recorder import Recorder
+from agent.providers.fallbacks import Targets
+from agent.providers.wires.scripted import Scripted
+from agent.records.recorder import Recorder
+from agent.records.store_thread import StoreThread
 from agent.session import Session
-from agent.storethread import StoreThread
-from agent.targets import Targets
+from agent.session_parts import Parts
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tools.base import Tool, Workspace
 from tools.catalog import builtin_tools
-from tools.kept import Found
+from tools.kept import KeptContent
 from tools.tool_output_cache import unlisted_tools
 
 ID, OTHER = "aa11bb22cc33", "aa11ffeeddcc"
@@ -49,9 +49,9 @@ class Home:
     def archive(self, session: str = ID, project: str = "/home/me/app") -> Archive:
         return Archive(self.thread, self.store, session, project)
 
-    async def found(self, ref: str) -> Found:
+    async def found(self, ref: str) -> KeptContent:
         """What a reference stands for, as tools find it."""
-        recall = Recall(self.thread, self.store, self.archive(), ID, "/home/me/app", "all")
+        recall = SessionRecall(self.thread, self.store, self.archive(), ID, "/home/me/app", "all")
         return await fetching(recall)(ref, None)
 
     async def session(

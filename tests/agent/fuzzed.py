@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent.context.budget import Window
 from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
-from agent.context.select import ToolSpec
+from agent.context.tool_selection import ToolSpec
 from agent.errors import AuthFailed, ContextOverflow
 from agent.interrupt import Interrupt
 from agent.messages import (
@@ -28,9 +28,9 @@ from agent.messages import (
     UserPart,
 )
 from agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
-from agent.storethread import StoreThread
+from agent.records.store_thread import StoreThread
 from tests.agent.fuzzed_tools import calls
-from tests.agent.providers.cases import PIXEL
+from tests.agent.providers.wires.cases import PIXEL
 
 P = ParamSpec("P")
 T = TypeVar("T")

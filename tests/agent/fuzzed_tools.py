@@ -9,10 +9,10 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from agent.deferral import specs_of
 from agent.interrupt import Interrupt
 from agent.messages import ToolCall
-from tests.agent.providers.cases import PIXEL
+from agent.window.deferral import specs_of
+from tests.agent.providers.wires.cases import PIXEL
 from tools.base import Arguments, Effect, Picture, Result, Tool, Workspace
 from tools.call_tool import CallTool
 from tools.read_result import ReadResult

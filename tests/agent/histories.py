@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from agent.context.meanwhile import said_meanwhile
+from agent.context.message_text import said_meanwhile
 from agent.messages import (
     Assistant,
     AssistantPart,

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from agent.archive import Archive
+from agent.archive.archive import Archive
+from agent.archive.recall import SessionRecall
 from agent.messages import Assistant, Conversation, Summary, Text, ToolCall, ToolOutput, User
-from agent.recall import Recall
-from agent.recorder import Recorder
-from agent.storethread import StoreThread
+from agent.records.recorder import Recorder
+from agent.records.store_thread import StoreThread
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tools.scope import Scope
@@ -66,9 +66,9 @@ class Sessions:
     def archive(self, session: str = HERE) -> Archive:
         return Archive(self.thread, self.store, session, PROJECTS[session])
 
-    def recall(self, scope: Scope = "project", session: str = HERE, model: str | None = None) -> Recall:
+    def recall(self, scope: Scope = "project", session: str = HERE, model: str | None = None) -> SessionRecall:
         archive = self.archive(session)
-        return Recall(self.thread, self.store, archive, session, PROJECTS[session], scope, embedding_model=model)
+        return SessionRecall(self.thread, self.store, archive, session, PROJECTS[session], scope, embedding_model=model)
 
 
 async def opened(folder: Path) -> Sessions:

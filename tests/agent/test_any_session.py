@@ -15,30 +15,31 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from agent.archive import Archive
+from agent.archive.archive import Archive
+from agent.archive.recall import SessionRecall, fetching, looking_up
+from agent.calls.policy import Policy
 from agent.context.budget import Window
-from agent.context.guard import Target
+from agent.context.preflight import Target
 from agent.context.prompt import Instructions, build_prompt
-from agent.context.refs import message_digits
-from agent.context.settings import Caps, Compacting
-from agent.deferral import Deferral
-from agent.env import Env
+from agent.context.references import message_digits
+from agent.context.settings import Caps, CompactionSettings
 from agent.errors import AgentError, ReferenceFailed
-from agent.events import Event, PrefixDrifted, RewriteUndone, Steered, TurnFailed, TurnFinished
+from agent.events import Event, Steered, TurnFailed, TurnFinished
 from agent.interrupt import Interrupt
 from agent.messages import Assistant, Conversation, Message, Reasoning, Text, ToolCall, User
-from agent.meter import Meter
-from agent.parts import Parts
-from agent.permissions import Policy
 from agent.providers.base import ModelFacts, Request
-from agent.recall import Recall, fetching, looking_up
-from agent.recorder import Recorder
-from agent.rows import decode_message
-from agent.served import Served
+from agent.providers.fallbacks import Connected, Targets
+from agent.providers.meter import Meter
+from agent.records.message_rows import decode_message
+from agent.records.recorder import Recorder
+from agent.records.store_thread import StoreThread
 from agent.session import Session
-from agent.storethread import StoreThread
-from agent.targets import Connected, Targets
-from agent.undoing import Undone, undo
+from agent.session_parts import Parts
+from agent.view_events import PrefixDrifted, RewriteUndone
+from agent.window.deferral import Deferral
+from agent.window.env import Env
+from agent.window.server_tools import ServerTools
+from agent.window.undo import UndoneRewrite, undo
 from store.archive import ArchiveStore
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
@@ -95,9 +96,9 @@ plans = st.lists(replies(), min_size=1, max_size=4)
 said = st.sampled_from(["go on", "never touch b.txt", "look again " * 400])
 
 
-async def caught_up(conversation: Conversation, env: Env) -> Undone:
+async def caught_up(conversation: Conversation, env: Env) -> UndoneRewrite:
     """The conversation as it is on disk, where a turn failed before."""
-    return Undone(conversation, RewriteUndone(0, 0))
+    return UndoneRewrite(conversation, RewriteUndone(0, 0))
 
 
 class AnySession(RuleBasedStateMachine):
@@ -126,7 +127,9 @@ class AnySession(RuleBasedStateMachine):
         self.root = self.folder / "project"
         self.root.mkdir()
         (self.root / "a.txt").write_text("one line\n" * 200)
-        self.compacting = Compacting(Caps(tail=300, ledger=900, retain=100, summary=200, protect=400), on_full=on_full)
+        self.compacting = CompactionSettings(
+            Caps(tail=300, ledger=900, retain=100, summary=200, protect=400), on_full=on_full
+        )
         window = Window(size, size // 8, size // 16)
         self.model = Fuzzed(FACTS, window, size, 1.0, Interrupt(), self.look, {"text": "hm"})
         self.follow = follow
@@ -139,9 +142,9 @@ class AnySession(RuleBasedStateMachine):
         recorder = Recorder(self.thread, self.store, ROW, is_new=is_new)
         conversation, spent = (None, None) if is_new else await recorder.load()
         self.archive = Archive(self.thread, self.store, ROW.id, ROW.project)
-        recall = Recall(self.thread, self.store, self.archive, ROW.id, ROW.project)
+        recall = SessionRecall(self.thread, self.store, self.archive, ROW.id, ROW.project)
         fetch = fetching(recall)
-        served = Served()
+        served = ServerTools()
         served.offer(served_tools())
         workspace = Workspace(
             self.root,
@@ -224,7 +227,7 @@ class AnySession(RuleBasedStateMachine):
         async def turn() -> None:
             self.told.append(text)
             left = list(more)
-            async for event in self.session.send(text, meanwhile=heard):
+            async for event in self.session.send(text, pending_messages=heard):
                 self.events.append(event)
                 if isinstance(event, Steered):
                     self.told.append(event.text)

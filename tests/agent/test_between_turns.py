@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.context.settings import Caps, Compacting
-from agent.events import CompactionFailed, CompactionStarted, ContextCompacted, Event, TurnFinished
+from agent.context.settings import Caps, CompactionSettings
+from agent.events import Event, TurnFinished
 from agent.messages import Note, User
 from agent.providers.base import Request
-from agent.providers.scripted import Scripted
+from agent.providers.wires.scripted import Scripted
 from agent.session import Session
-from tests.agent.test_compaction import ASKED, Home, compactions, events_of
+from agent.view_events import CompactionFailed, CompactionStarted, ContextCompacted
+from tests.agent.window.test_compact import ASKED, Home, compactions, events_of
 
 CAPS = Caps(tail=2000, ledger=900, protect=200)
 SUMMARY = {"when": ASKED, "text": "<summary>they talked</summary>"}
@@ -41,17 +42,17 @@ async def talk(session: Session, *said: str) -> list[Event]:
 @pytest.mark.parametrize(
     ("how", "compacted"),
     [
-        (Compacting(CAPS), [("background", ("summary",))]),
-        (Compacting(CAPS, background_at=0.9), []),
-        (Compacting(CAPS, background_at=0.9, background_messages=4), [("background", ("summary",))]),
-        (Compacting(CAPS, policy="fixed"), []),
-        (Compacting(CAPS, policy="off"), []),
-        (Compacting(CAPS, on_full="final"), []),
+        (CompactionSettings(CAPS), [("background", ("summary",))]),
+        (CompactionSettings(CAPS, background_at=0.9), []),
+        (CompactionSettings(CAPS, background_at=0.9, background_messages=4), [("background", ("summary",))]),
+        (CompactionSettings(CAPS, policy="fixed"), []),
+        (CompactionSettings(CAPS, policy="off"), []),
+        (CompactionSettings(CAPS, on_full="final"), []),
     ],
     ids=["large", "not so large", "many messages", "fixed", "off", "report"],
 )
 async def test_a_long_conversation_is_summarised_between_two_turns(
-    home: Home, how: Compacting, compacted: list[tuple[str, tuple[str, ...]]], interactive: bool
+    home: Home, how: CompactionSettings, compacted: list[tuple[str, tuple[str, ...]]], interactive: bool
 ) -> None:
     """In a terminal while the user reads, in a script when the next turn begins."""
     provider = Scripted.of({"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000)
@@ -64,7 +65,7 @@ async def test_a_long_conversation_is_summarised_between_two_turns(
 @pytest.mark.parametrize("interactive", [True, False])
 async def test_nothing_is_summarised_that_would_not_pay(home: Home, interactive: bool) -> None:
     provider = Scripted.of(*[{"text": "yes"}] * 6, context_window=60_000)
-    how = Compacting(CAPS, background_messages=2)
+    how = CompactionSettings(CAPS, background_messages=2)
     session = await home.open(provider, compacting=how, interactive=interactive)
     assert compactions(await talk(session, *["a word"] * 6)) == []
     await session.close()
@@ -72,7 +73,7 @@ async def test_nothing_is_summarised_that_would_not_pay(home: Home, interactive:
 
 async def test_a_run_of_one_turn_asks_for_no_summary_behind_it(home: Home) -> None:
     provider = Scripted.of({"text": LONG}, {"text": LONG}, context_window=60_000)
-    session = await home.open(provider, compacting=Compacting(CAPS))
+    session = await home.open(provider, compacting=CompactionSettings(CAPS))
     await talk(session, "one", "two")
     await session.close()
     assert len(provider.requests) == 2
@@ -83,7 +84,7 @@ async def test_a_summary_that_cannot_be_used_is_told_with_the_next_turn(home: Ho
         {"text": "yes"}, {"text": "yes"}, {"when": ASKED, "text": "I would rather not."}, {"text": "three"},
         context_window=60_000,
     )  # fmt: skip
-    session = await home.open(provider, compacting=Compacting(CAPS), interactive=True)
+    session = await home.open(provider, compacting=CompactionSettings(CAPS), interactive=True)
     events = await talk(session, LONG, LONG, "and now?")
     assert [type(e) for e in events if isinstance(e, CompactionFailed | ContextCompacted)] == [
         CompactionFailed,
@@ -96,7 +97,7 @@ async def test_a_message_does_not_wait_for_a_summary_that_can_be_made_later(home
     """The summary never comes; the turn does. It is not asked for again right behind that turn."""
     never = {"when": ASKED, "text": "<summary>they talked</summary>", "pause": 600}
     provider = Scripted.of({"text": "yes"}, {"text": "yes"}, never, {"text": "three"}, context_window=60_000)
-    session = await home.open(provider, compacting=Compacting(CAPS), interactive=True)
+    session = await home.open(provider, compacting=CompactionSettings(CAPS), interactive=True)
     begun = asyncio.Event()
     session.listener = lambda event: begun.set() if isinstance(event, CompactionStarted) else None
     await events_of(session, LONG)
@@ -111,7 +112,7 @@ async def test_a_message_does_not_wait_for_a_summary_that_can_be_made_later(home
 
 async def test_whoever_listens_is_told_at_once_what_happens_while_nobody_talks(home: Home) -> None:
     provider = Scripted.of({"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000)
-    session = await home.open(provider, compacting=Compacting(CAPS), interactive=True)
+    session = await home.open(provider, compacting=CompactionSettings(CAPS), interactive=True)
     heard: list[Event] = []
     session.listener = heard.append
     await talk(session, LONG, LONG)
@@ -133,7 +134,7 @@ async def test_what_was_said_of_the_room_is_put_right_before_the_model_reads_it(
         (home.root / f"{name}.txt").write_text(f"{name} says what is written here\n" * 850)
     reads = [{"calls": [{"name": "read", "arguments": {"path": f"{name}.txt"}}]} for name in "abcdef"]
     provider = Scripted.of(*reads, {"text": "done"}, context_window=60_000)
-    session = await home.open(provider, compacting=Compacting(CAPS, policy="fixed"))
+    session = await home.open(provider, compacting=CompactionSettings(CAPS, policy="fixed"))
     events = await events_of(session)
     assert ("full", ("mask",)) in compactions(events)
     told = [told_of_room(request) for request in provider.requests]

@@ -11,26 +11,18 @@ from typing import Any
 
 import pytest
 
-from agent import storethread
 from agent.compose import Sessions
-from agent.config import load_config
+from agent.config.load import load_config
 from agent.context.estimate import count_text, estimate_text
 from agent.context.prompt import Instructions, build_prompt
-from agent.events import (
-    ContextCompacted,
-    Event,
-    Noticed,
-    PrefixDrifted,
-    PrefixRenewed,
-    TurnFailed,
-    TurnFinished,
-    WindowLearned,
-)
-from agent.recorder import UNREADABLE_SNAPSHOT
+from agent.events import Event, Noticed, TurnFailed, TurnFinished, WindowLearned
+from agent.records import store_thread
+from agent.records.recorder import UNREADABLE_SNAPSHOT
+from agent.records.store_thread import WAITING, WRITTEN
 from agent.session import Session
-from agent.storethread import WAITING, WRITTEN
+from agent.view_events import ContextCompacted, PrefixDrifted, PrefixRenewed
 from tests.agent.context.test_context import is_valid
-from tests.agent.test_resume import READ, Desk, say
+from tests.agent.records.test_resume import READ, Desk, say
 
 ASKED = "context window is nearly full"
 
@@ -275,7 +267,7 @@ async def test_what_is_to_be_stored_waits_for_a_database_that_another_program_ho
 async def test_a_database_that_another_program_keeps_holding_ends_the_turn(
     place: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storethread, "PATIENCE", 0.0)
+    monkeypatch.setattr(store_thread, "PATIENCE", 0.0)
     session = await place.session({"text": "Done."}, {"text": "Yes."}, {"text": "Yes."}, mode="auto")
     await say(session, "one")
     other = sqlite3.connect(place.home / "data" / "sessions.db", isolation_level=None)

@@ -9,7 +9,7 @@ import pytest
 from agent.events import TurnFinished
 from agent.messages import Assistant, Summary, Text, User
 from store.migrations import MIGRATIONS
-from tests.agent.test_resume import Desk, say
+from tests.agent.records.test_resume import Desk, say
 
 MESSAGES = [
     ("user", {"parts": [{"type": "text", "text": "look"}]}),

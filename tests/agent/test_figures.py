@@ -5,17 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from agent.by_hand import apply_summary, draft_summary, preview_compaction
 from agent.context.budget import Window
-from agent.context.guard import Target, turn_preflight
+from agent.context.preflight import Target, turn_preflight
 from agent.context.prompt import build_prompt
 from agent.context.summary import Draft
-from agent.events import ContextCompacted, Event
+from agent.events import Event
 from agent.messages import Usage
-from agent.meter import Meter
 from agent.overview import Overview, window_numbers
-from tests.agent.test_meter import ASKED, INSTRUCTIONS, TOOLS, WINDOW, steps_taken
-from tests.agent.test_resume import Desk, say
+from agent.providers.meter import Meter
+from agent.view_events import ContextCompacted
+from agent.window.manual_compact import apply_summary, draft_summary, preview_compaction
+from tests.agent.providers.test_meter import ASKED, INSTRUCTIONS, TOOLS, WINDOW, steps_taken
+from tests.agent.records.test_resume import Desk, say
 
 READ = {"calls": [{"name": "read", "arguments": {"path": "long.txt"}}]}
 

@@ -51,66 +51,58 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from agent.acting import do_act
-from agent.archive import Archive
-from agent.bringing import bring_back
-from agent.context.acts import Wish
-from agent.context.beside import LONG_WORDS
+from agent.archive.archive import Archive
+from agent.archive.recall import SessionRecall, fetching, looking_up
+from agent.calls.approval import Approval
+from agent.calls.execute import CallRunner
+from agent.calls.output_view import Ingest
+from agent.calls.policy import Policy
+from agent.context.apply_strategy import last_message
+from agent.context.attachments import LONG_WORDS
 from agent.context.budget import Window
-from agent.context.compact import last_message
 from agent.context.estimate import estimate_message, estimate_tools
-from agent.context.guard import Target
-from agent.context.items import items_of, pins_of
-from agent.context.ladder import CUT
 from agent.context.ledger import keep_ledger, read_ledger, render_ledger
 from agent.context.mask import mask_outputs, numbered_outputs
-from agent.context.notes import Surroundings
 from agent.context.offload import Offloading, is_brought_back, is_shown_whole
 from agent.context.prefix import Breakpoints, fingerprint
+from agent.context.preflight import Target
 from agent.context.prompt import Instructions, build_prompt, merge_users
-from agent.context.refs import message_digits
-from agent.context.select import CALL, SEARCH, HostedSearch, meant
-from agent.context.settings import Caps, Compacting, Patience, RewritePolicy
+from agent.context.references import message_digits
+from agent.context.reminders import Surroundings
+from agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
+from agent.context.strategies import CUT
 from agent.context.summary import Draft, read_reply, without_tags
-from agent.deferral import Deferral
-from agent.env import Env, Limits
+from agent.context.tool_selection import CALL, SEARCH, HostedSearch, meant
+from agent.context.view_edits import EditRequest
+from agent.context.view_items import items_of, pins_of
 from agent.errors import AgentError, AuthFailed
-from agent.events import Act as ViewAct
-from agent.events import (
-    Cause,
-    ContextCompacted,
-    Event,
-    FinalTurn,
-    ModelSwitched,
-    Noticed,
-    PrefixDrifted,
-    PrefixRenewed,
-    ToolFinished,
-    TurnFailed,
-    WindowLearned,
-)
-from agent.execute import Hands
-from agent.gate import Gate
-from agent.ingest import Ingest
+from agent.events import Event, FinalTurn, ModelSwitched, Noticed, ToolFinished, TurnFailed, WindowLearned
 from agent.interrupt import Interrupt
-from agent.measuring import window_of
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
-from agent.meter import Meter, counted_for, decode_estimator
-from agent.permissions import Policy
-from agent.pictures import brought_in
-from agent.preflight import begin_session
 from agent.providers.base import ModelFacts, Request
-from agent.recall import Recall, fetching, looking_up
-from agent.recorder import Recorder
-from agent.rewriting import compact_now
-from agent.rows import decode_mark, decode_message
-from agent.served import Served
-from agent.situation import Situation
-from agent.tail import Tail
-from agent.targets import Connected, Targets
+from agent.providers.estimator_text import decode_estimator
+from agent.providers.fallbacks import Connected, Targets
+from agent.providers.meter import Meter
+from agent.providers.usage import counted_for
+from agent.records.images import brought_in
+from agent.records.message_rows import decode_message
+from agent.records.recorder import Recorder
+from agent.records.rows import decode_mark
+from agent.records.situation import Situation
 from agent.turn import run_turn
-from agent.undoing import undo
-from agent.watch import Watch
+from agent.view_events import Act as ViewAct
+from agent.view_events import Cause, ContextCompacted, PrefixDrifted, PrefixRenewed
+from agent.window.bring_back import bring_back
+from agent.window.deferral import Deferral
+from agent.window.edit_view import do_act
+from agent.window.env import Env, TurnLimits
+from agent.window.measure import window_of
+from agent.window.prefix_watch import PrefixWatch
+from agent.window.preflight import begin_session
+from agent.window.reminders import Reminders
+from agent.window.rewrite import compact_now
+from agent.window.server_tools import ServerTools
+from agent.window.undo import undo
 from store.archive import ArchiveStore
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
@@ -130,8 +122,8 @@ from tests.agent.fuzzed import (
 )
 from tests.agent.fuzzed_tools import HELD, SPECS, own_tools, served_tools, told
 from tests.agent.histories import conversations, texts
-from tests.agent.providers.cases import ADAPTERS, PIXEL, Adapter
-from tests.agent.providers.test_prefixes import as_bytes
+from tests.agent.providers.wires.cases import ADAPTERS, PIXEL, Adapter
+from tests.agent.providers.wires.test_prefixes import as_bytes
 from tests.conftest import thorough
 from tests.strict_api import Rules, refusal
 from tools.base import Workspace
@@ -250,7 +242,7 @@ class Anything(RuleBasedStateMachine):
         caps=st.sampled_from([Caps(), Caps(tail=200, ledger=900, retain=60, summary=120, protect=200)]),
         on_full=st.sampled_from(["compact", "compact", "final"]),
         policy=st.sampled_from(["rent", "fixed", "off"]),
-        patience=st.sampled_from([Patience(), Patience(0.02, 0.05)]),
+        patience=st.sampled_from([RewritePatience(), RewritePatience(0.02, 0.05)]),
         steps=st.sampled_from([None, None, 3]),
         names_sizes=st.booleans(),
         offloading=st.sampled_from([Offloading(), Offloading(threshold=10**6), Offloading(mode="truncate")]),
@@ -266,7 +258,7 @@ class Anything(RuleBasedStateMachine):
         caps: Caps,
         on_full: Any,
         policy: RewritePolicy,
-        patience: Patience,
+        patience: RewritePatience,
         steps: int | None,
         names_sizes: bool,
         offloading: Offloading,
@@ -284,8 +276,8 @@ class Anything(RuleBasedStateMachine):
         self.chain = {f"next/{place}": follower for place, follower in enumerate(chain)}
         follow = [Target("next", str(place), window_with(follower.size)) for place, follower in enumerate(chain)]
         self.targets = Targets(model, follow, self.connect)
-        self.compacting = Compacting(caps, on_full=on_full, policy=policy, patience=patience)
-        self.limits = Limits(steps)
+        self.compacting = CompactionSettings(caps, on_full=on_full, policy=policy, patience=patience)
+        self.limits = TurnLimits(steps)
         self.conversation = Conversation()
         self.env = self.make_env(Recorder(self.thread, self.store, ROW), Meter())
         begin_session(self.conversation, self.env)
@@ -318,7 +310,7 @@ class Anything(RuleBasedStateMachine):
 
     def make_env(self, recorder: Recorder, meter: Meter) -> Env:
         recorder.attend(Situation, lambda text: note(text), lambda: self.env.watch.mark)
-        served = Served()
+        served = ServerTools()
         served.offer(served_tools(self.interrupt, self.wait))
         tools = {tool.name: tool for tool in own_tools(self.interrupt, self.wait)}
         fetch = fetching(self.recall)
@@ -330,10 +322,10 @@ class Anything(RuleBasedStateMachine):
             look_up=looking_up(self.recall),
             held_back=lambda: [tool for tool in served.listed if tool.name in self.env.deferral.held_back],
         )
-        hands = Hands(
+        hands = CallRunner(
             ChainMap(tools, served.callable),
             workspace,
-            Gate(Policy("/nowhere", "auto")),
+            Approval(Policy("/nowhere", "auto")),
             self.interrupt,
             self.emit,
             Ingest(self.archive, self.offloading, self.emit),
@@ -350,8 +342,8 @@ class Anything(RuleBasedStateMachine):
             limits=self.limits,
             compacting=self.compacting,
             meter=meter,
-            watch=Watch(self.emit, None, lambda: self.time, INSTRUCTIONS.sections, recorder.mark),
-            tail=Tail(lambda: self.surroundings, self.conversation),
+            watch=PrefixWatch(self.emit, None, lambda: self.time, INSTRUCTIONS.sections, recorder.mark),
+            tail=Reminders(lambda: self.surroundings, self.conversation),
             deferral=Deferral(0.10, self.run(recorder.tool_uses()), lambda: self.time),
             served=served,
         )
@@ -366,8 +358,8 @@ class Anything(RuleBasedStateMachine):
         return Archive(self.thread, self.store, ROW.id, ROW.project)
 
     @property
-    def recall(self) -> Recall:
-        return Recall(self.thread, self.store, self.archive, ROW.id, ROW.project, "session")
+    def recall(self) -> SessionRecall:
+        return SessionRecall(self.thread, self.store, self.archive, ROW.id, ROW.project, "session")
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
@@ -459,14 +451,14 @@ class Anything(RuleBasedStateMachine):
     def steer(self, act: ViewAct, place: int, written: list[Writing], is_undone: bool) -> None:
         """The user changes by hand what the model is shown, one of what takes most of it, and may take that back."""
         items = sorted(items_of(self.conversation, estimate_message), key=lambda item: -item.tokens)
-        self.do(Wish(act, items[place % len(items)].key), written)
+        self.do(EditRequest(act, items[place % len(items)].key), written)
         if is_undone:
             self.take_back()
 
     @precondition(lambda self: self.conversation.messages)
     @rule(act=st.sampled_from(["defer", "offer"]), name=st.sampled_from([*HELD, "chat", "chat"]))
     def steer_tools(self, act: ViewAct, name: str) -> None:
-        self.do(Wish(act, name), ())
+        self.do(EditRequest(act, name), ())
 
     @precondition(lambda self: self.conversation.messages)
     @rule()
@@ -480,7 +472,7 @@ class Anything(RuleBasedStateMachine):
             self.is_resumed = False
             counted["taken back"] += 1
 
-    def do(self, wish: Wish, written: Sequence[Writing]) -> None:
+    def do(self, wish: EditRequest, written: Sequence[Writing]) -> None:
         self.begin((), written)
         before = self.conversation
         self.is_by_hand = bool(unseen_in(self.log))
@@ -830,7 +822,7 @@ def play_a_step_of_which_not_even_references_fit() -> None:
     machine, parrot = Anything(), {"path": "a.py", "piece": "ok", "times": 1, "how": "done"}
     calls = tuple(ToolCall(f"call_{number}", "read", parrot) for number in range(100))
     machine.open(
-        *("chat", 4_000, 1.0, 1.0, Caps(), "compact", "rent", Patience()),
+        *("chat", 4_000, 1.0, 1.0, Caps(), "compact", "rent", RewritePatience()),
         *(None, True, Offloading(), [], False),
     )
     try:

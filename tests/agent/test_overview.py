@@ -8,13 +8,13 @@ import pytest
 
 from agent.context.budget import SHOWN, Window
 from agent.context.prompt import Instructions
-from agent.deferral import specs_of
 from agent.messages import Assistant, Conversation, Text, Usage, User
-from agent.meter import Meter
 from agent.overview import budget_by_component, price_again
 from agent.providers.base import Prices
-from agent.spending import Asked
-from tests.agent.test_resume import Desk, say
+from agent.providers.meter import Meter
+from agent.records.usage import RequestUsage
+from agent.window.deferral import specs_of
+from tests.agent.records.test_resume import Desk, say
 from tools.catalog import builtin_tools
 
 
@@ -69,8 +69,8 @@ def test_tools_that_are_not_there_any_more_are_counted_as_they_were_sent() -> No
 
 
 def test_what_no_cache_was_read_for_is_priced_as_fresh() -> None:
-    def asked(*read: int) -> list[Asked]:
-        return [Asked("step", "a/b", Usage(10, one, 0, 1), None, 0.0) for one in read]
+    def asked(*read: int) -> list[RequestUsage]:
+        return [RequestUsage("step", "a/b", Usage(10, one, 0, 1), None, 0.0) for one in read]
 
     prices = Prices(3.0, 15.0, 0.3, 3.75)
     found = [price_again(prices, asked(*read)) for read in ((), (0,), (0, 0), (0, 900, 0))]

@@ -13,20 +13,20 @@ from typing import Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.archive import Archive
+from agent.archive.archive import Archive
+from agent.archive.recall import SessionRecall, fetching, looking_up
+from agent.calls.execute import CallPosition
+from agent.calls.output_view import Ingest
 from agent.context.mask import as_shown
 from agent.context.offload import Mode, Offloading
-from agent.execute import Place
-from agent.ingest import Ingest
 from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
-from agent.recall import Recall, fetching, looking_up
-from agent.recorder import Recorder
+from agent.records.recorder import Recorder
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tests.agent.fuzzed import Inline
 from tests.conftest import thorough
 from tests.tools.reading import as_bytes
-from tools.base import Log, Result, Workspace
+from tools.base import PrintedLog, Result, Workspace
 from tools.read_result import ReadResult
 from tools.recall import Recall as RecallTool
 
@@ -78,7 +78,7 @@ class Desk:
         self.store = await self.thread.open()
         self.recorder = Recorder(self.thread, self.store, ROW)
         self.archive = Archive(self.thread, self.store, ROW.id, ROW.project)
-        recall = Recall(self.thread, self.store, self.archive, ROW.id, ROW.project)
+        recall = SessionRecall(self.thread, self.store, self.archive, ROW.id, ROW.project)
         fetch = fetching(recall)
         root = self.folder
         self.workspace = Workspace(
@@ -97,8 +97,8 @@ class Desk:
         if given.is_log:
             log = self.folder / f"log-{number}"
             log.write_bytes(given.data)
-            result = replace(result, log=Log(log, 0, len(given.data), is_finished=True))
-        output = await Ingest(self.archive, self.settings).shown(call, Place(number), "done", result)
+            result = replace(result, log=PrintedLog(log, 0, len(given.data), is_finished=True))
+        output = await Ingest(self.archive, self.settings).shown(call, CallPosition(number), "done", result)
         await self.say(Assistant((call,), "scripted/a"))
         await self.say(User((output,)))
         if output.stored is None:  # then it stands in the view, and only that can leave it

@@ -8,23 +8,18 @@ from typing import Any
 
 import pytest
 
-from agent import storethread
-from agent.context.notes import Surroundings
+from agent.calls.policy import Policy, parse_rule
 from agent.context.prompt import Instructions
-from agent.context.settings import Caps, Compacting
+from agent.context.reminders import Surroundings
+from agent.context.settings import Caps, CompactionSettings
 from agent.errors import AgentError, StoreFailed
 from agent.events import (
-    CacheBroken,
     CallDenied,
-    CompactionFailed,
-    CompactionStarted,
-    ContextCompacted,
     ContextMeasured,
     Decision,
     Event,
     PermissionAnswered,
     PermissionAsked,
-    PrefixDrifted,
     QuestionAsked,
     ReplyFinished,
     RetryScheduled,
@@ -36,15 +31,16 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
+from agent.input.memory import reminded_of
 from agent.messages import Assistant, Note, Text, ToolOutput, User
-from agent.parts import Parts
-from agent.permissions import Policy, parse_rule
-from agent.providers.scripted import Scripted
-from agent.recorder import Recorder
-from agent.remembering import reminded_of
+from agent.providers.fallbacks import Targets
+from agent.providers.wires.scripted import Scripted
+from agent.records import store_thread
+from agent.records.recorder import Recorder
+from agent.records.store_thread import StoreThread
 from agent.session import Session
-from agent.storethread import StoreThread
-from agent.targets import Targets
+from agent.session_parts import Parts
+from agent.view_events import CacheBroken, CompactionFailed, CompactionStarted, ContextCompacted, PrefixDrifted
 from store.errors import StoreError
 from store.sessions import SessionRow, SessionStore
 from tests.waiting import until
@@ -53,7 +49,7 @@ from tools.catalog import builtin_tools
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/script", "ask", 1.0, 1.0)
 
-SMALL = Compacting(Caps(tail=200, ledger=900))
+SMALL = CompactionSettings(Caps(tail=200, ledger=900))
 
 
 class Home:
@@ -75,7 +71,7 @@ class Home:
         resume: bool = False,
         ask_again: bool = False,
         surroundings: Callable[[], Surroundings] = Surroundings,
-        compacting: Compacting = SMALL,
+        compacting: CompactionSettings = SMALL,
         **policy: Any,
     ) -> Session:
         if self._store is None:
@@ -675,7 +671,7 @@ async def test_a_change_that_could_not_be_written_leaves_no_gap_behind(
         raise StoreError("locked", "another program writes")
 
     with monkeypatch.context() as patch:
-        patch.setattr(storethread, "PATIENCE", 0.0)
+        patch.setattr(store_thread, "PATIENCE", 0.0)
         patch.setattr(SessionStore, "write", locked)
         with pytest.raises(StoreFailed):
             await session.change(reminded_of("- use tabs"))

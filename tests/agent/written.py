@@ -9,9 +9,10 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from agent.archive import Archive
+from agent.archive.archive import Archive
+from agent.archive.recall import SessionRecall
 from agent.context.mask import outputs_so_far
-from agent.events import ContextCompacted, ModelSwitched, PrefixRenewed, ReplyFinished
+from agent.events import ModelSwitched, ReplyFinished
 from agent.messages import (
     Assistant,
     AssistantPart,
@@ -30,11 +31,11 @@ from agent.messages import (
     User,
     UserPart,
 )
-from agent.recall import Recall
-from agent.recorder import Recorder
-from agent.situation import Situation
+from agent.records.recorder import Recorder
+from agent.records.situation import Situation
+from agent.view_events import ContextCompacted, PrefixRenewed
 from tests.agent.histories import arguments, natives, statuses
-from tests.agent.providers.cases import PIXEL
+from tests.agent.providers.wires.cases import PIXEL
 
 WORDS = ("parser", "Lexer", "the retry limit", "測試這個", "a_long_name", "mcp__chat__send", "\0", "\udc80", "\u202e")
 """What texts are made of, so that a search finds some of them."""
@@ -174,7 +175,7 @@ class Writing:
 
     recorder: Recorder
     archive: Archive
-    recall: Recall
+    recall: SessionRecall
     view: Conversation = Conversation()  # noqa: RUF009  # a frozen value
     situation: Situation = field(default_factory=Situation)
     steps: int = 0

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from agent.context.select import HostedSearch, ToolSpec
-from agent.context.settings import Caps, Compacting
-from agent.events import ContextCompacted, Event, PrefixDrifted, ReplyFinished, ToolFinished
+from agent.context.settings import Caps, CompactionSettings
+from agent.context.tool_selection import HostedSearch, ToolSpec
+from agent.events import Event, ReplyFinished, ToolFinished
+from agent.view_events import ContextCompacted, PrefixDrifted
 from bench.tools.catalog import Offered, offered_tools
 from bench.tools.measure import FINDERS, WINDOWS, halves, measure_search, measure_share, read_queries
-from tests.agent.test_compaction import Home, bash, call, events_of
-from tests.agent.test_deferral import searching
+from tests.agent.window.test_compact import Home, bash, call, events_of
+from tests.agent.window.test_deferral import searching
 from tools.catalog import builtin_tools
 
 TOOLS = offered_tools()
@@ -85,7 +86,7 @@ async def test_the_array_stays_the_same_until_the_view_is_rewritten(home: Home, 
     summary = {"when": "<retain>", "text": "<retain>id 7</retain><summary>many tools were called</summary>"}
     model = searching(*script, *[summary] * 20, window=32_000, search=provider)
     caps = Caps(tail=4_000, ledger=900, protect=8_000)
-    session = await home.open(model, tools=(*builtin_tools(), *TOOLS), compacting=Compacting(caps))
+    session = await home.open(model, tools=(*builtin_tools(), *TOOLS), compacting=CompactionSettings(caps))
     events = await events_of(session)
     await session.close()
 

@@ -29,12 +29,12 @@ def test_the_only_public_name_is_ebbtide(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"ebbtide"}
     for needed in (
         "ebbtide/__init__.py",
-        "ebbtide/_app/agent/instructions.md",
+        "ebbtide/_app/agent/input/instructions.md",
         "ebbtide/_app/agent/providers/models.json",
         "ebbtide/_app/tools/bash.md",
         "ebbtide/_app/tui/app.tcss",
         "ebbtide/_app/tui/dialogs.tcss",
-        "ebbtide/_app/tui/demo_project/script.toml",
+        "ebbtide/_app/tui/session/demo_project/script.toml",
     ):
         assert needed in names
     assert not [name for name in names if "/tests/" in name or name.endswith(".pyc")]

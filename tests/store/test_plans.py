@@ -12,7 +12,7 @@ from store.branches import Branches
 from store.calls import replies_with_calls
 from store.catalogue import Catalogue
 from store.queries import Wanted
-from store.search import Document, Progress, SearchIndex
+from store.search import Document, IndexProgress, SearchIndex
 from store.sessions import MessageRow, SessionRow, SessionStore
 from store.vectors import VectorStore
 
@@ -35,7 +35,7 @@ def store() -> Iterator[SessionStore]:
 
 def index_of(store: SessionStore) -> SearchIndex:
     index = SearchIndex(store)
-    index.add(Progress(A, 2, 0, 0, 0, 0), [Document(0, 0, "user", "", "find this")])
+    index.add(IndexProgress(A, 2, 0, 0, 0, 0), [Document(0, 0, "user", "", "find this")])
     return index
 
 

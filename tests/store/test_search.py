@@ -11,7 +11,7 @@ import pytest
 from store.errors import StoreError
 from store.migrations import MIGRATIONS
 from store.queries import Wanted
-from store.search import Document, Kind, Match, Progress, SearchIndex
+from store.search import Document, IndexProgress, Kind, SearchIndex, SearchMatch
 from store.sessions import MessageRow, SessionRow, SessionStore
 
 HOSTILE = (
@@ -40,7 +40,7 @@ class Opened:
 
     def add(self, session: str, *documents: Document) -> None:
         last = max((document.position for document in documents), default=-1)
-        self.index.add(Progress(session, last + 1, 0, 0, 0, 0), documents)
+        self.index.add(IndexProgress(session, last + 1, 0, 0, 0, 0), documents)
 
     def texts(self, words: str, **more: Any) -> list[str]:
         return [match.document.text for match in self.index.find(Wanted(words, **more))]
@@ -54,7 +54,7 @@ def opened() -> Opened:
 def test_what_holds_all_words_is_found_with_all_that_is_known_of_it(opened: Opened) -> None:
     found = doc(3, "the retry limit is five", "output", number=2, tool="read", path="src/a.py", size=99, created=7.0)
     opened.add("a", doc(0, "the limit of memory"), found)
-    assert opened.index.find(Wanted("retry LIMIT")) == (Match("a", "/p", found, "words", 0),)
+    assert opened.index.find(Wanted("retry LIMIT")) == (SearchMatch("a", "/p", found, "words", 0),)
 
 
 def test_each_message_is_ranked_by_itself(opened: Opened) -> None:
@@ -153,27 +153,27 @@ def test_it_says_which_sessions_have_more_than_it_knows(opened: Opened) -> None:
     assert opened.index.behind() == ()
     rows = [MessageRow(at, "user", "{}", 5.0) for at in range(3)]
     opened.store.write("a", rows)
-    assert opened.index.behind() == (Progress("a", 0, 0, 0, 3, 0),)
-    opened.index.add(Progress("a", 2, 4, 0, 0, 0), [])
-    assert opened.index.behind() == (Progress("a", 2, 4, 0, 1, 0),)
+    assert opened.index.behind() == (IndexProgress("a", 0, 0, 0, 3, 0),)
+    opened.index.add(IndexProgress("a", 2, 4, 0, 0, 0), [])
+    assert opened.index.behind() == (IndexProgress("a", 2, 4, 0, 1, 0),)
     assert opened.index.messages("a", 1, 1) == (rows[1],)
 
 
 def test_what_another_process_added_first_is_not_added_again(opened: Opened) -> None:
     other = SearchIndex(opened.store)
     for index in (opened.index, other):
-        index.add(Progress("a", 1, 0, 0, 0, 0), [doc(0, "once")])
+        index.add(IndexProgress("a", 1, 0, 0, 0, 0), [doc(0, "once")])
     assert opened.texts("once") == ["once"]
-    opened.index.add(Progress("gone", 1, 0, 0, 0, 0), [doc(0, "never")])
+    opened.index.add(IndexProgress("gone", 1, 0, 0, 0, 0), [doc(0, "never")])
     assert opened.texts("never") == []
 
 
 def test_an_index_that_was_emptied_meanwhile_gets_no_gap(opened: Opened) -> None:
     opened.store.write("a", [MessageRow(at, "user", "{}", 5.0) for at in range(4)])
-    opened.index.add(Progress("a", 2, 0, 0, 0, 0), [doc(0, "one"), doc(1, "two")])
+    opened.index.add(IndexProgress("a", 2, 0, 0, 0, 0), [doc(0, "one"), doc(1, "two")])
     opened.index.rebuild()
-    opened.index.add(Progress("a", 4, 0, 0, 0, 0), [doc(2, "three"), doc(3, "four")], 2)
-    assert opened.index.behind() == (Progress("a", 0, 0, 0, 4, 0),)
+    opened.index.add(IndexProgress("a", 4, 0, 0, 0, 0), [doc(2, "three"), doc(3, "four")], 2)
+    assert opened.index.behind() == (IndexProgress("a", 0, 0, 0, 4, 0),)
     assert opened.texts("three") == []
 
 
@@ -223,7 +223,7 @@ def test_a_database_of_an_earlier_version_can_be_searched(tmp_path: Path) -> Non
     db.close()
     opened = Opened(tmp_path / "s.db")
     opened.store.write("a", [MessageRow(0, "user", "{}")])
-    assert opened.index.behind() == (Progress("a", 0, 0, 0, 1, 0),)
+    assert opened.index.behind() == (IndexProgress("a", 0, 0, 0, 1, 0),)
     opened.add("a", doc(0, "words"))
     assert opened.texts("words") == ["words"]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tools.base import Log, Result, ToolError, Workspace
+from tools.base import PrintedLog, Result, ToolError, Workspace
 from tools.bash import Bash
 from tools.bash_kill import BashKill
 from tools.bash_output import BashOutput
-from tools.process import Limits, Program, start
+from tools.process import ProcessLimits, Program, start
 from tools.shell import argv_of, child_environment
 
 
@@ -80,7 +80,7 @@ async def test_output_that_is_long_or_no_plain_text_is_handed_over_in_its_file(
     result = await bash(workspace, command)
     assert result.log is not None
     assert result == Result(
-        "exit code 0", Log(result.log.path, 0, len(printed), is_finished=True), ending="exit code 0"
+        "exit code 0", PrintedLog(result.log.path, 0, len(printed), is_finished=True), ending="exit code 0"
     )
     assert result.log.path.read_bytes() == printed
 
@@ -153,21 +153,21 @@ async def test_a_working_folder_that_is_gone_is_explained(workspace: Workspace) 
         await bash(workspace, "true")
 
 
-async def started(workspace: Workspace, command: str, limits: Limits) -> Program:
+async def started(workspace: Workspace, command: str, limits: ProcessLimits) -> Program:
     workspace.outputs.mkdir(exist_ok=True)
     log = workspace.outputs / "log"
     return start(argv_of(command), workspace.root, child_environment(), log, limits=limits)
 
 
 async def test_a_program_that_prints_without_end_is_ended(workspace: Workspace) -> None:
-    program = await started(workspace, "yes", Limits(log_bytes=1_000_000))
+    program = await started(workspace, "yes", ProcessLimits(log_bytes=1_000_000))
     assert await program.wait(60)
     await program.close()
     assert (program.code, program.problem) == (-9, "ended: it printed more than 1000000 bytes")
 
 
 async def test_a_program_that_ignores_the_request_to_end_is_ended(workspace: Workspace) -> None:
-    program = await started(workspace, "trap '' TERM; echo on; while :; do sleep 1; done", Limits(grace=0.1))
+    program = await started(workspace, "trap '' TERM; echo on; while :; do sleep 1; done", ProcessLimits(grace=0.1))
     await program.wait_for_news(20, 0)
     await program.close()
     assert program.code == -9

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from agent.context.estimate import estimate_tools
-from agent.context.select import ToolSpec, select_tools
+from agent.context.tool_selection import ToolSpec, select_tools
 from tools.base import Previews
 from tools.catalog import builtin_tools
 from tools.schema import mismatches

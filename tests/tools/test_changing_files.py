@@ -31,7 +31,7 @@ async def test_write_creates_a_file_with_its_folders(workspace: Workspace) -> No
     result = await Write().run({"path": "a/b/c.txt", "content": "one\ntwo"}, workspace)
     path = workspace.root / "a/b/c.txt"
     made = (Made(path, None, b"one\ntwo"),)
-    expected = Result("created `a/b/c.txt`: 2 lines", changed=(path,), made=made)
+    expected = Result("created `a/b/c.txt`: 2 lines", changed=(path,), file_changes=made)
     assert (result, path.read_text()) == (expected, "one\ntwo")
     assert workspace.seen.is_current(path, b"one\ntwo")
 
@@ -168,7 +168,7 @@ async def test_a_patch_changes_adds_moves_and_deletes(workspace: Workspace) -> N
     changed = (root / "moved/a.txt", root / "a.txt", root / "new.txt", root / "old.txt")
     assert result.text == "moved `a.txt` to `moved/a.txt`\nadded `new.txt`\ndeleted `old.txt`"
     assert result.changed == changed
-    assert result.made == (
+    assert result.file_changes == (
         Made(root / "moved/a.txt", None, b"one\r\nzwei\r\n"),
         Made(root / "a.txt", b"one\r\ntwo\r\n", None),
         Made(root / "new.txt", None, b"hello\n"),

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.matching import apply
-from tools.patch import Add, Delete, FilePatch, Hunk, PatchError, Update, changes_of, parse
+from tools.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, changes_of, parse
 
 WORDS = st.lists(st.text(alphabet="abc *@+-", max_size=6), max_size=6)
 
@@ -36,8 +36,8 @@ def test_every_part_of_the_format_is_understood() -> None:
         Update(
             "a.py",
             (
-                Hunk(("class A:", "def f():"), ((" ", "keep"), ("-", "old"), ("+", "new"))),
-                Hunk((), (("+", "last"),), at_end=True),
+                PatchHunk(("class A:", "def f():"), ((" ", "keep"), ("-", "old"), ("+", "new"))),
+                PatchHunk((), (("+", "last"),), at_end=True),
             ),
             "b.py",
         ),

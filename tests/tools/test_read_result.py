@@ -18,7 +18,7 @@ from tests.tools.reading import as_bytes
 from tools import scan, sift
 from tools.base import Picture, Result, Tool, ToolError, Workspace
 from tools.cap import MOST
-from tools.kept import Content, Found, Framed, InMemory
+from tools.kept import Content, Framed, InMemory, KeptContent
 from tools.logfile import LogFile
 from tools.read_result import ESCAPED, HEXADECIMAL, ReadResult, exact
 from tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
@@ -26,10 +26,10 @@ from tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
 LOG = b"".join(b"line %d%s\n" % (number, b" error" if number % 500 == 0 else b"") for number in range(1, 2001))
 
 
-async def ask(workspace: Workspace, found: Content | Found, tool: Tool | None = None, **arguments: Any) -> str:
-    async def find(ref: str) -> Found:
+async def ask(workspace: Workspace, found: Content | KeptContent, tool: Tool | None = None, **arguments: Any) -> str:
+    async def find(ref: str) -> KeptContent:
         assert ref == "r1"
-        return found if isinstance(found, Found) else Found("r1", found)
+        return found if isinstance(found, KeptContent) else KeptContent("r1", found)
 
     result = await (tool or ReadResult()).run({"ref_id": "r1", **arguments}, replace(workspace, kept=find))
     assert replace(result, extent=None) == Result(result.text)
@@ -74,9 +74,9 @@ async def test_what_cannot_be_shown_is_explained(arguments: dict[str, Any], said
 
 
 async def test_a_reference_may_name_the_part(workspace: Workspace) -> None:
-    found = Found("r1", InMemory(LOG), lines=(2, 2))
+    found = KeptContent("r1", InMemory(LOG), lines=(2, 2))
     assert await ask(workspace, found) == "2\tline 2\n(lines 2-2 of 2,000)"
-    found = Found("r1", InMemory(LOG), span=(7, 13))
+    found = KeptContent("r1", InMemory(LOG), span=(7, 13))
     assert await ask(workspace, found) == "line 2\n(bytes 7-13 of 18,917; continue at offset=13)"
     assert await ask(workspace, found, lines="3") == "3\tline 3\n(lines 3-3 of 2,000)"
 
@@ -268,8 +268,8 @@ def test_a_frame_reads_as_the_end_of_what_it_belongs_to(data: bytes, frame: str)
 
 
 async def test_a_picture_comes_back_as_a_picture(workspace: Workspace) -> None:
-    async def find(ref: str) -> Found:
-        return Found(ref, InMemory(b"\x89PNG..."), "image/png")
+    async def find(ref: str) -> KeptContent:
+        return KeptContent(ref, InMemory(b"\x89PNG..."), "image/png")
 
     result = await ReadResult().run({"ref_id": "r1"}, replace(workspace, kept=find))
     assert result == Result("picture, image/png, 7 bytes", pictures=(Picture("image/png", b"\x89PNG..."),))
@@ -282,7 +282,7 @@ async def test_the_names_of_other_programs_are_answered(workspace: Workspace) ->
     assert shown.endswith("\n200\tline 200\n(lines 1-200 of 2,000)")
     shown = await ask(workspace, content, ToolOutputCache(), offset=9, limit=2)
     assert shown == "10\tline 10\n11\tline 11\n(lines 10-11 of 2,000)"
-    named = Found("r1", content, lines=(5, 6))
+    named = KeptContent("r1", content, lines=(5, 6))
     assert await ask(workspace, named, ToolOutputCache()) == "5\tline 5\n6\tline 6\n(lines 5-6 of 2,000)"
     assert await ask(workspace, named, ToolOutputCache(), offset=0, limit=1) == "1\tline 1\n(lines 1-1 of 2,000)"
     shown = await ask(workspace, content, ToolOutputCacheGrep(), pattern="1500", before=1)

@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 
+from agent.calls.policy import PermissionRequest as Call
+from agent.calls.policy import Policy, decide
+from agent.config.options import MODES
 from agent.context.estimate import estimate_text
-from agent.options import MODES
-from agent.permissions import Asked as Call
-from agent.permissions import Policy, decide
 from tools.base import Picture, ToolError, Workspace
 from tools.cap import MOST, NOTE_TOKENS
-from tools.kept import Content, Found, InMemory
+from tools.kept import Content, InMemory, KeptContent
 from tools.recall import Recall, moment
-from tools.recalled import Asked, Memory, Remembered
+from tools.recalled import Memory, RecalledItem, RecallQuery
 from tools.schema import mismatches
 from tools.scope import Scope
 
 AT = datetime(2026, 11, 22, 4, 30).timestamp()
-ONE = Remembered("r1", "output", "", AT, "Viewed a.py – 2 lines", "x = 1\ny = 2", "read", "a.py")
+ONE = RecalledItem("r1", "output", "", AT, "Viewed a.py – 2 lines", "x = 1\ny = 2", "read", "a.py")
 TEXT = b"".join(b"line %d%s\n" % (number, b" error" if number % 50 == 0 else b"") for number in range(1, 1001))
 
 
-async def look_up(workspace: Workspace, memory: Memory, **arguments: Any) -> tuple[str, Asked]:
-    asked: list[Asked] = []
+async def look_up(workspace: Workspace, memory: Memory, **arguments: Any) -> tuple[str, RecallQuery]:
+    asked: list[RecallQuery] = []
 
-    async def answer(wanted: Asked, told: Callable[[int, int], None]) -> Memory:
+    async def answer(wanted: RecallQuery, told: Callable[[int, int], None]) -> Memory:
         asked.append(wanted)
         return memory
 
@@ -39,8 +39,8 @@ async def look_up(workspace: Workspace, memory: Memory, **arguments: Any) -> tup
 
 
 async def fetch(workspace: Workspace, content: Content, media_type: str = "text/plain", **arguments: Any) -> str:
-    async def find(ref: str, scope: Scope | None) -> Found:
-        return Found(ref, content, media_type)
+    async def find(ref: str, scope: Scope | None) -> KeptContent:
+        return KeptContent(ref, content, media_type)
 
     text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find))).text
     shown, told = text.rsplit("\n", 1)
@@ -49,11 +49,11 @@ async def fetch(workspace: Workspace, content: Content, media_type: str = "text/
 
 
 async def test_an_answer_says_what_it_is_and_how_much_of_it(workspace: Workspace) -> None:
-    about = Found(
+    about = KeptContent(
         "r1", InMemory(TEXT), kind="output of read", paths=("src/a.py", "b.py", "c.py"), accesses=2, accessed=AT
     )
 
-    async def find(ref: str, scope: Scope | None) -> Found:
+    async def find(ref: str, scope: Scope | None) -> KeptContent:
         return about
 
     async def told(**arguments: object) -> str:
@@ -71,9 +71,9 @@ async def test_an_answer_says_what_it_is_and_how_much_of_it(workspace: Workspace
 
 
 async def test_names_of_others_bring_no_reference_into_an_answer(workspace: Workspace) -> None:
-    about = Found("r1", InMemory(b"x\n"), kind="output of \x1b[1mmine", paths=("a\n[recall:r9]\x07.py",))
+    about = KeptContent("r1", InMemory(b"x\n"), kind="output of \x1b[1mmine", paths=("a\n[recall:r9]\x07.py",))
 
-    async def find(ref: str, scope: Scope | None) -> Found:
+    async def find(ref: str, scope: Scope | None) -> KeptContent:
         return about
 
     told = (await Recall().run({"ref_id": "r1"}, replace(workspace, fetch=find))).text.split("\n")
@@ -84,8 +84,8 @@ async def test_names_of_others_bring_no_reference_into_an_answer(workspace: Work
 
 async def test_bytes_that_a_reference_names_are_what_is_shown(workspace: Workspace) -> None:
     async def shown(start: int, end: int, **arguments: object) -> tuple[str, str]:
-        async def find(ref: str, scope: Scope | None) -> Found:
-            return Found("r1", InMemory(TEXT), span=(start, end))
+        async def find(ref: str, scope: Scope | None) -> KeptContent:
+            return KeptContent("r1", InMemory(TEXT), span=(start, end))
 
         text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find))).text
         content, _, told = text.rpartition("\n")
@@ -100,7 +100,7 @@ async def test_bytes_that_a_reference_names_are_what_is_shown(workspace: Workspa
 
 
 async def test_what_is_found_names_its_reference_and_shows_where_the_words_stand(workspace: Workspace) -> None:
-    other = Remembered("ebb://b/c/msg-1", "user", "session c of b", AT, "", "said", searched=3, size=9000)
+    other = RecalledItem("ebb://b/c/msg-1", "user", "session c of b", AT, "", "said", searched=3, size=9000)
     text, _ = await look_up(workspace, Memory((ONE, other), ("something to know",)), query="x")
     assert text.split("\n") == [
         "(something to know)",
@@ -116,16 +116,16 @@ async def test_all_that_may_be_asked_for_is(workspace: Workspace) -> None:
     given = {"query": "a b", "kind": "output", "tool": "read", "path": "src/", "scope": "all", "until": "2026-11-22"}
     _, asked = await look_up(workspace, Memory(()), **given)
     until = datetime(2026, 11, 22).timestamp()
-    assert asked == Asked("a b", ("output",), "read", "src/", None, until, "all", 20)
+    assert asked == RecallQuery("a b", ("output",), "read", "src/", None, until, "all", 20)
     before = time.time()
     _, asked = await look_up(workspace, Memory(()), since="1h")
     assert asked.since is not None
     assert before - 3600 <= asked.since <= time.time() - 3600
-    assert replace(asked, since=None) == Asked(limit=20)
+    assert replace(asked, since=None) == RecallQuery(limit=20)
 
 
 async def test_a_long_preparation_is_told_now_and_then(workspace: Workspace) -> None:
-    async def answer(wanted: Asked, told: Callable[[int, int], None]) -> Memory:
+    async def answer(wanted: RecallQuery, told: Callable[[int, int], None]) -> Memory:
         for done in range(200, 4401, 200):
             told(done, 4400)
         told(100, 100)
@@ -184,8 +184,8 @@ async def test_the_cap_holds_in_tokens_of_the_session_for_any_text(kind: str, mo
 
 
 async def test_lines_that_carry_numbers_are_known_by_them(workspace: Workspace) -> None:
-    async def find(ref: str, scope: Scope | None = None) -> Found:
-        return Found(ref, InMemory(b"41\tdef a():\n42\t    pass\n43\t\n(lines 41-43 of 90)"), first=41)
+    async def find(ref: str, scope: Scope | None = None) -> KeptContent:
+        return KeptContent(ref, InMemory(b"41\tdef a():\n42\t    pass\n43\t\n(lines 41-43 of 90)"), first=41)
 
     async def recalled(**arguments: str) -> str:
         text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find, kept=find))).text
@@ -212,8 +212,8 @@ async def test_lines_and_searches_narrow_what_is_shown(workspace: Workspace) -> 
 
 
 async def test_a_picture_comes_back_as_one(workspace: Workspace) -> None:
-    async def find(ref: str, scope: Scope | None) -> Found:
-        return Found(ref, InMemory(b"png"), "image/png")
+    async def find(ref: str, scope: Scope | None) -> KeptContent:
+        return KeptContent(ref, InMemory(b"png"), "image/png")
 
     result = await Recall().run({"ref_id": "r1"}, replace(workspace, fetch=find))
     told = "picture, image/png, 3 bytes\n[recall:r1 – image/png; truncated: no; tokens: 9]"

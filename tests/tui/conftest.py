@@ -6,4 +6,4 @@ import pytest
 @pytest.fixture
 def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The seconds of what runs stay the same however long it takes until a picture is taken."""
-    monkeypatch.setattr("tui.showing.monotonic", lambda: 0.0)
+    monkeypatch.setattr("tui.presenter.monotonic", lambda: 0.0)

@@ -6,16 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from agent.board import Board
-from agent.branching import Tree
-from agent.context.why import Place, Trace
-from agent.damage import Readable
-from agent.env import Env
+from agent.archive.indexer import nobody
+from agent.archive.library import SessionMatch
+from agent.archive.listing import ArchiveItem, ContentPage
+from agent.archive.tree import Tree
+from agent.config.options import Mode
+from agent.context.provenance import Occurrence, Trace
 from agent.errors import AgentError, ReferenceFailed, UsageError
 from agent.events import (
-    BroughtBack,
-    CompactionStarted,
-    ContextCompacted,
     ContextMeasured,
     Decision,
     Event,
@@ -28,17 +26,17 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.filechange import Changes, FileChange, Scope
-from agent.finding import SessionInfo
-from agent.indexing import nobody
-from agent.library import Found
+from agent.mcp.control import ServerControl
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
-from agent.occasions import unheard
-from agent.options import Mode
 from agent.overview import Epoch, Number, Overview, ServerShare
-from agent.shelf import Page, Shelved
-from agent.spending import Asked, Rewrite
-from tui.ports import Changed
+from agent.records.damage import Readable
+from agent.records.file_change import Changes, FileChange, Scope
+from agent.records.session_lookup import SessionInfo
+from agent.records.usage import RequestUsage, Rewrite
+from agent.view_events import BroughtBack, CompactionStarted, ContextCompacted
+from agent.window.env import Env
+from agent.window.triggers import unheard
+from tui.session.ports import Changed
 
 
 @dataclass(frozen=True)
@@ -71,12 +69,12 @@ class FakeLibrary:
 
     async def search(
         self, words: str, *, everywhere: bool = False, told: Callable[[int, int], None] = nobody
-    ) -> tuple[Found, ...]:
+    ) -> tuple[SessionMatch, ...]:
         told(1, 2)
         texts = {id: " ".join(message.text for message in messages) for id, messages in self.said.items()}
         here = [info for info in self.infos if everywhere or info.project == "/home/me/project"]
         told(2, 2)
-        return tuple(Found(info, texts[info.id]) for info in here if words in texts.get(info.id, ""))
+        return tuple(SessionMatch(info, texts[info.id]) for info in here if words in texts.get(info.id, ""))
 
     async def last_said(self, id: str, count: int, /) -> tuple[Message, ...]:
         return self.said.get(id, ())[-count:]
@@ -111,18 +109,18 @@ class FakeLibrary:
 class FakeShelf:
     """Things that were kept, and the lines of each by its reference."""
 
-    kept: tuple[Shelved, ...] = ()
+    kept: tuple[ArchiveItem, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
 
-    async def entries(self, view: Conversation) -> tuple[Shelved, ...]:
+    async def entries(self, view: Conversation) -> tuple[ArchiveItem, ...]:
         return self.kept
 
-    async def page(self, ref: str, first: int, count: int) -> Page:
+    async def page(self, ref: str, first: int, count: int) -> ContentPage:
         if ref not in self.texts:
             raise ReferenceFailed(f"`{ref}` was removed on 2026-11-22 to save space: run the call again")
         lines = self.texts[ref].splitlines()
         first = max(1, min(first, len(lines) - count + 1))
-        return Page(tuple(lines[first - 1 : first - 1 + count]), first, len(lines))
+        return ContentPage(tuple(lines[first - 1 : first - 1 + count]), first, len(lines))
 
     async def line_of(self, ref: str, text: str) -> int:
         before, found, _ = self.texts.get(ref, "").partition(text)
@@ -156,7 +154,7 @@ class FakeSession:
     shelf: FakeShelf = field(default_factory=FakeShelf)
     files: FakeFiles = field(default_factory=FakeFiles)
     news: tuple[str, ...] = ()
-    servers: Board | None = None
+    servers: ServerControl | None = None
     listener: Callable[[Event], None] | None = None
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
@@ -165,13 +163,13 @@ class FakeSession:
     interrupted: int = 0
     closed: bool = False
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
-    places: tuple[Place, ...] = ()
+    places: tuple[Occurrence, ...] = ()
     unsearched: tuple[str, ...] = ()
     changes: list[object] = field(default_factory=list)
     _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
 
     async def send(
-        self, text: str, beside: Sequence[Image | Note] = (), *, meanwhile: Callable[[], Sequence[User]] = tuple
+        self, text: str, beside: Sequence[Image | Note] = (), *, pending_messages: Callable[[], Sequence[User]] = tuple
     ) -> AsyncIterator[Event]:
         self._stop.clear()
         self.said.append(text)
@@ -182,7 +180,7 @@ class FakeSession:
             if isinstance(event, Hold):
                 await self._first(event.event.wait(), self._stop.wait())
             elif isinstance(event, Hears):
-                for said in meanwhile():
+                for said in pending_messages():
                     yield Steered(said.text)
             else:
                 yield event
@@ -231,8 +229,8 @@ class FakeSession:
     def is_at_question(self) -> bool:
         return False
 
-    def go_on(self, meanwhile: Callable[[], Sequence[User]] = tuple) -> AsyncIterator[Event]:
-        return self.send("", meanwhile=meanwhile)
+    def go_on(self, pending_messages: Callable[[], Sequence[User]] = tuple) -> AsyncIterator[Event]:
+        return self.send("", pending_messages=pending_messages)
 
     async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> Compacted:
         self.said.append(f"compact {focus}")
@@ -328,9 +326,9 @@ class FakeSessions:
 def overview(session: str) -> Overview:
     """A session with two rewrites and a few requests."""
 
-    def asked(count: int, start: int, purpose: str = "step") -> tuple[Asked, ...]:
+    def asked(count: int, start: int, purpose: str = "step") -> tuple[RequestUsage, ...]:
         return tuple(
-            Asked(purpose, "anthropic/claude", Usage(40, start + 2_000 * n, 2_000, 350), 0.0312, 0.0)
+            RequestUsage(purpose, "anthropic/claude", Usage(40, start + 2_000 * n, 2_000, 350), 0.0312, 0.0)
             for n in range(count)
         )
 

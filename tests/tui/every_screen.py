@@ -7,20 +7,21 @@ from typing import Any
 
 from textual.screen import Screen
 
-from agent.branching import Branch, Said, Tree
-from agent.context.items import Item
-from agent.context.todos import TodoItem
-from agent.context.why import Place
-from agent.events import PermissionAsked, QuestionAsked, ReceiptItem, RewriteUndone, Tried
-from agent.filechange import FileChange
-from agent.first_run import KeyFound
+from agent.archive.listing import ArchiveItem
+from agent.archive.tree import Branch, Said, Tree
+from agent.config.settings import Settings
+from agent.context.control_calls import TodoItem
+from agent.context.provenance import Occurrence
+from agent.context.view_items import ViewItem
+from agent.events import PermissionAsked, QuestionAsked, Tried
+from agent.mcp.status import ServerSeen
 from agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, User
-from agent.offers import Offer
 from agent.overview import Overview
-from agent.servers_seen import ServerSeen
-from agent.settings import Settings
-from agent.shelf import Shelved
-from agent.undoing import UndoOffer
+from agent.providers.choices import ModelChoice
+from agent.providers.first_run import KeyFound
+from agent.records.file_change import FileChange
+from agent.view_events import ReceiptItem, RewriteUndone
+from agent.window.undo import UndoOffer
 from tests.tui.doubles import (
     FakeFiles,
     FakeLibrary,
@@ -33,9 +34,9 @@ from tests.tui.doubles import (
 )
 from tests.tui.hostile import filled
 from tests.tui.piloting import Driven
+from tests.tui.screens.test_servers import FakeBoard
 from tests.tui.set_up import Setup
 from tests.tui.test_pictures_rewind import preview
-from tests.tui.test_servers_screen import FakeBoard
 from tui.app import EbbApp
 from tui.commands import Invocation, named
 from tui.screens.archive import ArchiveScreen
@@ -66,8 +67,8 @@ class Stocked(FakeSessions):
 
     async def overview(self, prefix: str) -> Overview:
         items = (
-            Item("r1", "r1", "output", self.text, 620, 31, "visible", is_pinned=True),
-            Item("m0", "msg-1a2b3c4d", "you", self.text, 140, 30),
+            ViewItem("r1", "r1", "output", self.text, 620, 31, "visible", is_pinned=True),
+            ViewItem("m0", "msg-1a2b3c4d", "you", self.text, 140, 30),
         )
         return replace(overview("abc123"), title=self.text, items=items, tools=filled(tuple_of_tools(), self.text))
 
@@ -124,14 +125,17 @@ def stocked(text: str, folder: Path, **more: Any) -> EbbApp:
     )
     library = FakeLibrary(infos, {"abc123": talked(text).messages, "b2": talked(text).messages}, tree(text))
     call = ToolCall("c1", "bash", {"command": text})
-    kept = (Shelved("r1", "preview", 1_000, 9, 0.0, call), Shelved("r9", "shown", 9, 1, 0.0, said=text, role="user"))
+    kept = (
+        ArchiveItem("r1", "preview", 1_000, 9, 0.0, call),
+        ArchiveItem("r9", "shown", 9, 1, 0.0, said=text, role="user"),
+    )
     session = FakeSession(
         id="abc123",
         title=text,
         model=f"scripted/{text}",
         root=Path("/home/me") / text,
         history=talked(text),
-        places=(Place("r1", "masked", text), Place("r9", "visible", text)),
+        places=(Occurrence("r1", "masked", text), Occurrence("r9", "visible", text)),
         shelf=FakeShelf(kept, {"r1": text, "r9": text}),
         files=FakeFiles(changed(text), (text,)),
         servers=FakeBoard([filled(ServerSeen, text), replace(filled(ServerSeen, text), name=f"{text} 2")]),
@@ -187,7 +191,7 @@ class Shown:
 
 
 def _models(text: str) -> ModelsScreen:
-    return ModelsScreen([Offer(text), Offer("ollama/qwen3", 32_768)], Offer, text, 48_200)
+    return ModelsScreen([ModelChoice(text), ModelChoice("ollama/qwen3", 32_768)], ModelChoice, text, 48_200)
 
 
 def _first(text: str) -> FirstRunScreen:

@@ -1,7 +1,7 @@
 """A palette for tests that draw without an app."""
 
-from tui.palette import palette_of
-from tui.themes import DARK
+from tui.text.styles import palette_of
+from tui.text.themes import DARK
 
 COLORS = {
     name: str(getattr(DARK, name))

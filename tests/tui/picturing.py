@@ -6,7 +6,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tui.app import EbbApp
-from tui.widgets.prompt import Prompt
+from tui.widgets.prompt import PromptInput
 
 Compare = Callable[..., bool]
 """What pytest-textual-snapshot gives to a test."""
@@ -25,7 +25,7 @@ def ready(app: EbbApp, condition: Callable[[], bool]) -> Callable[[Pilot[str]], 
     """Waits until the condition holds and what followed from it is drawn."""
 
     async def wait(pilot: Pilot[str]) -> None:
-        while not (app.query(Prompt) and condition()):
+        while not (app.query(PromptInput) and condition()):
             await pilot.pause()
         await pilot.pause()
 

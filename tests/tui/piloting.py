@@ -10,14 +10,14 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from agent.config.options import NotifyName
 from agent.errors import AgentError
-from agent.finding import SessionInfo
-from agent.options import NotifyName
+from agent.records.session_lookup import SessionInfo
 from tests.tui.doubles import FakeSession, FakeSessions
 from tui.app import EbbApp
-from tui.drafts import Drafts
 from tui.screens.sessions import SessionsScreen
-from tui.widgets.prompt import Prompt
+from tui.session.drafts import Drafts
+from tui.widgets.prompt import PromptInput
 from tui.widgets.transcript import Transcript
 
 PATIENCE = 20
@@ -36,8 +36,8 @@ class Driven:
         return self.app.screen_stack[0].query_one(Transcript)
 
     @property
-    def prompt(self) -> Prompt:
-        return self.app.screen_stack[0].query_one(Prompt)
+    def prompt(self) -> PromptInput:
+        return self.app.screen_stack[0].query_one(PromptInput)
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(PATIENCE):

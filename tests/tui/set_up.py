@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from agent.config import Config, load_config
-from agent.settings import Settings
+from agent.config.load import load_config
+from agent.config.settings import Settings
+from agent.config.values import Config
 
 
 class Setup:

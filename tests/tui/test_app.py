@@ -22,18 +22,18 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
-from agent.finding import SessionInfo
 from agent.messages import Conversation, Text, User
+from agent.records.session_lookup import SessionInfo
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation, measured, session_info
 from tests.tui.piloting import Driven, Terminal, terminal
 from tui.app import EbbApp
-from tui.blocks import AnswerText, Call, Failure, Notice, UserText
-from tui.opening import Later
 from tui.screens.commands import PaletteScreen
 from tui.screens.help import HelpScreen
 from tui.screens.models import ModelsScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.question import QuestionScreen
+from tui.startup import Later
+from tui.view.blocks import AnswerText, Call, Failure, Notice, UserText
 
 DONE = TurnFinished("answered", "x")
 DIFF = "--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n"

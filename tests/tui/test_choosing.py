@@ -9,22 +9,22 @@ import pytest
 from textual.widgets import Static
 
 from agent.errors import UsageError
-from agent.offers import Offer
 from agent.providers.base import Prices
+from agent.providers.choices import ModelChoice
 from tests.tui.doubles import FakeSession, FakeSessions, conversation, measured, session_info
 from tests.tui.piloting import Driven, terminal
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
 from tui.commands import COMMANDS, Command
-from tui.helplines import AREAS, OTHERS, help_entries
 from tui.keys import KEYS, Key
-from tui.modellines import in_words, line_of, lines_about, switch_told
-from tui.palettelines import palette_entries
 from tui.screens.commands import PaletteScreen
 from tui.screens.help import HelpScreen
 from tui.screens.models import ModelsScreen
+from tui.view.command_palette import palette_entries
+from tui.view.help import AREAS, OTHERS, help_entries
+from tui.view.models import in_words, lines_about, model_line, switch_told
 
-KNOWN = Offer("a/b", 200_000, Prices(3.0, 15.0, 0.3, 3.75), True, True, False, True, "A_KEY")
+KNOWN = ModelChoice("a/b", 200_000, Prices(3.0, 15.0, 0.3, 3.75), True, True, False, True, "A_KEY")
 
 
 def words(line: tuple[tuple[str, str], ...]) -> str:
@@ -35,7 +35,7 @@ def test_a_model_is_told_in_words() -> None:
     told = "window 200k; in 3.00, out 15.00, cache read 0.30; takes tools, pictures"
     assert in_words(KNOWN, "a/b") == f"a/b (in use); {told}"
     assert in_words(replace(KNOWN, has_key=False), "") == f"a/b; {told}; no key"
-    assert in_words(Offer("a/c\x1b[2J"), "a/b") == "a/c␛[2J"
+    assert in_words(ModelChoice("a/c\x1b[2J"), "a/b") == "a/c␛[2J"
 
 
 # Help
@@ -115,16 +115,16 @@ def test_the_palette_holds_everything() -> None:
 
 
 def test_what_is_known_of_a_model_is_in_its_line() -> None:
-    assert words(line_of(KNOWN, True)) == f"● {'a/b':<28}    200k    3.00   15.00    0.30  tools, pictures"
-    unknown = Offer("x/y", has_key=False)
-    assert words(line_of(unknown, False)) == f"  {'x/y':<28}       —       —       —       —  —  no key"
+    assert words(model_line(KNOWN, True)) == f"● {'a/b':<28}    200k    3.00   15.00    0.30  tools, pictures"
+    unknown = ModelChoice("x/y", has_key=False)
+    assert words(model_line(unknown, False)) == f"  {'x/y':<28}       —       —       —       —  —  no key"
 
 
 def test_what_a_switch_costs_is_told() -> None:
     told = "to go on with it: about 100k tokens are sent that it has not cached, "
     assert switch_told(KNOWN, 100_000) == told + "about $0.38"
-    assert switch_told(Offer("x/y"), 100_000) == told + "at a price that is not known"
-    assert switch_told(Offer("x/y", prices=Prices(0, 0, 0, 0)), 100_000) == told + "for nothing"
+    assert switch_told(ModelChoice("x/y"), 100_000) == told + "at a price that is not known"
+    assert switch_told(ModelChoice("x/y", prices=Prices(0, 0, 0, 0)), 100_000) == told + "for nothing"
     assert "costs nothing" in switch_told(KNOWN, 0)
     assert [words(line) for line in lines_about(KNOWN, "a/b", 9)] == [
         "takes tools, pictures",

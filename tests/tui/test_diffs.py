@@ -9,15 +9,15 @@ from rich.cells import cell_len
 
 from tests.tui.inked import PALETTE
 from tools.change import diff_lines
-from tui.blocks import Call
-from tui.diffs.alike import Marks, marks_of, paired
-from tui.diffs.calls import diff_of
-from tui.diffs.drawn import Drawn, Line, cut_at_blanks, shown, with_blanks
-from tui.diffs.rows import Layout, LineRow, PairRow, RemarkRow, code_layout, layout_of
-from tui.diffs.unified import DiffLine, FileDiff, Hunk, Remark, counted, files_of
-from tui.palette import palette_of
-from tui.prose import PaletteConsole
-from tui.sanitise import visible
+from tui.render.call_diff import diff_of
+from tui.render.diff_lines import Drawn, Line, cut_at_blanks, shown, with_blanks
+from tui.render.diff_pairing import Marks, marks_of, paired
+from tui.render.diff_rows import Layout, LineRow, PairRow, RemarkRow, code_layout, layout_of
+from tui.render.prose import PaletteConsole
+from tui.text.sanitise import visible
+from tui.text.styles import palette_of
+from tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark, counted, files_of
+from tui.view.blocks import Call
 
 CONSOLE = PaletteConsole(PALETTE)
 

@@ -8,18 +8,17 @@ from functools import partial
 
 import pytest
 
-from agent.damage import Readable
 from agent.errors import StoreFailed
 from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, ToolCall, ToolOutput, User
+from agent.records.damage import Readable
 from tests.tui.doubles import FakeSession, FakeSessions, conversation
 from tests.tui.piloting import Terminal
 from tui.app import EbbApp
-from tui.blocks import AnswerText, Call, Earlier, Notice, UserText
-from tui.blocks import Summary as SummaryBlock
 from tui.plain.sessions import before_this
-from tui.resumed import view_of, whole_steps
-from tui.stack import Stack
-from tui.talk import PAGE, Talk
+from tui.session.controller import PAGE, SessionController
+from tui.view.blocks import AnswerText, Call, Earlier, Notice, SummaryBlock, UserText
+from tui.view.resumed import view_of, whole_steps
+from tui.widgets.row_stack import Stack
 
 ALL = conversation(350).messages
 GONE = 650
@@ -176,7 +175,7 @@ async def test_in_lines_it_is_said_how_to_see_it_and_printed() -> None:
 @pytest.mark.parametrize("before", [1, 2, PAGE, PAGE + 1])
 async def test_pages_end_at_the_beginning(before: int) -> None:
     history = Conversation(ALL[before:], messages_before=before)
-    talk = Talk(Kept([FakeSession(id="s1", history=history)], said_before={"s1": ALL}), lambda: None)
+    talk = SessionController(Kept([FakeSession(id="s1", history=history)], said_before={"s1": ALL}), lambda: None)
     await talk.begin("s1", None)
     while talk.view.earlier:
         await talk.read_earlier()

@@ -12,27 +12,27 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from agent.config import ProviderConfig
+from agent.config.values import ProviderConfig
 from agent.errors import AuthFailed, UsageError
-from agent.first_run import KeyFound, is_first, keys_found
-from agent.providers import local
-from agent.providers.local import address, installed
+from agent.providers import ollama_models
+from agent.providers.first_run import KeyFound, is_first, keys_found
+from agent.providers.ollama_models import address, installed
 from agent.providers.setup import find_endpoint
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.picturing import SIZES, Compare, ready
 from tests.tui.piloting import Driven
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
-from tui.firststeps import chosen_by_key, first_steps
 from tui.screens.first_run import FirstRunScreen
 from tui.screens.models import ModelsScreen
+from tui.view.first_run import chosen_by_key, first_steps
 
 SECRET = "sk-not-to-be-seen"
 
 
 @pytest.fixture(autouse=True)
 def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.doing.first_run.installed", lambda url: None)
+    monkeypatch.setattr("tui.actions.first_run.installed", lambda url: None)
 
 
 @asynccontextmanager
@@ -53,7 +53,7 @@ def told(screen: Driven) -> str:
 
 
 async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.doing.first_run.installed", lambda url: ("qwen3:8b",))
+    monkeypatch.setattr("tui.actions.first_run.installed", lambda url: ("qwen3:8b",))
     async with starting(tmp_path) as (screen, opener, setup):
         await screen.asks(FirstRunScreen)
         await screen.pilot.press("enter")
@@ -212,7 +212,7 @@ async def test_a_server_on_this_machine_says_what_it_has(body: bytes, models: tu
         thread.join()
         server.server_close()
     assert installed(f"http://127.0.0.1:{server.server_port}") is None
-    assert local.PATIENCE <= 1
+    assert ollama_models.PATIENCE <= 1
 
 
 @SIZES

@@ -4,8 +4,8 @@ import pytest
 
 from tests.tui.doubles import FakeSession, conversation
 from tests.tui.piloting import terminal
-from tests.tui.test_transcript_widget import stage, talk
-from tui.blocks import AnswerText, Notice
+from tests.tui.widgets.test_transcript import stage, talk
+from tui.view.blocks import AnswerText, Notice
 
 HEIGHT = 12
 

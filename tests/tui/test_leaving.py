@@ -9,11 +9,11 @@ from textual.screen import ModalScreen
 from agent.context.summary import Draft
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation
 from tests.tui.piloting import Terminal
-from tests.tui.plain.test_front import talking
+from tests.tui.plain.test_app import talking
+from tests.tui.screens.test_compaction import READS, WRITTEN, files, looking
+from tests.tui.screens.test_rewind import TREE
 from tests.tui.set_up import Setup
-from tests.tui.test_compaction_screen import READS, WRITTEN, files, looking
 from tests.tui.test_real_session import working
-from tests.tui.test_rewind_screen import TREE
 from tui.app import EbbApp
 
 NEVER = 600.0
@@ -64,7 +64,7 @@ async def test_a_summary_that_is_being_written_is_interrupted_first(
 
 
 async def test_the_line_mode_leaves_a_question_of_a_command_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.plain.front._PATIENCE", NEVER)
+    monkeypatch.setattr("tui.plain.app._PATIENCE", NEVER)
     async with talking(FakeSession()) as talk:
         await talk.rests()
         talk.type("/model")

@@ -2,18 +2,18 @@
 
 from textual.containers import VerticalScroll
 
+from agent.archive.listing import ContentPage
 from agent.errors import AgentError
 from agent.events import Event, Noticed, QuestionAsked, TextDelta, TurnFailed
-from agent.servers.questions import tools_question
-from agent.shelf import Page
+from agent.mcp.consent import tools_question
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
 from tools.base import Arguments, Result
 from tools.mcp.tool import McpTool
-from tui.advice import ADVICE, advice_for
-from tui.asking import told_just_before
-from tui.blocks import AnswerText, Call, Notice, View
+from tui.dialogs import told_just_before
 from tui.screens.question import QuestionScreen
+from tui.view.advice import ADVICE, advice_for
+from tui.view.blocks import AnswerText, Call, Notice, SessionView
 from tui.widgets.pages import place_of
 from tui.widgets.told import Told
 
@@ -40,11 +40,14 @@ async def test_a_failure_says_what_to_do() -> None:
 
 
 def test_notices_before_a_question_are_told_with_it() -> None:
-    view = View(turn=(Notice("old"), AnswerText("I ask."), Notice("one"), Notice("two")))
+    view = SessionView(turn=(Notice("old"), AnswerText("I ask."), Notice("one"), Notice("two")))
     assert told_just_before(view) == ("one", "two")
     waits, ended = Call("1", "bash", status="asking"), Call("2", "bash", status="done")
-    assert told_just_before(View(turn=(Notice("old"), ended, Notice("one"), waits, Notice("two")))) == ("one", "two")
-    assert told_just_before(View()) == ()
+    assert told_just_before(SessionView(turn=(Notice("old"), ended, Notice("one"), waits, Notice("two")))) == (
+        "one",
+        "two",
+    )
+    assert told_just_before(SessionView()) == ()
 
 
 async def test_a_long_question_shows_what_came_before_and_can_be_read_to_its_end() -> None:
@@ -80,5 +83,5 @@ def test_a_question_shows_all_that_is_approved() -> None:
 
 
 def test_one_line_is_one_line() -> None:
-    assert place_of("r1", Page(("a",), 5, 9)) == "r1  line 5 of 9"
-    assert place_of("r1", Page(("a", "b"), 5, 9)) == "r1  lines 5-6 of 9"
+    assert place_of("r1", ContentPage(("a",), 5, 9)) == "r1  line 5 of 9"
+    assert place_of("r1", ContentPage(("a", "b"), 5, 9)) == "r1  lines 5-6 of 9"

@@ -6,13 +6,13 @@ from typing import TypeAlias
 import pytest
 from textual.pilot import Pilot
 
+from agent.config.options import ThemeName
 from agent.events import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
-from agent.options import ThemeName
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation
 from tests.tui.picturing import SIZES, WORN, Compare
-from tui.answering import GroundTold
 from tui.app import EbbApp
-from tui.themes import Ground
+from tui.terminal.colour_query import GroundTold
+from tui.text.themes import Ground
 from tui.widgets.below import BelowMark
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")

@@ -6,42 +6,42 @@ from dataclasses import dataclass, replace
 import pytest
 from textual.pilot import Pilot
 
-from agent.acting import Priced
-from agent.context.items import Item
-from agent.context.pricing import Plan
-from agent.env import Env
+from agent.context.edit_cost import ViewEditPlan
+from agent.context.view_items import ViewItem
 from agent.messages import Conversation, Usage
 from agent.overview import Epoch, Number, Overview, ToolShare
-from agent.spending import Asked, Rewrite
+from agent.records.usage import RequestUsage, Rewrite
+from agent.window.edit_view import Priced
+from agent.window.env import Env
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, overview
 from tests.tui.picturing import SIZES, Compare, ready
 from tui.app import EbbApp
-from tui.ports import Changed
 from tui.screens.context import ContextScreen
+from tui.session.ports import Changed
 
 TEXT = "\n".join(f"{number}\tdef parse_{number}(text: str) -> Tree:" for number in range(1, 90))
 
 
-def asked(count: int, start: int) -> tuple[Asked, ...]:
+def asked(count: int, start: int) -> tuple[RequestUsage, ...]:
     """Requests after a rewrite: the first writes all of it to the cache, each of the others what has come since."""
     usages = [Usage(40, 9_000, start - 9_000, 900)]
     for number in range(1, count):
         new = (1_400, 6_200, 900, 2_700, 11_500)[number % 5]
         usages.append(Usage(3_100 if number % 7 == 4 else 60, usages[-1].prompt, new, (350, 2_900, 700)[number % 3]))
-    return tuple(Asked("step", "anthropic/claude", usage, 0.0312, 0.0) for usage in usages)
+    return tuple(RequestUsage("step", "anthropic/claude", usage, 0.0312, 0.0) for usage in usages)
 
 
 def seen() -> Overview:
     """A session in the middle of its work."""
     made = overview("abc123")
     items = (
-        Item("m0", "msg-1a2b3c4d", "you", "make the parser accept trailing commas", 620, 31, is_pinned=True),
-        Item("m1", "msg-2a2b3c4d", "reply", "I look at the parser first. – calls read, grep", 140, 30),
-        Item("r12", "r12", "output", "Viewed src/parser.py – 412 lines", 8_240, 30, "visible"),
-        Item("r13", "r13", "output", "Searched 'comma' in src – 31 matches", 28, 30, "masked"),
-        Item("m5", "msg-3a2b3c4d", "reply", "calls bash", 95, 24),
-        Item("r14", "r14", "output", "Ran: pytest -q – exit 1 – E assert [1, 2] == [1]", 2_050, 24, "preview"),
-        Item(
+        ViewItem("m0", "msg-1a2b3c4d", "you", "make the parser accept trailing commas", 620, 31, is_pinned=True),
+        ViewItem("m1", "msg-2a2b3c4d", "reply", "I look at the parser first. – calls read, grep", 140, 30),
+        ViewItem("r12", "r12", "output", "Viewed src/parser.py – 412 lines", 8_240, 30, "visible"),
+        ViewItem("r13", "r13", "output", "Searched 'comma' in src – 31 matches", 28, 30, "masked"),
+        ViewItem("m5", "msg-3a2b3c4d", "reply", "calls bash", 95, 24),
+        ViewItem("r14", "r14", "output", "Ran: pytest -q – exit 1 – E assert [1, 2] == [1]", 2_050, 24, "preview"),
+        ViewItem(
             "r15",
             "r15",
             "output",
@@ -50,11 +50,13 @@ def seen() -> Overview:
             18,
             "summarised",
         ),
-        Item("r15", "r15", "picture", "image/png of a screenshot", 1_530, 18),
-        Item("m8", "msg-4a2b3c4d", "reply", "Now the grammar has to change in three places. – calls edit", 1_870, 9),
-        Item("r16", "r16", "output", "Viewed src/grammar.py – 1,204 lines", 41_900, 9, "visible", is_pinned=True),
-        Item("m11", "msg-5a2b3c4d", "note", "[Context: 40% used]", 27, 2),
-        Item("m12", "msg-6a2b3c4d", "reply", "It is done: trailing commas are accepted everywhere.", 900, 0),
+        ViewItem("r15", "r15", "picture", "image/png of a screenshot", 1_530, 18),
+        ViewItem(
+            "m8", "msg-4a2b3c4d", "reply", "Now the grammar has to change in three places. – calls edit", 1_870, 9
+        ),
+        ViewItem("r16", "r16", "output", "Viewed src/grammar.py – 1,204 lines", 41_900, 9, "visible", is_pinned=True),
+        ViewItem("m11", "msg-5a2b3c4d", "note", "[Context: 40% used]", 27, 2),
+        ViewItem("m12", "msg-6a2b3c4d", "reply", "It is done: trailing commas are accepted everywhere.", 900, 0),
     )
     tools = (
         ToolShare("mcp__forge__create", 410),
@@ -69,7 +71,7 @@ def seen() -> Overview:
     )
     numbers = tuple(replace(n, tokens=61_300) if n.name == "history" else n for n in made.components)
     assert sum(item.tokens for item in items) == 61_300
-    pins = (Item("r3", "r3", "pin", "Viewed docs/format.md – 88 lines", 1_400, 0, is_pinned=True),)
+    pins = (ViewItem("r3", "r3", "pin", "Viewed docs/format.md – 88 lines", 1_400, 0, is_pinned=True),)
     return replace(made, components=numbers, items=items, tools=tools, pins=pins, epochs=epochs, read_price=0.3e-6)
 
 
@@ -88,7 +90,7 @@ class Pricing(FakeSession):
     """A session in which everything that is asked for has the same price."""
 
     async def change(self, work: Callable[[Conversation, Env], Awaitable[Changed]]) -> Changed:
-        plan = Plan("evict", "r12", "Viewed src/parser.py", Conversation(), 3, 8_212, 9_000, 10_350.0, 821.2)
+        plan = ViewEditPlan("evict", "r12", "Viewed src/parser.py", Conversation(), 3, 8_212, 9_000, 10_350.0, 821.2)
         return Priced(Conversation(), plan, 3e-6)  # type: ignore[return-value]  # what finding out the price gives
 
 

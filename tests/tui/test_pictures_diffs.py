@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
+from agent.config.options import ThemeName
 from agent.events import (
     CallEdited,
     Decision,
@@ -15,8 +16,7 @@ from agent.events import (
     Tried,
     TurnFinished,
 )
-from agent.filechange import FileChange
-from agent.options import ThemeName
+from agent.records.file_change import FileChange
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Compare, ready
 from tools.change import diff_lines

@@ -5,16 +5,16 @@ from pathlib import Path
 from textual.events import Paste
 from textual.pilot import Pilot
 
-from agent.config import load_config
-from agent.settings import Settings
+from agent.config.load import load_config
+from agent.config.settings import Settings
 from tests.tui.doubles import FakeSession, FakeSessions, conversation
 from tests.tui.picturing import SIZES, Compare
 from tui.app import EbbApp
-from tui.history import History
+from tui.prompt.history import History
 from tui.screens.picker import Picker
 from tui.widgets.completions import Completions
 from tui.widgets.past import Past
-from tui.widgets.prompt import Prompt
+from tui.widgets.prompt import PromptInput
 
 
 @SIZES
@@ -75,7 +75,7 @@ def test_a_paste_that_is_folded(snap_compare: Compare, size: tuple[int, int]) ->
     async def write(pilot: Pilot[str]) -> None:
         while not pilot.app.query("#prompt:focus"):
             await pilot.pause()
-        prompt = pilot.app.query_one(Prompt)
+        prompt = pilot.app.query_one(PromptInput)
         prompt.post_message(Paste("what is wrong here?"))
         prompt.post_message(Paste("a line\n" * 12_345))
         await pilot.pause()

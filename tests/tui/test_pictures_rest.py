@@ -15,8 +15,8 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
+from agent.mcp.elicitation import fields_of
 from agent.messages import Conversation, Summary
-from agent.servers.forms import fields_of
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, conversation, measured
 from tests.tui.picturing import SIZES, Compare, ready
 from tests.tui.test_pictures_diffs import CHANGED

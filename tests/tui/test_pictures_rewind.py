@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
-from agent.branching import Branch, Said, Tree, rows_of
-from agent.by_hand import Drafted, Preview, Quote
-from agent.context.compact import plan_compaction, solve_floor
-from agent.context.ladder import Room, size_of
+from agent.archive.tree import Branch, Said, Tree, rows_of
+from agent.context.compaction import plan_compaction, solve_floor
 from agent.context.settings import Caps
+from agent.context.strategies import Room, size_of
 from agent.context.summary import Draft
-from agent.events import ContextCompacted, ReceiptItem, RewriteUndone
 from agent.messages import Assistant, Conversation, Text, ToolCall, User
-from agent.undoing import UndoOffer
+from agent.view_events import ContextCompacted, ReceiptItem, RewriteUndone
+from agent.window.manual_compact import Drafted, Preview, Quote
+from agent.window.undo import UndoOffer
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, measured, session_info
 from tests.tui.picturing import SIZES, Compare, ready
 from tui.app import EbbApp

@@ -7,25 +7,25 @@ import pytest
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from agent.context.todos import TodoItem
+from agent.config.options import BY_KEY
+from agent.config.settings import setting_of
+from agent.context.control_calls import TodoItem
 from agent.events import TextDelta, ToolFinished, ToolStarted
-from agent.offers import Offer
-from agent.options import BY_KEY
 from agent.providers.base import Prices
-from agent.settings import setting_of
+from agent.providers.choices import ModelChoice
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured, session_info
 from tests.tui.picturing import SIZES, Compare, ready
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
 from tui.commands import Command
-from tui.helplines import help_entries
 from tui.keys import Key
-from tui.palettelines import palette_entries
 from tui.screens.commands import PaletteScreen
 from tui.screens.help import HelpScreen
 from tui.screens.models import ModelsScreen
 from tui.screens.settings import SettingsScreen
 from tui.screens.todos import TodosScreen
+from tui.view.command_palette import palette_entries
+from tui.view.help import help_entries
 from tui.widgets.todos import TodoLine
 from tui.widgets.transcript import Transcript
 
@@ -122,20 +122,20 @@ def test_something_found_in_the_palette(snap_compare: Compare, size: tuple[int, 
 
 
 SOME_OFFERS = [
-    Offer("ollama/qwen3", 32_768, Prices(0, 0, 0, 0), is_own=True),
-    Offer("anthropic/claude-opus-5", 1_000_000, Prices(5.0, 25.0, 0.5, 6.25), True, True, True),
-    Offer(
+    ModelChoice("ollama/qwen3", 32_768, Prices(0, 0, 0, 0), is_own=True),
+    ModelChoice("anthropic/claude-opus-5", 1_000_000, Prices(5.0, 25.0, 0.5, 6.25), True, True, True),
+    ModelChoice(
         "openai/gpt-6-sol", 1_050_000, Prices(2.0, 10.0, 0.2, 2.5, 272_000, 4.0, 15.0), True, True, True, False,
         "OPENAI_API_KEY",
     ),
-    Offer("openai-chat/a-model-with-a-long-name-of-its-own"),
+    ModelChoice("openai-chat/a-model-with-a-long-name-of-its-own"),
 ]  # fmt: skip
 
 
 @SIZES
 def test_models(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = EbbApp(FakeSessions([FakeSession()]))
-    screen = ModelsScreen(SOME_OFFERS, Offer, "ollama/qwen3", 48_200)
+    screen = ModelsScreen(SOME_OFFERS, ModelChoice, "ollama/qwen3", 48_200)
     assert picture(snap_compare, app, size, screen, "down", "down")
 
 

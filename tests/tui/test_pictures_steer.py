@@ -9,7 +9,7 @@ from agent.messages import Usage
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured
 from tests.tui.picturing import SIZES, Compare, ready
 from tui.app import EbbApp
-from tui.blocks import AnswerText
+from tui.view.blocks import AnswerText
 from tui.widgets.queue import QueueLines
 from tui.widgets.transcript import Transcript
 

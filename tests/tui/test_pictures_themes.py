@@ -2,14 +2,14 @@
 
 from textual.pilot import Pilot
 
-from agent.options import ThemeName
+from agent.config.options import ThemeName
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.picturing import WORN, Compare, ready
 from tests.tui.test_snapshots import QUESTION, REST, TURN
-from tui.answering import GroundTold
 from tui.app import EbbApp
 from tui.screens.permission import PermissionScreen
-from tui.themes import Ground
+from tui.terminal.colour_query import GroundTold
+from tui.text.themes import Ground
 
 
 @WORN

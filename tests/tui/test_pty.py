@@ -100,7 +100,7 @@ def test_a_window_that_was_small_unseen_is_whole_again(tmp_path: Path) -> None:
 
 RESTLESS = """
 import fcntl, os, signal, struct, sys, termios
-from tui.answering import AnsweringDriver
+from tui.terminal.colour_query import AnsweringDriver
 
 asked = AnsweringDriver._get_terminal_size
 
@@ -112,7 +112,7 @@ def changed_meanwhile(self):
     return size
 
 AnsweringDriver._get_terminal_size = changed_meanwhile
-from tui.cli import main
+from tui.cli.main import main
 main(sys.argv[1:])
 """
 """The terminal has another size already whenever it is asked while it has 60 columns."""
@@ -185,23 +185,27 @@ def test_settings_that_cannot_be_read_are_one_sentence_before_any_screen(tmp_pat
 BEFORE = """
 import json, sys, threading
 from pathlib import Path
-import tui.opening
+import tui.startup
 
 def loaded(sessions):
     Path("loaded.json").write_text(json.dumps(sorted(sys.modules)))
     threading.Event().wait()
 
-tui.opening.loaded = loaded
-from tui.cli import main
+tui.startup.loaded = loaded
+from tui.cli.main import main
 main(sys.argv[1:])
 """
 """Nothing is loaded any more from the moment on at which that would begin."""
 
 AT_ONCE = (
-    "agent.aliases",
     "agent.config",
+    "agent.config.aliases",
+    "agent.config.load",
+    "agent.config.option_values",
+    "agent.config.options",
+    "agent.config.values",
     "agent.errors",
-    "agent.options",
+    "tools.extent",
     "tools.pictures",
     "tools.regular",
     "tools.scope",
@@ -219,7 +223,9 @@ def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Pa
     assert ours <= set(AT_ONCE), "load these where they are used first, or for types only"
     foreign = {"rich.markdown", "rich.syntax", "markdown_it", "pygments", "httpx2", "sqlite3", "tiktoken", "numpy"}
     assert foreign.isdisjoint(modules)
-    assert {"tui.transcript", "tui.paint", "tui.talk", "tui.doing.table"}.isdisjoint(modules)
+    assert {"tui.view.reduce", "tui.render.blocks", "tui.session.controller", "tui.actions.registry"}.isdisjoint(
+        modules
+    )
 
 
 def test_what_is_typed_while_the_session_is_opened_is_written_and_offered(tmp_path: Path) -> None:

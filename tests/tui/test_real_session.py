@@ -7,17 +7,17 @@ from functools import partial
 from pathlib import Path
 
 from agent.compose import Sessions
-from agent.config import load_config
+from agent.config.load import load_config
 from agent.messages import User
-from tests.agent.serving import House
+from tests.agent.mcp.serving import House
 from tests.tui.piloting import Driven
 from tui.app import EbbApp
-from tui.blocks import AnswerText, Call, Failure, Notice
 from tui.screens.archive import ArchiveScreen
 from tui.screens.models import ModelsScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.places import PlacesScreen
 from tui.screens.question import QuestionScreen
+from tui.view.blocks import AnswerText, Call, Failure, Notice
 
 Reply = dict[str, object]
 

@@ -2,9 +2,9 @@
 
 from agent.events import ToolsFound
 from agent.messages import Assistant, Opaque, Text
-from agent.providers.searches import tools_found
-from tui.blocks import Notice, View
-from tui.transcript import advance
+from agent.providers.stream import tools_found
+from tui.view.blocks import Notice, SessionView
+from tui.view.reduce import advance
 
 NAMESPACE = {"type": "namespace", "name": "forge", "tools": [{"type": "function", "name": "b"}, {"name": 7}]}
 
@@ -26,7 +26,7 @@ def test_what_each_search_has_found_is_known() -> None:
 
 def test_a_search_is_one_line() -> None:
     many = tuple(f"t{n}" for n in range(9))
-    view = advance(advance(advance(View(), ToolsFound(("a",))), ToolsFound(())), ToolsFound(many))
+    view = advance(advance(advance(SessionView(), ToolsFound(("a",))), ToolsFound(())), ToolsFound(many))
     assert view.turn == (
         Notice("searched the tools: found `a`"),
         Notice("searched the tools: nothing found"),

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+from agent.input.shell import NOT_ASKED
 from agent.messages import Assistant, Conversation, User
-from agent.shell import NOT_ASKED
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import terminal
 from tests.tui.test_real_session import call_of, working
-from tui.blocks import AnswerText, UserText
 from tui.commands import Invocation, mode_of, named, parse
+from tui.view.blocks import AnswerText, UserText
 
 
 def test_an_exclamation_mark_is_a_command_for_the_shell() -> None:

@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from agent.context.why import Place
+from agent.archive.listing import ArchiveItem
+from agent.context.provenance import Occurrence
 from agent.events import (
-    CompactionStarted,
-    ContextCompacted,
     Event,
     PermissionAsked,
     ReasoningDelta,
-    ReceiptItem,
     ReplyFinished,
     TextDelta,
     ToolFinished,
@@ -22,16 +20,16 @@ from agent.events import (
     TurnFinished,
 )
 from agent.messages import ToolCall, Usage
-from agent.shelf import Shelved
+from agent.view_events import CompactionStarted, ContextCompacted, ReceiptItem
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, measured
 from tests.tui.picturing import SIZES, Compare, ready
-from tests.tui.test_servers_screen import FakeBoard
+from tests.tui.screens.test_servers import FakeBoard
 from tui.app import EbbApp
 from tui.commands import Invocation, named
 from tui.screens.archive import ArchiveScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.places import PlacesScreen
-from tui.shelf import rows_of
+from tui.view.archive import rows_of
 from tui.widgets.transcript import Transcript
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
@@ -189,11 +187,15 @@ def test_the_permission_question_with_a_command(snap_compare: Compare) -> None:
 
 
 KEPT = (
-    Shelved("r31", "shown", 310, 12, 9_990.0, ToolCall("9", "read", {"path": "calc.py", "offset": 1, "limit": 40})),
-    Shelved("r30", "preview", 48_231, 1_204, 9_700.0, ToolCall("8", "bash", {"command": "pytest -q --durations=5"})),
-    Shelved("r12", "masked", 1_250_000, 31_004, 6_000.0, ToolCall("3", "bash", {"command": "git log --stat"})),
-    Shelved("msg-1a2b3c4d", "summarised", 402, 6, 2_000.0, None, "add a --json flag to the export command", "you"),
-    Shelved("r2", "removed", 3_100_000_000, 91_004_210, -600_000.0, ToolCall("1", "bash", {"command": "cat big.log"})),
+    ArchiveItem("r31", "shown", 310, 12, 9_990.0, ToolCall("9", "read", {"path": "calc.py", "offset": 1, "limit": 40})),
+    ArchiveItem(
+        "r30", "preview", 48_231, 1_204, 9_700.0, ToolCall("8", "bash", {"command": "pytest -q --durations=5"})
+    ),
+    ArchiveItem("r12", "masked", 1_250_000, 31_004, 6_000.0, ToolCall("3", "bash", {"command": "git log --stat"})),
+    ArchiveItem("msg-1a2b3c4d", "summarised", 402, 6, 2_000.0, None, "add a --json flag to the export command", "you"),
+    ArchiveItem(
+        "r2", "removed", 3_100_000_000, 91_004_210, -600_000.0, ToolCall("1", "bash", {"command": "cat big.log"})
+    ),
 )
 REPORT = "\n".join(
     ["F.", *(f"tests/test_calc.py:{n}: AssertionError: expected {n} and got {n + 1}" for n in range(1_203))]
@@ -219,11 +221,11 @@ def test_the_archive(snap_compare: Compare, size: tuple[int, int]) -> None:
 
 
 PLACES = (
-    Place("msg-0f9e8d7c", "summarised", "you said", "sum-1"),
-    Place("r12", "summarised", "Ran: git log --stat – exit 0", "sum-1"),
-    Place("r28", "masked", "Viewed tests/test_calc.py – 1,204 lines"),
-    Place("r30", "stored", "Ran: pytest -q --durations=5 – exit 1"),
-    Place("r31", "visible", "Viewed calc.py – 12 lines"),
+    Occurrence("msg-0f9e8d7c", "summarised", "you said", "sum-1"),
+    Occurrence("r12", "summarised", "Ran: git log --stat – exit 0", "sum-1"),
+    Occurrence("r28", "masked", "Viewed tests/test_calc.py – 1,204 lines"),
+    Occurrence("r30", "stored", "Ran: pytest -q --durations=5 – exit 1"),
+    Occurrence("r31", "visible", "Viewed calc.py – 12 lines"),
 )
 
 

@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from tui.actions.registry import ACTIONS
 from tui.commands import COMMANDS, Invocation, Unknown, completions, hint_for, named, parse
-from tui.doing.table import DOING
-from tui.history import History
 from tui.keys import KEYS
-from tui.numbers import age, dollars, seconds, tokens
+from tui.prompt.history import History
+from tui.text.numbers import age, dollars, seconds, tokens
 
 
 def test_a_command_is_found_with_its_argument() -> None:
@@ -39,7 +39,7 @@ def test_a_command_says_what_may_follow_it() -> None:
 
 
 def test_every_command_does_something_on_the_screen() -> None:
-    assert list(DOING) == [command.name for command in COMMANDS]
+    assert list(ACTIONS) == [command.name for command in COMMANDS]
 
 
 def test_every_key_says_what_it_does() -> None:

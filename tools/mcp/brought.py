@@ -5,7 +5,7 @@ from typing import Literal
 from tools.base import Arguments, Effect, Workspace
 
 
-class Brought:
+class ServerTool:
     """A tool that came with a server: it can be held back, and permission rules look at its name alone."""
 
     __slots__ = ()

@@ -11,8 +11,8 @@ from typing import cast
 
 from tools.groups import signal_group
 from tools.guardian import GUARDIAN
-from tools.mcp.lines import Line, Lines, TooLong
-from tools.mcp.log import Log
+from tools.mcp.lines import Line, LineBuffer, TooLong
+from tools.mcp.log import ServerLog
 
 GRACE = 2.0
 """Seconds that a program gets to end by itself once its input is closed. After half of them it is asked to."""
@@ -24,7 +24,7 @@ _LAST_WORDS = 0.2
 
 
 async def started(
-    command: Sequence[str], environment: Mapping[str, str], folder: Path | None, log: Log, most: int
+    command: Sequence[str], environment: Mapping[str, str], folder: Path | None, log: ServerLog, most: int
 ) -> "Child":
     """Starts the program. Raises `OSError` or `ValueError` when that cannot be done."""
     loop = asyncio.get_running_loop()
@@ -40,12 +40,12 @@ class Child(asyncio.SubprocessProtocol):
 
     transport: asyncio.SubprocessTransport
 
-    def __init__(self, log: Log, most: int) -> None:
+    def __init__(self, log: ServerLog, most: int) -> None:
         self.problem = ""
         """Why it is not read any more, when that is not because it ended."""
         self._log = log
         self._most = most
-        self._lines = Lines(most)
+        self._lines = LineBuffer(most)
         self._waiting: deque[Line] = deque()
         self._bytes_waiting = 0
         self._is_paused = False

@@ -18,18 +18,18 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tools.base import Arguments, Result, ToolError
-from tools.mcp.desk import Accepted, Desk
+from tools.mcp.desk import Accepted, ClientHandlers
 from tools.mcp.http import http
 from tools.mcp.listing import prompts_of, resources_of, templates_of, tools_of
-from tools.mcp.log import Log
+from tools.mcp.log import ServerLog
 from tools.mcp.oauth import authorisation
-from tools.mcp.patience import Patience
+from tools.mcp.patience import ServerTimeouts
 from tools.mcp.questions import ask_to_open, callbacks
 from tools.mcp.results import messages_of, result_of, result_of_resource
 from tools.mcp.spec import ServerSpec
-from tools.mcp.state import Listing, PromptMessage
+from tools.mcp.state import PromptMessage, ServerListing
 from tools.mcp.stdio import stdio
-from tools.mcp.texts import clean, line_of, said
+from tools.mcp.texts import clean, one_line, said
 from tools.mcp.tool import Caller, SessionOver
 from tools.mcp.vault import NeedsLogin, Vault
 
@@ -51,18 +51,18 @@ _LISTEN_AGAIN = 5.0
 """Seconds after which a server is asked again to tell of changes, when it stopped."""
 
 
-class _Page(Protocol):
+class _ListPage(Protocol):
     @property
     def next_cursor(self) -> str | None: ...
 
 
-P = TypeVar("P", bound=_Page)
+P = TypeVar("P", bound=_ListPage)
 E = TypeVar("E", bound=BaseException)
 
 
 @asynccontextmanager
 async def connected(
-    spec: ServerSpec, desk: Desk, log: Log, vault: Vault, with_user: bool, lost: Callable[[], None]
+    spec: ServerSpec, desk: ClientHandlers, log: ServerLog, vault: Vault, with_user: bool, lost: Callable[[], None]
 ) -> "AsyncIterator[Connection]":
     """A connection that is ready to be used, to be left by the task that entered it. Raises `ConnectionError` when the
     server says or shows why there is none, `NeedsLogin`, and whatever else the SDK raises. `with_user`: a login is done
@@ -92,7 +92,9 @@ async def connected(
 
 
 @asynccontextmanager
-async def _http(spec: ServerSpec, vault: Vault, desk: Desk, with_user: bool) -> AsyncIterator[TransportStreams]:
+async def _http(
+    spec: ServerSpec, vault: Vault, desk: ClientHandlers, with_user: bool
+) -> AsyncIterator[TransportStreams]:
     async with authorisation(spec, vault, desk, with_user) as auth, http(spec, auth) as streams:
         yield streams
 
@@ -108,8 +110,8 @@ def _found(error: BaseException, kind: type[E]) -> E | None:
 class Connection:
     """What can be asked of a server. It says with `news` that it was lost or that the server offers something else."""
 
-    def __init__(self, spec: ServerSpec, desk: Desk, log: Log, on_lost: Callable[[], None]) -> None:
-        self.patience = Patience(spec.call_timeout)
+    def __init__(self, spec: ServerSpec, desk: ClientHandlers, log: ServerLog, on_lost: Callable[[], None]) -> None:
+        self.patience = ServerTimeouts(spec.call_timeout)
         self.news = asyncio.Event()
         self.lost = ""
         """Why it is over, when it is."""
@@ -129,12 +131,12 @@ class Connection:
     @property
     def name(self) -> str:
         info = self._client.server_info
-        return line_of(info.title or info.name) if info else ""
+        return one_line(info.title or info.name) if info else ""
 
     @property
     def version(self) -> str:
         info = self._client.server_info
-        return line_of(info.version) if info else ""
+        return one_line(info.version) if info else ""
 
     @property
     def protocol(self) -> str:
@@ -144,7 +146,7 @@ class Connection:
     def instructions(self) -> str:
         return clean(self._client.instructions or "")
 
-    async def listing(self, kinds: frozenset[Kind], before: Listing, caller: Caller) -> Listing:
+    async def listing(self, kinds: frozenset[Kind], before: ServerListing, caller: Caller) -> ServerListing:
         """What the server offers now, of these kinds; of the others what it offered before."""
         has = self._client.server_capabilities
         tools, notes, resources, templates, prompts = (
@@ -160,14 +162,14 @@ class Connection:
         if "prompts" in kinds and has.prompts is not None:
             listed = await self._pages(lambda cursor: self._client.list_prompts(cursor=cursor))
             prompts = prompts_of(each for page in listed for each in page.prompts)
-        return Listing(tools, resources, templates, prompts, notes)
+        return ServerListing(tools, resources, templates, prompts, notes)
 
     async def call(self, name: str, arguments: Arguments, show: Callable[[str], None]) -> Result:
         """What a tool gave back. Raises `ToolError`. When this is cancelled, so is the call, and nothing else."""
         _insist_on_text(arguments)
         shown = 0.0
         loop = asyncio.get_running_loop()
-        async with self._answering(f"`{line_of(name)}`") as go_on:
+        async with self._answering(f"`{one_line(name)}`") as go_on:
 
             async def hear(progress: float, total: float | None, message: str | None) -> None:
                 nonlocal shown
@@ -197,13 +199,13 @@ class Connection:
     async def read_resource(self, uri: str) -> Result:
         """What is in a resource. Raises `ToolError`."""
         _insist_on_text(uri)
-        async with self._answering(f"the resource `{line_of(uri)}`"):
+        async with self._answering(f"the resource `{one_line(uri)}`"):
             return result_of_resource(await self._client.read_resource(uri))
 
     async def get_prompt(self, name: str, arguments: dict[str, str]) -> tuple[PromptMessage, ...]:
         """What a prompt stands for. Raises `ToolError`."""
         _insist_on_text(arguments)
-        async with self._answering(f"the prompt `{line_of(name)}`"):
+        async with self._answering(f"the prompt `{one_line(name)}`"):
             return messages_of(await self._client.get_prompt(name, arguments))
 
     @asynccontextmanager
@@ -227,15 +229,15 @@ class Connection:
             if error.code == types.CONNECTION_CLOSED:
                 if error.message == _CLOSED:
                     self.lose("its connection has ended")
-                why = line_of(self.lost or error.message)
+                why = one_line(self.lost or error.message)
                 raise ToolError(f"the server `{label}` was lost during {what} ({why}); it may be half done") from error
-            raise ToolError(f"the server `{label}` refused {what}: {line_of(error.message)}") from error
+            raise ToolError(f"the server `{label}` refused {what}: {one_line(error.message)}") from error
         except ValidationError as error:
             raise ToolError(
                 f"the server `{label}` answered {what} with something the protocol does not know"
             ) from error
         except RuntimeError as error:
-            raise ToolError(f"{what} of the server `{label}` failed: {line_of(str(error))}") from error
+            raise ToolError(f"{what} of the server `{label}` failed: {one_line(str(error))}") from error
 
     # What the server tells without being asked.
 
@@ -271,7 +273,7 @@ class Connection:
 
     async def hear_log(self, params: types.LoggingMessageNotificationParams) -> None:
         said = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False, default=str)
-        line = f"[{params.level}] {line_of(said, 1000)}"
+        line = f"[{params.level}] {one_line(said, 1000)}"
         self._log.write(f"{line}\n".encode())
         self._desk.log(self._spec.name, line)
 
@@ -314,7 +316,7 @@ class Connection:
 def _first_fault(error: ValidationError) -> str:
     """Where and what is wrong, without the library's own advice."""
     fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return line_of(f"`{'.'.join(map(str, fault['loc']))}`: {fault['msg']}")
+    return one_line(f"`{'.'.join(map(str, fault['loc']))}`: {fault['msg']}")
 
 
 async def _as_it_is(name: str, result: Any) -> None:  # noqa: ANN401  # stands in for a method of the SDK
@@ -331,4 +333,4 @@ def _insist_on_text(sent: object) -> None:
 
 def _progress_line(done: float, total: float | None, message: str | None) -> str:
     share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
-    return f"{share}: {line_of(message)}\n" if message else f"{share}\n"
+    return f"{share}: {one_line(message)}\n" if message else f"{share}\n"

@@ -34,7 +34,7 @@ Answer: TypeAlias = Accepted | Declined | Dismissed
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SamplingMessage:
     """A message of the conversation that a server wants a model to go on with."""
 
     role: Literal["user", "assistant"]
@@ -46,7 +46,7 @@ class Said:
 class SampleRequest:
     """What a server wants a model to write."""
 
-    messages: tuple[Said, ...]
+    messages: tuple[SamplingMessage, ...]
     most_tokens: int
     system: str = ""
     temperature: float | None = None
@@ -65,13 +65,13 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class SamplingRefused:
     """Why no model is asked."""
 
     reason: str
 
 
-class Desk(Protocol):
+class ClientHandlers(Protocol):
     """Where servers turn to. Every text that comes from a server is data: it is cleaned before it is drawn."""
 
     @property
@@ -84,7 +84,7 @@ class Desk(Protocol):
         open."""
         ...
 
-    async def sample(self, server: str, request: SampleRequest) -> Sample | Refused:
+    async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefused:
         """Has a model write something, if the user wants that."""
         ...
 
@@ -113,8 +113,8 @@ class NobodyThere:
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
         return Dismissed()
 
-    async def sample(self, server: str, request: SampleRequest) -> Sample | Refused:
-        return Refused("nobody is there to allow it")
+    async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefused:
+        return SamplingRefused("nobody is there to allow it")
 
     def roots(self) -> tuple[Path, ...]:
         return ()

@@ -31,7 +31,7 @@ async def http(spec: ServerSpec, auth: httpx2.Auth | None = None) -> AsyncIterat
         yield streams
 
 
-class Unreadable(httpx2.StreamError):
+class UnreadableAnswer(httpx2.StreamError):
     """An answer that is larger than agreed, or not whole."""
 
 
@@ -79,10 +79,10 @@ class _Limited(httpx2.AsyncByteStream):
             async for chunk in self._stream:
                 size += len(chunk)
                 if size > self._most:
-                    raise Unreadable(f"it holds more than {self._most:,} bytes, which is too much")
+                    raise UnreadableAnswer(f"it holds more than {self._most:,} bytes, which is too much")
                 yield chunk
         except httpx2.TransportError as error:
-            raise Unreadable(f"it is not whole: {_said(error)}") from error
+            raise UnreadableAnswer(f"it is not whole: {_said(error)}") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()

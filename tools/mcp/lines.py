@@ -19,7 +19,7 @@ class TooLong:
 Line: TypeAlias = bytes | bytearray | TooLong
 
 
-class Lines:
+class LineBuffer:
     """Takes bytes as they come and gives the lines that are complete. Holds at most one line of `most` bytes, once."""
 
     def __init__(self, most: int) -> None:

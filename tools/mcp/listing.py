@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 import mcp_types as types
 
 from tools.mcp.spec import ServerSpec, shortened
-from tools.mcp.state import Prompt, PromptArgument, Resource
-from tools.mcp.texts import clean, hides, line_of
+from tools.mcp.state import PromptArgument, Resource, ServerPrompt
+from tools.mcp.texts import clean, hides, one_line
 from tools.mcp.tool import Caller, Hints, McpTool
 from tools.schema import fault
 
@@ -38,10 +38,10 @@ def tools_of(
     for tool in listed:
         if not _is_wanted(spec, tool.name):
             continue
-        name, called = tool_name(spec, tool.name), f"`{line_of(tool.name)}`"
+        name, called = tool_name(spec, tool.name), f"`{one_line(tool.name)}`"
         if name in tools:
             other = tools[name].original
-            why = "listed twice" if other == tool.name else f"named like `{line_of(other)}`"
+            why = "listed twice" if other == tool.name else f"named like `{one_line(other)}`"
             notes.append(f"{called} is left out: it is {why}")
         elif tool.execution is not None and tool.execution.task_support == "required":
             notes.append(f"{called} is left out: it runs only as a task that is asked for later")
@@ -75,13 +75,13 @@ def schema_fault(schema: Mapping[str, object]) -> str:
     if schema.get("type") != "object":
         return "its schema is not one of an object"
     problem = fault(schema)
-    return f"its schema is not valid: {line_of(problem)}" if problem else ""
+    return f"its schema is not valid: {one_line(problem)}" if problem else ""
 
 
 def resources_of(listed: Iterable[types.Resource]) -> tuple[Resource, ...]:
     return tuple(
         Resource(
-            each.uri, line_of(each.title or each.name), clean(each.description or ""), each.mime_type or "", each.size
+            each.uri, one_line(each.title or each.name), clean(each.description or ""), each.mime_type or "", each.size
         )
         for each in listed
     )
@@ -90,21 +90,21 @@ def resources_of(listed: Iterable[types.Resource]) -> tuple[Resource, ...]:
 def templates_of(listed: Iterable[types.ResourceTemplate]) -> tuple[Resource, ...]:
     return tuple(
         Resource(
-            each.uri_template, line_of(each.title or each.name), clean(each.description or ""), each.mime_type or ""
+            each.uri_template, one_line(each.title or each.name), clean(each.description or ""), each.mime_type or ""
         )
         for each in listed
     )
 
 
-def prompts_of(listed: Iterable[types.Prompt]) -> tuple[Prompt, ...]:
+def prompts_of(listed: Iterable[types.Prompt]) -> tuple[ServerPrompt, ...]:
     """The prompts, every name once."""
-    prompts: dict[str, Prompt] = {}
+    prompts: dict[str, ServerPrompt] = {}
     for each in listed:
         arguments = tuple(
             PromptArgument(given.name, clean(given.description or ""), bool(given.required))
             for given in each.arguments or ()
         )
-        prompts.setdefault(each.name, Prompt(each.name, clean(each.description or each.title or ""), arguments))
+        prompts.setdefault(each.name, ServerPrompt(each.name, clean(each.description or each.title or ""), arguments))
     return tuple(prompts.values())
 
 
@@ -119,7 +119,7 @@ def _remarkable(raw: str, cleaned: str) -> Iterable[str]:
     if len(cleaned) > LONGEST_DESCRIPTION:
         yield f"has a description of {len(cleaned):,} characters, of which {LONGEST_DESCRIPTION:,} are shown"
     if orders := _ORDERS.search(cleaned):
-        yield f"has a description that gives the model orders (“{line_of(orders[0])}”); look at it before you allow it"
+        yield f"has a description that gives the model orders (“{one_line(orders[0])}”); look at it before you allow it"
 
 
 def _cut(text: str) -> str:
@@ -128,5 +128,5 @@ def _cut(text: str) -> str:
 
 def _hints(tool: types.Tool) -> Hints:
     given = tool.annotations or types.ToolAnnotations()
-    title = line_of(tool.title or given.title or "")
+    title = one_line(tool.title or given.title or "")
     return Hints(title, bool(given.read_only_hint), given.destructive_hint is not False)

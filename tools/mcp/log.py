@@ -20,7 +20,7 @@ def last_lines(path: Path, count: int) -> list[str]:
         return []
 
 
-class Log:
+class ServerLog:
     """Takes bytes for as long as it is open. That they cannot be written harms nobody."""
 
     def __init__(self, path: Path, largest: int = LARGEST, secrets: Collection[str] = ()) -> None:

@@ -22,15 +22,15 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from tools.mcp.callback import Callback, callback
-from tools.mcp.desk import Desk
+from tools.mcp.desk import ClientHandlers
 from tools.mcp.spec import ServerSpec
-from tools.mcp.texts import line_of
+from tools.mcp.texts import one_line
 from tools.mcp.vault import NeedsLogin, Vault
 
 
 @asynccontextmanager
 async def authorisation(
-    spec: ServerSpec, vault: Vault, desk: Desk, with_user: bool
+    spec: ServerSpec, vault: Vault, desk: ClientHandlers, with_user: bool
 ) -> AsyncIterator[httpx2.Auth | None]:
     """What requests to the server are authorised with. `with_user`: a login is done now, if the server wants one;
     otherwise that raises `NeedsLogin` out of the request."""
@@ -72,7 +72,7 @@ async def _listening(spec: ServerSpec, vault: Vault) -> AsyncIterator[Callback]:
         yield back
 
 
-def _provider(spec: ServerSpec, vault: Vault, desk: Desk, back: Callback | None) -> OAuthClientProvider:
+def _provider(spec: ServerSpec, vault: Vault, desk: ClientHandlers, back: Callback | None) -> OAuthClientProvider:
     async def open_login(url: str) -> None:
         if back is None:
             # The server may want more of the next login than of the last one.
@@ -92,7 +92,7 @@ def _provider(spec: ServerSpec, vault: Vault, desk: Desk, back: Callback | None)
             raise NeedsLogin(f"the login was not finished within {spec.login.patience:g} seconds") from None
         if "error" in given:
             said = given.get("error_description") or given["error"]
-            raise NeedsLogin(f"the login was refused: {line_of(said)}")
+            raise NeedsLogin(f"the login was refused: {one_line(said)}")
         return AuthorizationCodeResult(code=given.get("code", ""), state=given.get("state"), iss=given.get("iss"))
 
     login = spec.login

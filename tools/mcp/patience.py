@@ -8,7 +8,7 @@ MOST = 60
 """Times the time-out that a call may take at all, however often the server says that it goes on."""
 
 
-class Patience:
+class ServerTimeouts:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._running: dict[asyncio.Timeout, float] = {}

@@ -9,7 +9,16 @@ from mcp.client.context import ClientRequestContext
 from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 
 from tools.base import Picture
-from tools.mcp.desk import Accepted, Answer, Declined, Desk, Dismissed, Refused, Said, SampleRequest
+from tools.mcp.desk import (
+    Accepted,
+    Answer,
+    ClientHandlers,
+    Declined,
+    Dismissed,
+    SampleRequest,
+    SamplingMessage,
+    SamplingRefused,
+)
 from tools.mcp.results import picture_of
 from tools.mcp.texts import clean
 
@@ -25,7 +34,7 @@ class Callbacks(TypedDict):
     list_roots_callback: ListRootsFnT | None
 
 
-def callbacks(server: str, desk: Desk, waiting: Callable[[], AbstractContextManager[None]]) -> Callbacks:
+def callbacks(server: str, desk: ClientHandlers, waiting: Callable[[], AbstractContextManager[None]]) -> Callbacks:
     """The answers of the desk. The server's calls do not run out of time while they are `waiting` for one."""
 
     async def elicit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
@@ -43,7 +52,7 @@ def callbacks(server: str, desk: Desk, waiting: Callable[[], AbstractContextMana
     ) -> types.CreateMessageResult | types.ErrorData:
         with waiting():
             sample = await desk.sample(server, _request(params))
-        if isinstance(sample, Refused):
+        if isinstance(sample, SamplingRefused):
             return types.ErrorData(code=_REFUSED, message=sample.reason)
         return types.CreateMessageResult(
             role="assistant",
@@ -64,7 +73,7 @@ def callbacks(server: str, desk: Desk, waiting: Callable[[], AbstractContextMana
     }
 
 
-async def ask_to_open(server: str, desk: Desk, page: types.ElicitRequestURLParams) -> Answer:
+async def ask_to_open(server: str, desk: ClientHandlers, page: types.ElicitRequestURLParams) -> Answer:
     """Whether the user opens an address. Only addresses of pages are shown at all."""
     if not page.url.startswith(("https://", "http://")):
         return Declined()
@@ -105,9 +114,9 @@ def _request(params: types.CreateMessageRequestParams) -> SampleRequest:
     )
 
 
-def _said(message: types.SamplingMessage) -> Said:
+def _said(message: types.SamplingMessage) -> SamplingMessage:
     blocks = message.content if isinstance(message.content, list) else [message.content]
-    return Said(message.role, "\n".join(_texts(blocks)), tuple(_pictures(blocks)))
+    return SamplingMessage(message.role, "\n".join(_texts(blocks)), tuple(_pictures(blocks)))
 
 
 def _texts(blocks: Iterable[types.SamplingMessageContentBlock]) -> Iterable[str]:

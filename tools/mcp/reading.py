@@ -7,14 +7,14 @@ from typing import Protocol
 from tools.arguments import text
 from tools.base import Arguments, Result, Workspace
 from tools.extent import counted
-from tools.mcp.brought import Brought
+from tools.mcp.brought import ServerTool
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import Resource, ServerState
-from tools.mcp.texts import line_of
+from tools.mcp.texts import one_line
 from tools.schema import object_of
 
 
-class Library(Protocol):
+class ResourceServer(Protocol):
     """A server, as far as it has resources."""
 
     @property
@@ -29,13 +29,13 @@ class Library(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadResource(Brought):
+class ReadResource(ServerTool):
     """Two are equal when the model would see no difference."""
 
     name: str
     """`mcp__SERVER__read_resource`."""
     description: str
-    library: Library = field(compare=False, repr=False)
+    library: ResourceServer = field(compare=False, repr=False)
 
     @property
     def original(self) -> str:
@@ -50,7 +50,7 @@ class ReadResource(Brought):
         return await self.library.read_resource(uri) if uri else Result(listed(self.library.state))
 
 
-def reader_of(library: Library) -> ReadResource:
+def reader_of(library: ResourceServer) -> ReadResource:
     """The tool for a server's resources. Its text does not say which there are: they change, and it must not."""
     label = library.spec.label
     description = (
@@ -68,5 +68,5 @@ def listed(state: ServerState) -> str:
 def _line(resource: Resource) -> str:
     size = counted(resource.size, "byte") if resource.size is not None else ""
     about = ", ".join(filter(None, (resource.name, resource.media_type, size)))
-    said = f": {line_of(resource.description)}" if resource.description else ""
+    said = f": {one_line(resource.description)}" if resource.description else ""
     return f"{resource.uri}  ({about}){said}"

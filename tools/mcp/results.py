@@ -9,7 +9,7 @@ import mcp_types as types
 
 from tools.base import Attached, Picture, Result
 from tools.mcp.state import PromptMessage
-from tools.mcp.texts import line_of
+from tools.mcp.texts import one_line
 
 Block: TypeAlias = (
     types.TextContent | types.ImageContent | types.AudioContent | types.ResourceLink | types.EmbeddedResource
@@ -90,7 +90,7 @@ class _Parts:
                     self.texts.append(f"[`{contents.uri}`:]")
                 self.texts.append(contents.text)
             case types.BlobResourceContents():
-                self._take_data(contents.blob, contents.mime_type or "", line_of(contents.uri))
+                self._take_data(contents.blob, contents.mime_type or "", one_line(contents.uri))
 
     def _take_data(self, data: str, media_type: str, name: str) -> None:
         decoded = _decoded(data)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from tools.base import Arguments, Result, ToolError
 from tools.mcp.child import GRACE
-from tools.mcp.desk import Desk
-from tools.mcp.log import Log
+from tools.mcp.desk import ClientHandlers
+from tools.mcp.log import ServerLog
 from tools.mcp.spec import ServerSpec
-from tools.mcp.state import Listing, Phase, PromptMessage, ServerState
-from tools.mcp.texts import line_of, said
+from tools.mcp.state import Phase, PromptMessage, ServerListing, ServerState
+from tools.mcp.texts import one_line, said
 from tools.mcp.tool import SessionOver
 from tools.mcp.vault import NeedsLogin, Vault
 from tools.redaction import redacted
@@ -46,7 +46,7 @@ class Server:
     `ToolError` of the call that it concerns."""
 
     def __init__(
-        self, spec: ServerSpec, desk: Desk, log: Path, credentials: Path, first_pause: float = FIRST_PAUSE
+        self, spec: ServerSpec, desk: ClientHandlers, log: Path, credentials: Path, first_pause: float = FIRST_PAUSE
     ) -> None:
         """`log`: the file for what it prints on its error output. `credentials`: the file for what a login gave."""
         self.spec = spec
@@ -116,7 +116,7 @@ class Server:
 
         def ask(connection: "Connection") -> Awaitable[Result]:
             if all(tool.original != name for tool in self.state.tools):
-                raise ToolError(f"the server `{self.spec.label}` does not offer `{line_of(name)}` any more")
+                raise ToolError(f"the server `{self.spec.label}` does not offer `{one_line(name)}` any more")
             return connection.call(name, arguments, progress)
 
         return await self._answer(ask)
@@ -147,7 +147,7 @@ class Server:
 
     async def _live(self) -> None:
         """Starts it, serves, and starts it again, until it is closed."""
-        log = Log(self.log, secrets=self.spec.secrets)
+        log = ServerLog(self.log, secrets=self.spec.secrets)
         restarts = 0
         wish: Wish = "restart"
         try:
@@ -174,7 +174,7 @@ class Server:
             log.close()
             self._set("closed")
 
-    async def _run(self, log: Log) -> "_Ended":
+    async def _run(self, log: ServerLog) -> "_Ended":
         """Starts it and serves once."""
         loop = asyncio.get_running_loop()
         began, was_ready = loop.time(), False
@@ -196,7 +196,7 @@ class Server:
         return _Ended(how, why, was_ready, was_steady=loop.time() - began > _STEADY)
 
     @asynccontextmanager
-    async def _connected(self, log: Log) -> "AsyncIterator[Connection]":
+    async def _connected(self, log: ServerLog) -> "AsyncIterator[Connection]":
         """A connection to it, with what it offers known. It is given up when it is told something else meanwhile."""
         await asyncio.to_thread(import_module, "tools.mcp.connection")
         from tools.mcp.connection import connected  # noqa: PLC0415  # deferred, and in a thread: it takes a second
@@ -208,7 +208,7 @@ class Server:
             self._in_time(patience) as started,
             connected(self.spec, self._desk, log, vault, with_user, self._note_lost) as connection,
         ):
-            listing = await connection.listing(_EVERYTHING, Listing(), self)
+            listing = await connection.listing(_EVERYTHING, ServerListing(), self)
             started()
             self._connection = connection
             self.state = ServerState(
@@ -305,7 +305,7 @@ class Server:
         if self._starting is not None and not self._starting.expired():
             self._starting.reschedule(asyncio.get_running_loop().time())
 
-    def _reason(self, error: Exception, log: Log) -> str:
+    def _reason(self, error: Exception, log: ServerLog) -> str:
         """Why it could not be started, on one line. All of it goes into the log."""
         log.write("".join(traceback.format_exception(error)).encode("utf-8", "replace"))
         if isinstance(error, TimeoutError) and not str(error):

@@ -28,7 +28,7 @@ class PromptArgument:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class ServerPrompt:
     """A text that a server has ready for the user to send."""
 
     name: str
@@ -45,13 +45,13 @@ class PromptMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ServerListing:
     """What a server offers."""
 
     tools: tuple[McpTool, ...] = ()
     resources: tuple[Resource, ...] = ()
     templates: tuple[Resource, ...] = ()
-    prompts: tuple[Prompt, ...] = ()
+    prompts: tuple[ServerPrompt, ...] = ()
     notes: tuple[str, ...] = ()
     """A line for everything that was left out or is remarkable."""
 
@@ -61,7 +61,7 @@ class ServerState:
     phase: Phase
     detail: str = ""
     """One line: why it is not ready."""
-    listing: Listing = Listing()
+    listing: ServerListing = ServerListing()
     """What it offered last, also when it is not ready now."""
     name: str = ""
     """What the server calls itself."""
@@ -78,5 +78,5 @@ class ServerState:
         return self.listing.resources
 
     @property
-    def prompts(self) -> tuple[Prompt, ...]:
+    def prompts(self) -> tuple[ServerPrompt, ...]:
         return self.listing.prompts

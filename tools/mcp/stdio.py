@@ -16,7 +16,7 @@ from mcp.shared.message import SessionMessage
 
 from tools.mcp.child import Child, started
 from tools.mcp.lines import Line, TooLong
-from tools.mcp.log import Log
+from tools.mcp.log import ServerLog
 from tools.mcp.spec import ServerSpec
 
 _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
@@ -27,7 +27,7 @@ _ID_AT_END = re.compile(rb',\s*"id"\s*:\s*(\d+|"[^"\\]*")\s*\}\s*\Z')
 
 
 @asynccontextmanager
-async def stdio(spec: ServerSpec, log: Log, lost: Callable[[str], None]) -> AsyncIterator[TransportStreams]:
+async def stdio(spec: ServerSpec, log: ServerLog, lost: Callable[[str], None]) -> AsyncIterator[TransportStreams]:
     """Starts the program, and ends it with all its children. `lost` is told why it has ended, when it ended by itself.
     Raises `OSError` or `ValueError` when it cannot be started."""
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | dict(spec.env)
@@ -71,7 +71,7 @@ class _Incoming:
     """What the program says, message by message. A line that is no message answers the request that it seems to be
     for, and is otherwise only written down."""
 
-    def __init__(self, child: Child, pending: _Pending, log: Log, lost: Callable[[str], None]) -> None:
+    def __init__(self, child: Child, pending: _Pending, log: ServerLog, lost: Callable[[str], None]) -> None:
         self._child = child
         self._pending = pending
         self._log = log

@@ -23,7 +23,7 @@ def hides(text: str) -> bool:
     return bool(_HIDDEN.search(text)) or plain(text) != text.replace("\r\n", "\n")
 
 
-def line_of(text: str, most: int = LONGEST_LINE) -> str:
+def one_line(text: str, most: int = LONGEST_LINE) -> str:
     """The text on one line, cleaned, and not long."""
     line = printable(" ".join(clean(text[: 10 * most]).split()))
     return line if len(line) <= most else f"{line[: most - 1]}…"
@@ -35,4 +35,4 @@ def said(error: BaseException) -> str:
         error = error.exceptions[0]
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"`{printable(str(error.filename))}`: {error.strerror}"
-    return line_of(str(error)) or type(error).__name__
+    return one_line(str(error)) or type(error).__name__

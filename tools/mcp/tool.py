@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tools.base import Arguments, Result, ToolError, Workspace
-from tools.mcp.brought import Brought
+from tools.mcp.brought import ServerTool
 
 
 class SessionOver(ToolError):
@@ -31,7 +31,7 @@ class Hints:
 
 
 @dataclass(frozen=True, slots=True)
-class McpTool(Brought):
+class McpTool(ServerTool):
     """A tool that a server offers. Two are equal when the model would see no difference."""
 
     name: str

@@ -4,44 +4,44 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.settings import Settings
-from tui.history import History
-from tui.plain.reading import Reader
-from tui.talk import Talk
+from agent.config.settings import Settings
+from tui.plain.reader import PromptReader
+from tui.prompt.history import History
+from tui.session.controller import SessionController
 
 
-class Send(Protocol):
+class SendLine(Protocol):
     """Says a message at once, or with the next step of what runs; `later` only when that is over."""
 
     def __call__(self, text: str, *, later: bool = False) -> None: ...
 
 
-class Write(Protocol):
+class PutText(Protocol):
     """Lets the user go on with a text in the prompt; where that cannot be, `unsent` ones wait to be sent."""
 
     def __call__(self, text: str, unsent: bool = False) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class PlainDesk:
-    talk: Talk
+class LineContext:
+    talk: SessionController
     history: History
     say: Callable[[Sequence[str]], None]
     """Prints lines."""
     ask: Callable[[str], Awaitable[str]]
     """What the user types next; empty when the user does not want to answer."""
-    write: Write
+    write: PutText
     model: str | None
     """For new sessions, where no other was chosen."""
-    send: Send
+    send: SendLine
     settings: Settings | None
     """None where nobody can change them."""
     leave: Callable[[], None]
-    reader: Callable[[], Reader]
+    reader: Callable[[], PromptReader]
     """Who reads lines now."""
 
 
-async def choose(desk: PlainDesk, heading: str, rows: Sequence[str], most: int = 20) -> int | None:
+async def choose(desk: LineContext, heading: str, rows: Sequence[str], most: int = 20) -> int | None:
     """The index of the row that the user chooses by number; None when none is. Words show the rows that hold them."""
     shown = list(range(len(rows)))
     while True:

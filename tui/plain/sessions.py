@@ -3,22 +3,22 @@
 from time import time
 
 from tools.extent import counted
-from tui.blocks import AnswerText, UserText, View
-from tui.firststeps import chosen_by_key
-from tui.numbers import age
-from tui.plain.desk import PlainDesk, choose
-from tui.plain.printing import plain_lines, words_of
-from tui.sanitise import visible_line
+from tui.plain.desk import LineContext, choose
+from tui.plain.print_events import plain_lines, words_of
+from tui.text.numbers import age
+from tui.text.sanitise import visible_line
+from tui.view.blocks import AnswerText, SessionView, UserText
+from tui.view.first_run import chosen_by_key
 
 
-async def resume(desk: PlainDesk, id: str) -> None:
+async def resume(desk: LineContext, id: str) -> None:
     current = desk.talk.session.id if desk.talk.session is not None else ""
     id = id or await pick_session(desk)
     if id and id != current and await desk.talk.open(resume=id):
         greet(desk)
 
 
-async def pick_session(desk: PlainDesk) -> str:
+async def pick_session(desk: LineContext) -> str:
     """The id of the session that the user picks; empty when none is."""
     recent = await desk.talk.sessions.recent()
     if not recent:
@@ -35,15 +35,15 @@ async def pick_session(desk: PlainDesk) -> str:
     return recent[index].id if index is not None else ""
 
 
-async def show_sessions(desk: PlainDesk, _: str) -> None:
+async def show_sessions(desk: LineContext, _: str) -> None:
     await resume(desk, "")
 
 
-async def rewind(desk: PlainDesk, _: str) -> None:
+async def rewind(desk: LineContext, _: str) -> None:
     """Goes on before one of the user's messages, which comes back to the prompt. The session stays as it is."""
-    from agent.branching import rows_of  # noqa: PLC0415  # deferred: few sessions are gone back in
-    from tui.rewinding import go_back, tree_here  # noqa: PLC0415  # deferred: as above
-    from tui.treelines import FILES, in_words  # noqa: PLC0415  # deferred: as above
+    from agent.archive.tree import rows_of  # noqa: PLC0415  # deferred: few sessions are gone back in
+    from tui.session.controller import go_back, tree_here  # noqa: PLC0415  # deferred: as above
+    from tui.view.session_tree import FILES, in_words  # noqa: PLC0415  # deferred: as above
 
     library, session = await desk.talk.sessions.library(), desk.talk.session
     tree = await tree_here(desk.talk, library)
@@ -57,10 +57,10 @@ async def rewind(desk: PlainDesk, _: str) -> None:
         desk.write(rows[index].said.text)
 
 
-async def choose_model(desk: PlainDesk, name: str) -> None:
+async def choose_model(desk: LineContext, name: str) -> None:
     session = desk.talk.session
     current = session.model if session is not None else ""
-    from tui.modellines import in_words, lines_about, offers_here  # noqa: PLC0415  # deferred: loaded when first shown
+    from tui.view.models import in_words, lines_about, offers_here  # noqa: PLC0415  # deferred: loaded when first shown
 
     listed, offer_of = offers_here(desk.settings, current, desk.talk.sessions.models())
     if not name:
@@ -79,21 +79,21 @@ async def choose_model(desk: PlainDesk, name: str) -> None:
         desk.talk.notice(f"the model is now {name}")
 
 
-async def change_mode(desk: PlainDesk, name: str) -> None:
+async def change_mode(desk: LineContext, name: str) -> None:
     if meaning := await desk.talk.change_mode(name):
         desk.say((f"Mode {meaning}",))
 
 
-async def clear(desk: PlainDesk, _: str) -> None:
+async def clear(desk: LineContext, _: str) -> None:
     if await desk.talk.open(model=desk.talk.session.model if desk.talk.session is not None else desk.model):
         greet(desk)
 
 
-async def leave(desk: PlainDesk, _: str) -> None:
+async def leave(desk: LineContext, _: str) -> None:
     desk.leave()
 
 
-def greet(desk: PlainDesk) -> None:
+def greet(desk: LineContext) -> None:
     """Says which session is open, and how it ended when it goes on."""
     session = desk.talk.session
     if session is not None:
@@ -114,12 +114,12 @@ def greet(desk: PlainDesk) -> None:
             desk.write(draft, unsent=True)
 
 
-def before_this(view: View) -> tuple[str, ...]:
+def before_this(view: SessionView) -> tuple[str, ...]:
     """How much was said before what the model is shown in full, and how it is read."""
     return words_of(view.past[0]) if view.earlier else ()
 
 
-def last_said(view: View) -> tuple[str, ...]:
+def last_said(view: SessionView) -> tuple[str, ...]:
     """The last message and its answer, of a session that goes on."""
     said = [index for index, block in enumerate(view.blocks) if isinstance(block, UserText)]
     if not said:

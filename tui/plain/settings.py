@@ -1,13 +1,13 @@
 """Commands that change how the program is set, in lines."""
 
+from agent.config.settings import Settings, text_of
 from agent.errors import AgentError
-from agent.settings import Settings, text_of
-from tui.plain.desk import PlainDesk, choose
-from tui.plain.printing import plain_lines
-from tui.sanitise import visible_line
+from tui.plain.desk import LineContext, choose
+from tui.plain.print_events import plain_lines
+from tui.text.sanitise import visible_line
 
 
-async def choose_theme(desk: PlainDesk, name: str) -> None:
+async def choose_theme(desk: LineContext, name: str) -> None:
     """Lines have no colours; a name is kept for the next screen."""
     if not name:
         desk.say(("There are no colours here. `/theme NAME` chooses those of the screen.",))
@@ -15,8 +15,8 @@ async def choose_theme(desk: PlainDesk, name: str) -> None:
         _put(desk, desk.settings, "tui.theme", name)
 
 
-async def show_settings(desk: PlainDesk, words: str) -> None:
-    from tui.settinglines import lines_about  # noqa: PLC0415  # deferred: loaded when it is first shown
+async def show_settings(desk: LineContext, words: str) -> None:
+    from tui.view.settings import lines_about  # noqa: PLC0415  # deferred: loaded when it is first shown
 
     settings = desk.settings
     if settings is None:
@@ -35,7 +35,7 @@ async def show_settings(desk: PlainDesk, words: str) -> None:
     return None
 
 
-def _put(desk: PlainDesk, settings: Settings, key: str, value: str) -> None:
+def _put(desk: LineContext, settings: Settings, key: str, value: str) -> None:
     try:
         desk.say((settings.put(key, value) if value else settings.take(key),))
     except AgentError as error:

@@ -3,12 +3,12 @@
 import sys
 from collections.abc import Mapping
 
-from tui.ending import ended_by_signals
-from tui.history import History
-from tui.plain.ability import is_unable
-from tui.plain.front import PlainFront
-from tui.plain.reading import Reader
+from tui.plain.app import PlainFront
+from tui.plain.capability import is_unable
+from tui.plain.reader import PromptReader
 from tui.plain.unattended import Unattended
+from tui.prompt.history import History
+from tui.terminal.signals import ended_by_signals
 
 
 async def run_plain(
@@ -23,12 +23,12 @@ async def run_plain(
     return left, ending.code
 
 
-def _reader(front: PlainFront, history: History, environment: Mapping[str, str]) -> Reader:
+def _reader(front: PlainFront, history: History, environment: Mapping[str, str]) -> PromptReader:
     if is_unable(environment):
-        from tui.plain.cooked import CookedReader  # noqa: PLC0415  # deferred: one of the two is needed
+        from tui.plain.dumb_terminal import CookedReader  # noqa: PLC0415  # deferred: one of the two is needed
 
         return CookedReader(sys.stdin.fileno(), sys.stdout.fileno(), front.interrupt)
-    from tui.plain.edited import EditedReader  # noqa: PLC0415  # deferred: one of the two is needed
-    from tui.plain.offering import PlainOffering  # noqa: PLC0415  # deferred: as above
+    from tui.plain.completion import PlainOffering  # noqa: PLC0415  # deferred: as above
+    from tui.plain.line_editor import EditedReader  # noqa: PLC0415  # deferred: one of the two is needed
 
     return EditedReader(history.entries()[::-1], PlainOffering(lambda: front.talk.session), front.interrupt)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 
-from tui.arrivals import Arrival
+from tui.prompt.key_arrivals import Arrival
 
 
 class Unattended:

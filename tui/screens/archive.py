@@ -1,5 +1,4 @@
-"""The archive browser: what the session has kept, found by typing, with a look at each. It knows rows and pages, not
-where they come from."""
+"""The archive browser: what the session has kept, found by typing, with a look at each."""
 
 from collections.abc import Sequence
 
@@ -11,9 +10,9 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from tui.palette import Palette, palette_of
-from tui.ports import Session, Shelf
-from tui.shelf import Ink, Row, line_of, matching, rows_of
+from tui.session.ports import Session, Shelf
+from tui.text.styles import Palette, palette_of
+from tui.view.archive import ArchiveRow, Ink, archive_line, matching, rows_of
 from tui.widgets.field import Field
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
@@ -34,7 +33,7 @@ class ArchiveScreen(ModalScreen[str]):
 
     AUTO_FOCUS = "#filter"
 
-    def __init__(self, shelf: Shelf, rows: Sequence[Row]) -> None:
+    def __init__(self, shelf: Shelf, rows: Sequence[ArchiveRow]) -> None:
         super().__init__()
         self._rows = tuple(rows)
         self._found = self._rows
@@ -96,7 +95,7 @@ class ArchiveScreen(ModalScreen[str]):
         event.prevent_default()
 
     @property
-    def _marked(self) -> Row | None:
+    def _marked(self) -> ArchiveRow | None:
         index = self.query_one(Listing).marked
         return self._found[index] if index < len(self._found) else None
 
@@ -124,7 +123,7 @@ class ArchiveScreen(ModalScreen[str]):
             self.query_one(KeyLine).tell(f"copied {self._marked.ref}")
 
 
-def painted(row: Row, width: int, column: int, palette: Palette) -> Text:
+def painted(row: ArchiveRow, width: int, column: int, palette: Palette) -> Text:
     inks: dict[Ink, Style] = {
         "text": palette.text,
         "dim": palette.dim,
@@ -132,6 +131,6 @@ def painted(row: Row, width: int, column: int, palette: Palette) -> Text:
         "warn": palette.warn,
     }
     text = Text(no_wrap=True, overflow="ellipsis", end="")
-    for words, ink in line_of(row, width, column):
+    for words, ink in archive_line(row, width, column):
         text.append(words, inks[ink])
     return text

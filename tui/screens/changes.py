@@ -1,4 +1,4 @@
-"""Which files were changed, with the diff of the one that is marked. It knows changes, not where they come from."""
+"""Which files were changed, with the diff of the one that is marked."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from agent.errors import AgentError
-from agent.filechange import Changes, Scope
-from tui.changed import Row, headline_of, line_of, rows_of
-from tui.diffs.unified import files_of
-from tui.palette import painted, palette_of
-from tui.ports import Files
-from tui.sanitise import visible, visible_line
+from agent.records.file_change import Changes, Scope
+from tui.session.ports import Files
+from tui.text.sanitise import visible, visible_line
+from tui.text.styles import painted, palette_of
+from tui.text.unified_diff import files_of
+from tui.view.file_changes import FileChangeRow, change_line, headline_of, rows_of
 from tui.widgets.diffview import DiffView
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
@@ -48,7 +48,7 @@ class ChangesScreen(ModalScreen[None]):
     ChangesScreen #about { height: auto; max-height: 3; }
     """
 
-    def __init__(self, files: Files, changes: Changes, rows: Sequence[Row]) -> None:
+    def __init__(self, files: Files, changes: Changes, rows: Sequence[FileChangeRow]) -> None:
         super().__init__()
         self._files = files
         self._changes = changes
@@ -79,7 +79,7 @@ class ChangesScreen(ModalScreen[None]):
         self.query_one("#headline", Static).update(painted(head, palette))
 
         def paint(index: int, width: int) -> Text:
-            return painted([line_of(rows[index], width)], palette)
+            return painted([change_line(rows[index], width)], palette)
 
         self.query_one(Listing).show(len(rows), paint)
         self.on_resize()

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tui.entries import Entry
 from tui.screens.finder import Finder
+from tui.view.list_entry import ListEntry
 
 
 class PaletteScreen(Finder[str]):
@@ -11,10 +11,10 @@ class PaletteScreen(Finder[str]):
 
     KEYS = "Up, Down   Enter does it   Esc leaves"
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[ListEntry]) -> None:
         super().__init__((("What is to be done?", "strong"),), entries, "Nothing is called that.")
 
-    def taken(self, entry: Entry | None) -> None:
+    def taken(self, entry: ListEntry | None) -> None:
         if entry is not None:
             self.dismiss(entry.value)
 

@@ -11,13 +11,13 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static, TextArea
 
 from agent.errors import AgentError
-from tui.compacting import ByHand, size_of
-from tui.palette import painted, palette_of
-from tui.previews import draft_text, gate_lines, headline, plan_lines
-from tui.sanitise import visible
 from tui.screens.guarded import GuardedScreen
+from tui.session.compaction import ByHand, size_of
+from tui.text.sanitise import visible
+from tui.text.styles import painted, palette_of
+from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
 from tui.widgets.keyline import KeyLine
-from tui.working import begin
+from tui.widgets.worker import begin
 
 PLAN_KEYS = "Enter has the summary written   w lets you write it   Esc leaves all as it is"
 MAKING_KEYS = "Esc interrupts"

@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
-from tui.inks import Line
-from tui.palette import painted, palette_of
 from tui.screens.guarded import GuardedScreen
+from tui.text.inks import Line
+from tui.text.styles import painted, palette_of
 from tui.widgets.keyline import KeyLine
 
 

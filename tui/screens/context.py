@@ -10,20 +10,28 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input, Static
 
-from agent.context.acts import Wish
+from agent.context.view_edits import EditRequest
 from agent.errors import AgentError
-from agent.events import Act
 from agent.overview import Overview
-from tui.contents import Order, Row, head_line, line_of, rows_of, widest
-from tui.context import bar, rewrite_text
-from tui.inks import Line
-from tui.numbers import tokens
-from tui.palette import painted, palette_of
-from tui.sanitise import visible_line
+from agent.view_events import Act
 from tui.screens.guarded import Guarded
-from tui.steering import Proposal, carry_out, carry_out_bring, carry_out_undo, propose, propose_bring, propose_undo
-from tui.talk import Talk
-from tui.timeline import columns_of, figures, legend, plot, rewrites_in
+from tui.session.controller import SessionController
+from tui.session.view_edits import (
+    Proposal,
+    carry_out,
+    carry_out_bring,
+    carry_out_undo,
+    propose,
+    propose_bring,
+    propose_undo,
+)
+from tui.text.inks import Line
+from tui.text.numbers import tokens
+from tui.text.sanitise import visible_line
+from tui.text.styles import painted, palette_of
+from tui.view.context import bar, rewrite_text
+from tui.view.context_tree import ComponentRow, Order, component_line, head_line, rows_of, widest
+from tui.view.timeline import columns_of, figures, legend, plot, rewrites_in
 from tui.widgets.field import Field
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
@@ -59,7 +67,7 @@ class ContextScreen(Guarded[None]):
     AUTO_FOCUS = "#listed"
     BINDINGS: ClassVar[list[BindingType]] = []
 
-    def __init__(self, talk: Talk, overview: Overview) -> None:
+    def __init__(self, talk: SessionController, overview: Overview) -> None:
         super().__init__()
         self._talk = talk
         self._overview = overview
@@ -157,7 +165,7 @@ class ContextScreen(Guarded[None]):
         longest = widest(rows_of(self._overview))
 
         def paint(index: int, width: int) -> Text:  # the screen may have another width by then
-            return painted([line_of(rows[index], min(width, self.size.width - 3, longest), effective)], palette)
+            return painted([component_line(rows[index], min(width, self.size.width - 3, longest), effective)], palette)
 
         listing.show(len(rows), paint)
         if marked is not None:
@@ -169,7 +177,7 @@ class ContextScreen(Guarded[None]):
         return min(self.size.width - 3, widest(rows_of(self._overview)))
 
     @property
-    def _marked(self) -> Row | None:
+    def _marked(self) -> ComponentRow | None:
         index = self.query_one(Listing).marked
         return self._rows[index] if index < len(self._rows) else None
 
@@ -258,7 +266,7 @@ class ContextScreen(Guarded[None]):
             else:
                 self.say(f"`{self._marked.name}` is a sum, or no output or message: there is nothing to open")
 
-    def _open(self, row: Row | None) -> None:
+    def _open(self, row: ComponentRow | None) -> None:
         """Shows what a row stands for in the place of the list, or the list again."""
         for pages in self.query(Pages):
             pages.display = row is not None
@@ -298,7 +306,7 @@ class ContextScreen(Guarded[None]):
             what = "a tool or a server" if act in ("defer", "offer") else "an output or a message"
             self.say(f"mark {what} for that")
             return
-        wish = Wish(act, row.key)
+        wish = EditRequest(act, row.key)
         self._ask(lambda: propose(self._talk, wish), lambda: carry_out(self._talk, wish))
 
     def _ask(self, look: Callable[[], Awaitable[Proposal]], work: Callable[[], Awaitable[str]]) -> None:
@@ -343,5 +351,5 @@ class ContextScreen(Guarded[None]):
         self._fill()
 
 
-def _same(row: Row, other: Row) -> bool:
+def _same(row: ComponentRow, other: ComponentRow) -> bool:
     return (row.key, row.level) == (other.key, other.level) and (bool(row.key) or row.name == other.name)

@@ -1,5 +1,4 @@
-"""A list to find something in by typing, with what there is to say of the marked line. It knows lines, not what they
-stand for."""
+"""A list to find something in by typing, with what there is to say of the marked line."""
 
 from collections.abc import Sequence
 from typing import Generic, TypeVar
@@ -11,10 +10,10 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from tui.entries import Entry, set_in
-from tui.fuzzy import ranked
-from tui.inks import Line
-from tui.palette import painted, palette_of
+from tui.text.fuzzy import ranked
+from tui.text.inks import Line
+from tui.text.styles import painted, palette_of
+from tui.view.list_entry import ListEntry, set_in
 from tui.widgets.field import Field
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
@@ -33,7 +32,7 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
     """
     KEYS = "Up, Down   Enter takes   Esc leaves"
 
-    def __init__(self, heading: Line, entries: Sequence[Entry], empty: str, words: str = "") -> None:
+    def __init__(self, heading: Line, entries: Sequence[ListEntry], empty: str, words: str = "") -> None:
         """`words`: what is in the box at first."""
         super().__init__()
         self._heading = heading
@@ -64,7 +63,7 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
         return self.query_one("#filter", Input).value
 
     @property
-    def marked(self) -> Entry | None:
+    def marked(self) -> ListEntry | None:
         """The marked line; None where nothing is found."""
         index = self.query_one(Listing).marked
         return self._found[index] if index < len(self._found) and not self._found[index].is_heading else None
@@ -75,21 +74,21 @@ class Finder(ModalScreen[Answer], Generic[Answer]):
         """Widgets between the list and the keys."""
         yield from ()
 
-    def taken(self, entry: Entry | None) -> None:
+    def taken(self, entry: ListEntry | None) -> None:
         """Enter was pressed at that line; None: nothing was found."""
 
-    def passed(self, entry: Entry | None) -> None:
+    def passed(self, entry: ListEntry | None) -> None:
         """That line is marked now."""
 
-    def besides(self, words: str) -> Sequence[Entry]:
+    def besides(self, words: str) -> Sequence[ListEntry]:
         """Lines that these words bring, behind those that are found by them."""
         return ()
 
-    def first(self, entries: Sequence[Entry]) -> int:
+    def first(self, entries: Sequence[ListEntry]) -> int:
         """The index of the line that is marked at first."""
         return 0
 
-    def show(self, entries: Sequence[Entry], mark: str | None = None) -> None:
+    def show(self, entries: Sequence[ListEntry], mark: str | None = None) -> None:
         """Shows other lines; the one with the value `mark` is marked, if it is among them."""
         self._entries = tuple(entries)
         self._fill(self.words, mark)

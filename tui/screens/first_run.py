@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from agent.first_run import KeyFound
-from tui.entries import Entry
-from tui.firststeps import TELL, first_steps
+from agent.providers.first_run import KeyFound
 from tui.screens.finder import Finder
+from tui.view.first_run import TELL, first_steps
+from tui.view.list_entry import ListEntry
 
 
 class FirstRunScreen(Finder[str]):
-    """Gives the value of what was chosen, see `tui.firststeps`; empty when nothing was."""
+    """Gives the value of what was chosen, see `tui.view.first_run`; empty when nothing was."""
 
     KEYS = "Up, Down   Enter goes on   Esc leaves"
 
@@ -20,7 +20,7 @@ class FirstRunScreen(Finder[str]):
             (("Welcome to Ebbtide", "strong"), (said, "dim")), first_steps(keys, local), "Nothing like it."
         )
 
-    def taken(self, entry: Entry | None) -> None:
+    def taken(self, entry: ListEntry | None) -> None:
         if entry is None:
             return
         if entry.value.startswith(TELL):

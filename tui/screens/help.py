@@ -1,10 +1,10 @@
 """All keys and commands, to look through and to find one by what it does."""
 
 from tui.commands import COMMANDS
-from tui.entries import Entry
-from tui.helplines import help_entries
 from tui.keys import KEYS as ALL_KEYS
 from tui.screens.finder import Finder
+from tui.view.help import help_entries
+from tui.view.list_entry import ListEntry
 
 
 class HelpScreen(Finder[str]):
@@ -12,11 +12,11 @@ class HelpScreen(Finder[str]):
 
     KEYS = "Up, Down, PgUp, PgDn   Enter writes a command into the prompt   Esc closes"
 
-    def __init__(self, entries: tuple[Entry, ...] | None = None) -> None:
+    def __init__(self, entries: tuple[ListEntry, ...] | None = None) -> None:
         found = help_entries(ALL_KEYS, COMMANDS) if entries is None else entries
         super().__init__((("Help", "strong"), ("  keys and commands", "dim")), found, "Nothing does that.")
 
-    def taken(self, entry: Entry | None) -> None:
+    def taken(self, entry: ListEntry | None) -> None:
         if entry is not None and entry.value.startswith("/"):
             self.dismiss(entry.value)
 

@@ -1,5 +1,4 @@
-"""The main screen: the transcript, what waits, the prompt and the status line, and how one gets from one to another. It
-knows nothing of sessions."""
+"""The main screen: the transcript, what waits, the prompt and the status line, and how one gets from one to another."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -12,12 +11,12 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from tui.bindings import bindings
-from tui.history import History
-from tui.offering import Offers
-from tui.pastes import Pastes
-from tui.queued import Queue
+from tui.prompt.history import History
+from tui.prompt.pastes import Pastes
+from tui.session.completion import Offers
+from tui.session.queue import Queue
 from tui.widgets.completions import Completions
-from tui.widgets.prompt import Prompt
+from tui.widgets.prompt import PromptInput
 from tui.widgets.queue import QueueLines
 from tui.widgets.reader import Reader
 from tui.widgets.status import StatusLine
@@ -63,7 +62,7 @@ class MainScreen(Screen[None]):
             yield TodoLine(id="todos")
             yield QueueLines(id="queue")
             yield offered
-            yield Prompt(
+            yield PromptInput(
                 self._history, offered, self._offers, self._pastes, placeholder="Ask, or / for commands", id="prompt"
             )
             yield StatusLine(id="status")
@@ -76,8 +75,8 @@ class MainScreen(Screen[None]):
         await self._offers.close()
 
     @property
-    def prompt(self) -> Prompt:
-        return self.query_one(Prompt)
+    def prompt(self) -> PromptInput:
+        return self.query_one(PromptInput)
 
     @property
     def transcript(self) -> Transcript:
@@ -89,7 +88,7 @@ class MainScreen(Screen[None]):
 
     # What is written, and what waits
 
-    @on(Prompt.Changed)
+    @on(PromptInput.Changed)
     def _is_writing(self) -> None:
         if not self.prompt.text:
             self._tell_written()  # at once: it was sent, or is not wanted
@@ -102,7 +101,7 @@ class MainScreen(Screen[None]):
             self._telling = None
         self._written(self.prompt.text)
 
-    @on(Prompt.Recalled)
+    @on(PromptInput.Recalled)
     def _walk_queue(self) -> None:
         self.query_one(QueueLines).focus()
 
@@ -123,8 +122,8 @@ class MainScreen(Screen[None]):
 
     # Reading
 
-    @on(Prompt.Scrolled)
-    def _scrolled(self, message: Prompt.Scrolled) -> None:
+    @on(PromptInput.Scrolled)
+    def _scrolled(self, message: PromptInput.Scrolled) -> None:
         match message.key:
             case "home":
                 self.action_scroll_to_start()
@@ -143,7 +142,7 @@ class MainScreen(Screen[None]):
 
     @on(Transcript.Copied)
     def _copied(self, message: Transcript.Copied) -> None:
-        from tui.copying import source_of  # noqa: PLC0415  # deferred: not before the first paint
+        from tui.terminal.copy import source_of  # noqa: PLC0415  # deferred: not before the first paint
 
         self.app.copy_to_clipboard(source_of(message.block))
 

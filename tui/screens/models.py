@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from agent.offers import Offer
-from tui.entries import Entry
-from tui.inks import Line
-from tui.modellines import HEADING, lines_about, model_entries
-from tui.sanitise import visible_line
+from agent.providers.choices import ModelChoice
 from tui.screens.finder import Finder
+from tui.text.inks import Line
+from tui.text.sanitise import visible_line
+from tui.view.list_entry import ListEntry
+from tui.view.models import HEADING, lines_about, model_entries
 
 
 class ModelsScreen(Finder[str]):
@@ -16,7 +16,12 @@ class ModelsScreen(Finder[str]):
     KEYS = "Enter goes on with it   PROVIDER/NAME may be typed   Esc leaves"
 
     def __init__(
-        self, offers: Sequence[Offer], offer_of: Callable[[str], Offer], current: str, used: int, words: str = ""
+        self,
+        offers: Sequence[ModelChoice],
+        offer_of: Callable[[str], ModelChoice],
+        current: str,
+        used: int,
+        words: str = "",
     ) -> None:
         """`used`: tokens of the conversation. `offer_of`: what is known of a model that is not in the list."""
         self._listed = model_entries(offers, current, used)
@@ -25,18 +30,18 @@ class ModelsScreen(Finder[str]):
         self._current = current
         self._used = used
 
-    def first(self, entries: Sequence[Entry]) -> int:
+    def first(self, entries: Sequence[ListEntry]) -> int:
         return next((index for index, entry in enumerate(entries) if entry.value == self._current), 0)
 
-    def besides(self, words: str) -> Sequence[Entry]:
+    def besides(self, words: str) -> Sequence[ListEntry]:
         provider, slash, name = words.partition("/")
         if not (provider and slash and name) or any(words == listed.value for listed in self._listed):
             return ()
         about = lines_about(self._offer_of(words), self._current, self._used)
         line: Line = ((f"  {visible_line(words)}", "text"), ("  as it is written", "dim"))
-        return (Entry(words, line, words, about),)
+        return (ListEntry(words, line, words, about),)
 
-    def taken(self, entry: Entry | None) -> None:
+    def taken(self, entry: ListEntry | None) -> None:
         if entry is not None:
             self.dismiss(entry.value)
 

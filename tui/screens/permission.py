@@ -13,14 +13,14 @@ from textual.widgets import Input, Static, TextArea
 
 from agent.errors import UsageError
 from agent.events import Decision, PermissionAsked
-from tui.diffs.unified import counted, files_of
-from tui.keyline import key_lines
-from tui.paint import arguments_text
-from tui.palette import painted, palette_of
-from tui.permitting import answers_in, changeable, changed, decision_for, headline_of, lines_taken
-from tui.sanitise import visible
+from tui.render.blocks import arguments_text
 from tui.screens.guarded import GuardedScreen
-from tui.titles import command_of, path_of
+from tui.text.sanitise import visible
+from tui.text.styles import painted, palette_of
+from tui.text.unified_diff import counted, files_of
+from tui.view.key_hints import key_lines
+from tui.view.permission import answers_in, changeable, changed, decision_for, headline_of, lines_taken
+from tui.view.titles import command_of, path_of
 from tui.widgets.diffview import DiffView
 from tui.widgets.field import Field
 from tui.widgets.told import Told
@@ -197,7 +197,7 @@ class PermissionScreen(GuardedScreen[Decision | Literal["stop"] | None]):
             field.text = before
             field.move_cursor(field.document.end)
             return self._write("#command")
-        from tui.editor import edited  # noqa: PLC0415  # deferred: few questions are answered so
+        from tui.terminal.editor_screen import edited  # noqa: PLC0415  # deferred: few questions are answered so
 
         try:
             text = edited(self.app, before, path_of(self.question.arguments))

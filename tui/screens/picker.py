@@ -11,14 +11,14 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.palette import Palette, palette_of
-from tui.sanitise import visible_line
+from tui.text.sanitise import visible_line
+from tui.text.styles import Palette, palette_of
 from tui.widgets.field import Field
 from tui.widgets.keyline import KeyLine
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PickerChoice:
     value: str
     label: str
     before: str = ""
@@ -34,7 +34,7 @@ class Picker(ModalScreen[str]):
 
     AUTO_FOCUS = "#filter"
 
-    def __init__(self, title: str, choices: Sequence[Choice], empty: str) -> None:
+    def __init__(self, title: str, choices: Sequence[PickerChoice], empty: str) -> None:
         super().__init__()
         self._heading = title
         self._choices = tuple(choices)
@@ -91,17 +91,17 @@ class Picker(ModalScreen[str]):
         self.query_one("#empty").display = not self._found
 
 
-def matching(choices: Sequence[Choice], words: str) -> tuple[Choice, ...]:
+def matching(choices: Sequence[PickerChoice], words: str) -> tuple[PickerChoice, ...]:
     """The choices that contain every word, in the order given."""
     wanted = words.lower().split()
     return tuple(choice for choice in choices if all(word in _searched(choice) for word in wanted))
 
 
-def _searched(choice: Choice) -> str:
+def _searched(choice: PickerChoice) -> str:
     return f"{choice.value} {choice.label} {choice.after}".lower()
 
 
-def _row(choice: Choice, column: int, palette: Palette) -> Text:
+def _row(choice: PickerChoice, column: int, palette: Palette) -> Text:
     row = Text(no_wrap=True, overflow="ellipsis", end="")
     if column:
         row.append(visible_line(choice.before).rjust(column) + "  ", palette.dim)

@@ -1,5 +1,5 @@
 """What `/why` found: each place where a text was said, what has become of it, and one key that brings it back into
-view. It knows places and pages, not where they come from."""
+view."""
 
 from rich.text import Text
 from textual import events
@@ -8,11 +8,11 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from agent.context.why import Place, Trace
-from tui.palette import painted, palette_of
-from tui.places import count_of, fate_of, line_of, newest_first
-from tui.ports import Shelf
-from tui.sanitise import visible_line
+from agent.context.provenance import Occurrence, Trace
+from tui.session.ports import Shelf
+from tui.text.sanitise import visible_line
+from tui.text.styles import painted, palette_of
+from tui.view.provenance import count_of, fate_of, newest_first, occurrence_line
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 from tui.widgets.pages import Pages
@@ -57,7 +57,7 @@ class PlacesScreen(ModalScreen[str]):
         self.query_one("#headline", Static).update(head)
 
         def paint(index: int, width: int) -> Text:
-            return painted([line_of(self._places[index], width, self._column)], palette)
+            return painted([occurrence_line(self._places[index], width, self._column)], palette)
 
         listing = self.query_one(Listing)
         listing.show(len(self._places), paint)
@@ -108,7 +108,7 @@ class PlacesScreen(ModalScreen[str]):
         self._pages.again()
 
     @property
-    def _marked(self) -> Place:
+    def _marked(self) -> Occurrence:
         return self._places[self.query_one(Listing).marked]
 
     @property

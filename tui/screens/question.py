@@ -10,9 +10,9 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from agent.events import QuestionAsked
-from tui.palette import palette_of
-from tui.sanitise import visible, visible_line
 from tui.screens.guarded import GuardedScreen
+from tui.text.sanitise import visible, visible_line
+from tui.text.styles import palette_of
 from tui.widgets.field import Field
 from tui.widgets.keyline import KeyLine
 from tui.widgets.told import Told

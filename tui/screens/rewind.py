@@ -11,11 +11,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
-from agent.branching import Row, Tree
+from agent.archive.tree import Tree, TreeRow
 from tools.extent import counted
-from tui.palette import painted, palette_of
 from tui.screens.guarded import GuardedScreen
-from tui.treelines import about_lines, line_of
+from tui.text.styles import painted, palette_of
+from tui.view.session_tree import about_lines, tree_line
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 
@@ -23,12 +23,12 @@ KEYS = "Enter goes back to before it   o opens that branch   Esc closes"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RewindChoice:
     what: Literal["rewind", "open"]
-    row: Row
+    row: TreeRow
 
 
-class RewindScreen(GuardedScreen[Choice | None]):
+class RewindScreen(GuardedScreen[RewindChoice | None]):
     """Gives what to go back to."""
 
     AUTO_FOCUS = "#tree"
@@ -51,7 +51,7 @@ class RewindScreen(GuardedScreen[Choice | None]):
     RewindScreen #said { width: 100%; height: auto; text-wrap: wrap; text-overflow: fold; }
     """
 
-    def __init__(self, tree: Tree, rows: Sequence[Row], now: float) -> None:
+    def __init__(self, tree: Tree, rows: Sequence[TreeRow], now: float) -> None:
         """`now` is in Unix seconds."""
         super().__init__()
         self._tree = tree
@@ -76,7 +76,7 @@ class RewindScreen(GuardedScreen[Choice | None]):
         palette = palette_of(self.app.theme_variables)
         listing = self.query_one(Listing)
         listing.show(
-            len(self._rows), lambda index, width: painted([line_of(self._rows[index], width, self._now)], palette)
+            len(self._rows), lambda index, width: painted([tree_line(self._rows[index], width, self._now)], palette)
         )
         listing.move(max((at for at, row in enumerate(self._rows) if row.is_on_path), default=0))
 
@@ -86,7 +86,7 @@ class RewindScreen(GuardedScreen[Choice | None]):
         self.query_one("#said", Static).update(said)
 
     @property
-    def marked(self) -> Row:
+    def marked(self) -> TreeRow:
         return self._rows[self.query_one(Listing).marked]
 
     def action_move(self, step: int) -> None:
@@ -97,4 +97,4 @@ class RewindScreen(GuardedScreen[Choice | None]):
         listing.move(step * max(1, listing.size.height - 1))
 
     def action_take(self, what: Literal["rewind", "open"]) -> None:
-        self.dismiss(Choice(what, self.marked))
+        self.dismiss(RewindChoice(what, self.marked))

@@ -10,12 +10,12 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from agent.board import Board
-from agent.servers_seen import ServerSeen
-from tui.inks import Line
-from tui.palette import painted, palette_of
-from tui.sanitise import visible_line
-from tui.serverlines import line_of, lines_about, log_lines, summary
+from agent.mcp.control import ServerControl
+from agent.mcp.status import ServerSeen
+from tui.text.inks import Line
+from tui.text.sanitise import visible_line
+from tui.text.styles import painted, palette_of
+from tui.view.servers import lines_about, log_lines, server_line, summary
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 
@@ -45,7 +45,7 @@ class ServersScreen(ModalScreen[None]):
         Binding("o", "log", show=False),
     ]
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: ServerControl) -> None:
         super().__init__()
         self._board = board
         self._servers: Sequence[ServerSeen] = ()
@@ -137,7 +137,7 @@ class ServersScreen(ModalScreen[None]):
         self.query_one("#headline", Static).update(headline)
         column = max((len(server.name) for server in servers), default=0)
         listing.styles.height = max(1, min(len(servers), 10))
-        listing.show(len(servers), lambda index, width: painted([line_of(servers[index], column)], palette))
+        listing.show(len(servers), lambda index, width: painted([server_line(servers[index], column)], palette))
         listing.move(marked)
         self._show_marked()
 

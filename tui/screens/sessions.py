@@ -15,17 +15,17 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from agent.errors import AgentError
-from agent.finding import SessionInfo
-from tui.listed import Listed
-from tui.palette import painted, palette_of
-from tui.ports import Library
-from tui.sanitise import visible_line
-from tui.sessionlist import WIDE, headline, line_of
+from agent.records.session_lookup import SessionInfo
+from tui.session.ports import Library
+from tui.session.session_pages import Listed
+from tui.text.sanitise import visible_line
+from tui.text.styles import painted, palette_of
+from tui.view.sessions import WIDE, headline, session_line
 from tui.widgets.field import Field
 from tui.widgets.keyline import KeyLine
 from tui.widgets.lastsaid import LastSaid
 from tui.widgets.listing import Listing
-from tui.working import begin
+from tui.widgets.worker import begin
 
 KEYS = "Enter opens   Tab to list: r renames, f forks, d deletes, a all projects   Esc closes"
 LIST_KEYS = "Enter opens   r renames   f forks   d deletes   a all projects   PgUp, PgDn   Esc closes"
@@ -38,7 +38,7 @@ NOTHING_YET = "no session in this project yet; a shows all projects"
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class ClosedList:
     """How the list was left."""
 
     open: str = ""
@@ -47,7 +47,7 @@ class Left:
     """The ids of those that are to be deleted."""
 
 
-class SessionsScreen(ModalScreen[Left]):
+class SessionsScreen(ModalScreen[ClosedList]):
     """Nothing is deleted before the screen is left."""
 
     AUTO_FOCUS = "#filter"
@@ -174,12 +174,12 @@ class SessionsScreen(ModalScreen[Left]):
         if self.is_naming:
             self._end_naming()
         else:
-            self.dismiss(Left("", self.doomed))
+            self.dismiss(ClosedList("", self.doomed))
 
     def _open(self) -> None:
         marked = self._marked
         if marked is not None and marked.id not in self._doomed:
-            self.dismiss(Left(marked.id, self.doomed))
+            self.dismiss(ClosedList(marked.id, self.doomed))
 
     def _doom(self) -> None:
         """Lets the marked session be deleted when the screen is left, or not."""
@@ -291,7 +291,7 @@ class SessionsScreen(ModalScreen[Left]):
     def _painted(self, index: int, width: int) -> Text:
         listed = self._listed
         info = listed.sessions[index]
-        line = line_of(info, width, self._now, self._current, self._doomed, projects=listed.everywhere)
+        line = session_line(info, width, self._now, self._current, self._doomed, projects=listed.everywhere)
         return painted([line], palette_of(self.app.theme_variables))
 
     def _headline(self) -> None:

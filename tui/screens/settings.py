@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from textual.app import ComposeResult
 from textual.widgets import Input
 
+from agent.config.settings import Setting, text_of
 from agent.errors import AgentError
-from agent.settings import Setting, text_of
-from tui.entries import Entry
-from tui.sanitise import visible_line
 from tui.screens.finder import Finder
-from tui.settinglines import setting_entries
+from tui.text.sanitise import visible_line
+from tui.view.list_entry import ListEntry
+from tui.view.settings import setting_entries
 from tui.widgets.field import Field
 
 
@@ -37,7 +37,7 @@ class SettingsScreen(Finder[None]):
     def below(self) -> ComposeResult:
         yield Field(id="note", select_on_focus=True)
 
-    def taken(self, entry: Entry | None) -> None:
+    def taken(self, entry: ListEntry | None) -> None:
         if entry is None:
             return
         self._editing = entry.value

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from agent.options import ThemeName
-from tui.entries import Entry
+from agent.config.options import ThemeName
 from tui.screens.finder import Finder
-from tui.themes import OFFERED
+from tui.text.themes import OFFERED
+from tui.view.list_entry import ListEntry
 
 
 class ThemesScreen(Finder[ThemeName | None]):
@@ -23,14 +23,14 @@ class ThemesScreen(Finder[ThemeName | None]):
         self._chosen = chosen
         self._wear = wear
 
-    def first(self, entries: Sequence[Entry]) -> int:
+    def first(self, entries: Sequence[ListEntry]) -> int:
         return next((index for index, entry in enumerate(entries) if entry.value == self._chosen), 0)
 
-    def passed(self, entry: Entry | None) -> None:
+    def passed(self, entry: ListEntry | None) -> None:
         if entry is not None:
             self._wear(cast(ThemeName, entry.value))
 
-    def taken(self, entry: Entry | None) -> None:
+    def taken(self, entry: ListEntry | None) -> None:
         if entry is not None:
             self.dismiss(cast(ThemeName, entry.value))
 
@@ -39,10 +39,10 @@ class ThemesScreen(Finder[ThemeName | None]):
         self.dismiss(None)
 
 
-def theme_entries(chosen: ThemeName, colorless: bool) -> tuple[Entry, ...]:
+def theme_entries(chosen: ThemeName, colorless: bool) -> tuple[ListEntry, ...]:
     told = "`NO_COLOR` is set in your environment, so that all themes look alike here"
     return tuple(
-        Entry(
+        ListEntry(
             offered.name,
             (
                 ("● " if offered.name == chosen else "  ", "good"),

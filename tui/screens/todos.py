@@ -10,9 +10,9 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from agent.context.todos import TodoItem
-from tui.palette import painted, palette_of
-from tui.todos import todo_lines
+from agent.context.control_calls import TodoItem
+from tui.text.styles import painted, palette_of
+from tui.view.todos import todo_lines
 from tui.widgets.keyline import KeyLine
 
 

@@ -1,0 +1,1 @@
+"""Widgets, one a file, and what only they need: rows, search, caret."""

@@ -1,4 +1,4 @@
-"""The mark that something came below what is on the screen. It knows how much came, not what."""
+"""The mark that something came below what is on the screen."""
 
 from rich.text import Text
 from textual import events
@@ -6,8 +6,8 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.inks import Line
-from tui.palette import painted, palette_of
+from tui.text.inks import Line
+from tui.text.styles import painted, palette_of
 
 
 class BelowMark(Widget):

@@ -7,9 +7,9 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from tui.candidates import Candidate
-from tui.palette import palette_of
-from tui.sanitise import visible_line
+from tui.prompt.completion import Completion
+from tui.text.sanitise import visible_line
+from tui.text.styles import palette_of
 from tui.widgets.listing import Listing
 
 
@@ -21,11 +21,11 @@ class Completions(Listing, can_focus=False):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.display = False
-        self.candidates: tuple[Candidate, ...] = ()
+        self.candidates: tuple[Completion, ...] = ()
         self.is_behind = False
         """What is shown is for an earlier text: none of it is taken until there is news."""
 
-    def offer(self, candidates: Sequence[Candidate]) -> None:
+    def offer(self, candidates: Sequence[Completion]) -> None:
         self.is_behind = False
         if tuple(candidates) == self.candidates:
             return
@@ -49,7 +49,7 @@ class Completions(Listing, can_focus=False):
         return self.get_component_rich_style("completions--marked")
 
     @property
-    def chosen(self) -> Candidate | None:
+    def chosen(self) -> Completion | None:
         if not self.candidates or self.is_behind:
             return None
         return self.candidates[self.marked]

@@ -9,11 +9,11 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.diffs.drawn import Drawn
-from tui.diffs.rows import MOST, WIDE, FileRow, GapRow, Layout, code_layout, layout_of
-from tui.diffs.unified import FileDiff
-from tui.palette import Palette, palette_of
-from tui.prose import PaletteConsole
+from tui.render.diff_lines import Drawn
+from tui.render.diff_rows import MOST, WIDE, FileRow, GapRow, Layout, code_layout, layout_of
+from tui.render.prose import PaletteConsole
+from tui.text.styles import Palette, palette_of
+from tui.text.unified_diff import FileDiff
 
 
 class DiffView(ScrollView, can_focus=True):

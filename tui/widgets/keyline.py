@@ -1,12 +1,12 @@
-"""The last line of a dialog: which keys there are, or what is to be said just now. It knows no key's meaning."""
+"""The last line of a dialog: which keys there are, or what is to be said just now."""
 
 from rich.text import Text
 from textual.geometry import Size
 from textual.widget import Widget
 
-from tui.inks import Ink
-from tui.keyline import key_lines
-from tui.palette import painted, palette_of
+from tui.text.inks import Ink
+from tui.text.styles import painted, palette_of
+from tui.view.key_hints import key_lines
 
 
 class KeyLine(Widget):

@@ -1,4 +1,4 @@
-"""What tells of one session: its names, and the end of what was said in it. It knows no list."""
+"""What tells of one session: its names, and the end of what was said in it."""
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -6,11 +6,11 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from agent.errors import AgentError
-from agent.finding import SessionInfo
-from tui.palette import painted, palette_of
-from tui.ports import Library
-from tui.sanitise import visible_line
-from tui.sessionlist import about_lines
+from agent.records.session_lookup import SessionInfo
+from tui.session.ports import Library
+from tui.text.sanitise import visible_line
+from tui.text.styles import painted, palette_of
+from tui.view.sessions import about_lines
 
 LAST_SAID = 12
 """Messages of the session."""

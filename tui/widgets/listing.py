@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.palette import palette_of
+from tui.text.styles import palette_of
 
 
 class Listing(ScrollView, can_focus=True):

@@ -1,4 +1,4 @@
-"""What a reference stands for, a page at a time, under a line that says which lines those are. It knows no list."""
+"""What a reference stands for, a page at a time, under a line that says which lines those are."""
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -6,11 +6,11 @@ from textual.containers import Vertical
 from textual.widgets import Static
 from textual.worker import Worker
 
+from agent.archive.listing import ContentPage
 from agent.errors import AgentError
-from agent.shelf import Page
-from tui.palette import palette_of
-from tui.ports import Shelf
-from tui.sanitise import visible, visible_line
+from tui.session.ports import Shelf
+from tui.text.sanitise import visible, visible_line
+from tui.text.styles import palette_of
 
 
 class Pages(Vertical):
@@ -20,7 +20,7 @@ class Pages(Vertical):
         super().__init__()
         self._shelf = shelf
         self._ref = ""
-        self._page = Page((), 1, 0)
+        self._page = ContentPage((), 1, 0)
         self._holding = ""
         """What is looked for in it, until it is found."""
         self._reading: Worker[None] | None = None
@@ -38,7 +38,7 @@ class Pages(Vertical):
 
     def show(self, ref: str, holding: str = "") -> None:
         """Shows the beginning of what a reference stands for, or where it holds a text."""
-        self._page = Page((), 1, 0)
+        self._page = ContentPage((), 1, 0)
         self._read(ref, 1, holding)
 
     def say(self, text: str) -> None:
@@ -89,7 +89,7 @@ class Pages(Vertical):
         self.settled = True
 
 
-def place_of(ref: str, page: Page) -> str:
+def place_of(ref: str, page: ContentPage) -> str:
     """Which lines of what are shown."""
     last = page.first + len(page.lines) - 1
     if not page.lines:

@@ -1,4 +1,4 @@
-"""A line in which an earlier message is looked for. It knows the history, not what is done with what is found."""
+"""A line in which an earlier message is looked for."""
 
 import asyncio
 
@@ -9,10 +9,10 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Static
 
 from tools.extent import counted
-from tui.history import Search, looked_for
-from tui.keyline import key_lines
-from tui.palette import Palette, painted, palette_of
-from tui.sanitise import visible, visible_line
+from tui.prompt.history import HistorySearch, looked_for
+from tui.text.sanitise import visible, visible_line
+from tui.text.styles import Palette, painted, palette_of
+from tui.view.key_hints import key_lines
 from tui.widgets.field import Field
 
 LINES = 6
@@ -107,7 +107,7 @@ class Past(Vertical):
         self.query_one("#past-count", Static).update(text)
 
 
-def found_text(search: Search, palette: Palette) -> Text:
+def found_text(search: HistorySearch, palette: Palette) -> Text:
     """The message that the search is at, with the word marked: as many lines as there is room for, the marked one among
     them."""
     start, end = search.place

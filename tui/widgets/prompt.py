@@ -11,14 +11,13 @@ from textual.markup import escape
 from textual.message import Message
 from textual.widgets import TextArea
 
-from tui.candidates import Candidate
 from tui.commands import PromptMode, hint_for, mode_of
-from tui.completing import mentioned, with_files
-from tui.files import ProjectFiles
-from tui.history import History
-from tui.pastes import Pastes, dropped_picture
-from tui.sanitise import visible
-from tui.spots import index_of
+from tui.prompt.completion import Completion, mentioned, with_files
+from tui.prompt.files import ProjectFiles
+from tui.prompt.history import History
+from tui.prompt.pastes import Pastes, dropped_picture
+from tui.text.positions import index_of
+from tui.text.sanitise import visible
 from tui.widgets.completions import Completions
 from tui.widgets.units import Units
 
@@ -36,10 +35,10 @@ _EDITS = {
 """What a text area does with a key that is no character."""
 
 
-class Offering(Protocol):
+class PromptCompleter(Protocol):
     """What a text may become."""
 
-    def candidates(self, text: str) -> Sequence[Candidate]: ...
+    def candidates(self, text: str) -> Sequence[Completion]: ...
     @property
     def files(self) -> ProjectFiles | None: ...
 
@@ -47,12 +46,12 @@ class Offering(Protocol):
 _MODES: Mapping[PromptMode, str] = {"message": "", "shell": "! you run this", "memory": "# to be remembered"}
 
 
-class Prompt(TextArea):
+class PromptInput(TextArea):
     """A few lines of text. Enter sends, a newline has keys of its own, Up and Down leave into the history."""
 
     DEFAULT_CSS = """
-    Prompt { border-title-color: $text-muted; border-title-align: left; border-subtitle-color: $text-muted; }
-    Prompt > .text-area--placeholder { color: $text-muted; }
+    PromptInput { border-title-color: $text-muted; border-title-align: left; border-subtitle-color: $text-muted; }
+    PromptInput > .text-area--placeholder { color: $text-muted; }
     """
 
     class Submitted(Message):
@@ -81,7 +80,7 @@ class Prompt(TextArea):
         self,
         history: History,
         completions: Completions,
-        offers: Offering,
+        offers: PromptCompleter,
         pastes: Pastes,
         *,
         placeholder: str = "",
@@ -158,7 +157,7 @@ class Prompt(TextArea):
         self._offered_for = ""
         self._offer()
 
-    def _look_for_files(self, before: str, behind: str, offered: Sequence[Candidate]) -> None:
+    def _look_for_files(self, before: str, behind: str, offered: Sequence[Completion]) -> None:
         """Offers files, too, where one is being written, as soon as they are found; a search before that is over."""
         if self._looking is not None:
             self._looking.cancel()
@@ -213,7 +212,7 @@ class Prompt(TextArea):
 
     async def _paste_picture(self) -> None:
         """The picture in the clipboard, or the text that was copied here."""
-        from tui.clipboard import NoPicture, picture  # noqa: PLC0415  # deferred: loaded when it is first needed
+        from tui.terminal.clipboard import NoPicture, picture  # noqa: PLC0415  # deferred: loaded when it is first needed
 
         try:
             self.add_picture(await picture(os.environ))
@@ -312,7 +311,7 @@ class Prompt(TextArea):
                 return False
         return True
 
-    def _take(self, chosen: Candidate) -> None:
+    def _take(self, chosen: Completion) -> None:
         self.put(chosen.insert)
         if chosen.behind:
             end = self.cursor_location

@@ -8,8 +8,8 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.palette import painted, palette_of
-from tui.queued import MOST_LINES, Queued, first_shown, queue_lines
+from tui.session.queue import MOST_LINES, Queued, first_shown, queue_lines
+from tui.text.styles import painted, palette_of
 
 
 class QueueLines(Widget, can_focus=True):

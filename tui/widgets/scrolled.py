@@ -1,11 +1,11 @@
-"""Rows of which a screenful is drawn, wherever they are scrolled to. It knows where rows stand, and no block."""
+"""Rows of which a screenful is drawn, wherever they are scrolled to."""
 
 from typing import Any
 
 from rich.style import Style
 from textual.geometry import Size
 
-from tui.palette import Palette, palette_of
+from tui.text.styles import Palette, palette_of
 from tui.widgets.selecting import SelectableRows
 
 
@@ -162,6 +162,6 @@ class ScrolledRows(SelectableRows):
         return self._stack.inks is not None
 
     def _ink(self, palette: Palette) -> None:
-        from tui.prose import PaletteConsole  # noqa: PLC0415  # deferred: with the first block
+        from tui.render.prose import PaletteConsole  # noqa: PLC0415  # deferred: with the first block
 
         self._stack.recolor(PaletteConsole(palette))

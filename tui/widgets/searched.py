@@ -1,4 +1,4 @@
-"""Rows in which words are looked for. It knows where the search has got to, not what words are."""
+"""Rows in which words are looked for."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ from tui.widgets.scrolled import ScrolledRows
 from tui.widgets.selecting import over_part
 
 if TYPE_CHECKING:  # types only: loaded when there are words to look for
-    from tui.search import Found, Search
+    from tui.widgets.transcript_search import FoundWords, TranscriptSearch
 
 
 class SearchedRows(ScrolledRows):
@@ -16,27 +16,29 @@ class SearchedRows(ScrolledRows):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._search: Search | None = None
+        self._search: TranscriptSearch | None = None
 
     @property
     def is_searched(self) -> bool:
         """Words are looked for, and marked where they are."""
         return self._search is not None
 
-    def find(self, words: str) -> "Found":
+    def find(self, words: str) -> "FoundWords":
         """Marks the words and goes to the last place above the end of what was on the screen when the search began."""
-        from tui.search import Search  # noqa: PLC0415  # deferred: with the first search
+        from tui.widgets.transcript_search import TranscriptSearch  # noqa: PLC0415  # deferred: with the first search
 
         if self._search is None:
             bottom, _ = self._stack.locate(self.scroll_offset.y + self.size.height - 1)
-            self._search = Search(self._stack, bottom, (self._following, self._stack.locate(self.scroll_offset.y)))
+            self._search = TranscriptSearch(
+                self._stack, bottom, (self._following, self._stack.locate(self.scroll_offset.y))
+            )
         return self._go_to_found(self._search.look_for(words))
 
-    def find_next(self, step: int) -> "Found":
+    def find_next(self, step: int) -> "FoundWords":
         """Goes to another place, further down (1) or up (-1), and around at the ends."""
-        from tui.search import Found  # noqa: PLC0415  # deferred: with the first search
+        from tui.widgets.transcript_search import FoundWords  # noqa: PLC0415  # deferred: with the first search
 
-        return self._go_to_found(self._search.move(step)) if self._search is not None else Found()
+        return self._go_to_found(self._search.move(step)) if self._search is not None else FoundWords()
 
     def end_search(self, *, back: bool) -> None:
         """Marks nothing any more, and goes back to where the search began if that is wanted."""
@@ -49,7 +51,7 @@ class SearchedRows(ScrolledRows):
         self._settle()
         self.refresh()
 
-    def _go_to_found(self, found: "Found") -> "Found":
+    def _go_to_found(self, found: "FoundWords") -> "FoundWords":
         search, height = self._search, self.size.height
         if search is None or self._width <= 0:
             return found

@@ -1,4 +1,4 @@
-"""The line in which words to look for are written. It knows what is written and what to say of it, not who looks."""
+"""The line in which words to look for are written."""
 
 from typing import TYPE_CHECKING
 
@@ -7,12 +7,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from tui.keyline import key_lines
-from tui.palette import painted, palette_of
+from tui.text.styles import painted, palette_of
+from tui.view.key_hints import key_lines
 from tui.widgets.field import Field
 
 if TYPE_CHECKING:  # a type only: loaded with the first search
-    from tui.search import Found
+    from tui.widgets.transcript_search import FoundWords
 
 _WIDE = 76
 """Columns from which on there is room to say which keys there are."""
@@ -51,7 +51,7 @@ class SearchLine(Horizontal):
         self.write()
         self._field.action_select_all()
 
-    def tell(self, found: "Found", columns: int) -> None:
+    def tell(self, found: "FoundWords", columns: int) -> None:
         """Says what was found, and which keys there are where so many columns have room for that."""
         palette = palette_of(self.app.theme_variables)
         count = f"{found.at:,} of {found.of:,}" if found.of else "not found" if self.words else ""

@@ -1,4 +1,4 @@
-"""Rows of which a part may be selected, and strips with a style over a part of them. It knows no block."""
+"""Rows of which a part may be selected, and strips with a style over a part of them."""
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -7,8 +7,8 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from tui.palette import Palette
-from tui.stack import Stack
+from tui.text.styles import Palette
+from tui.widgets.row_stack import Stack
 
 
 class SelectableRows(ScrollView):

@@ -3,9 +3,9 @@
 from rich.text import Text
 from textual.widget import Widget
 
-from tui.blocks import View
-from tui.palette import painted, palette_of
-from tui.statusline import Shown, status_line
+from tui.text.styles import painted, palette_of
+from tui.view.blocks import SessionView
+from tui.view.status import Shown, status_line
 
 WALKING = "Up, Down walk  Enter opens  y copies  Esc back"
 """The keys of somebody who walks through the conversation."""
@@ -16,7 +16,7 @@ class StatusLine(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._shown = Shown(View())
+        self._shown = Shown(SessionView())
 
     def on_mount(self) -> None:
         self.watch(self.screen, "focused", self._turn_to, init=False)

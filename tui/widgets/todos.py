@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual.widget import Widget
 
-from tui.blocks import Block, View
-from tui.palette import palette_of
-from tui.todos import summary_of, todos_in
+from tui.text.styles import palette_of
+from tui.view.blocks import Block, SessionView
+from tui.view.todos import summary_of, todos_in
 
 if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
-    from agent.context.todos import TodoItem
+    from agent.context.control_calls import TodoItem
 
 
 class TodoLine(Widget):
@@ -23,7 +23,7 @@ class TodoLine(Widget):
         """The list as the turns in `_past` left it."""
         self._summary = ""
 
-    def show(self, view: View) -> None:
+    def show(self, view: SessionView) -> None:
         if view.past is not self._past:
             self._past, self._before = view.past, todos_in(view.past) or ()
         items = todos_in(view.turn)

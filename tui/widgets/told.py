@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from rich.text import Text
 from textual.widgets import Static
 
-from tui.palette import palette_of
-from tui.permitting import lines_taken
-from tui.sanitise import visible_line
+from tui.text.sanitise import visible_line
+from tui.text.styles import palette_of
+from tui.view.permission import lines_taken
 
 
 class Told(Static):

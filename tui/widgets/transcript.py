@@ -1,4 +1,4 @@
-"""The transcript on the screen: its blocks, which of them are open and which is marked. It knows no sessions."""
+"""The transcript on the screen: its blocks, which of them are open and which is marked."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -10,14 +10,14 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.blocks import AnswerText, Block, Call, Earlier, Failure, Summary, Thought, UserText, opens
-from tui.receipts import Compaction
-from tui.rows import Row
-from tui.sanitise import visible
+from tui.text.sanitise import visible
+from tui.view.blocks import AnswerText, Block, Call, Earlier, Failure, SummaryBlock, Thought, UserText, opens
+from tui.view.receipts import Compaction
+from tui.widgets.row import BlockRow
 from tui.widgets.searched import SearchedRows
 from tui.widgets.selecting import over
 
-_WALKED = (UserText, AnswerText, Call, Thought, Summary, Compaction, Failure, Earlier)
+_WALKED = (UserText, AnswerText, Call, Thought, SummaryBlock, Compaction, Failure, Earlier)
 """Blocks that the mark stops at."""
 _NEWS = (UserText, AnswerText, Call, Failure)
 """Blocks that count as something new."""
@@ -61,7 +61,7 @@ class Transcript(SearchedRows, can_focus=True):
         super().__init__(id=id)
         self._seen = self._unseen = 0
         """How many of the rows have been on the screen at one time or another, and how many news are behind them."""
-        self._marked: Row | None = None
+        self._marked: BlockRow | None = None
         self.greeting = Text()
         """What is shown before the first block."""
 
@@ -260,7 +260,7 @@ class Transcript(SearchedRows, can_focus=True):
             self.post_message(self.EarlierWanted())
             return
         if (
-            isinstance(row.block, Summary)
+            isinstance(row.block, SummaryBlock)
             and not row.opened
             and index
             and isinstance(self._stack.rows[index - 1].block, Earlier)

@@ -1,10 +1,10 @@
-"""Keys that treat what was pasted as one unit. It knows the text area, not what is done with a message."""
+"""Keys that treat what was pasted as one unit."""
 
 from textual.widgets import TextArea
 
-from tui.pastes import UNFOLDED, Pastes
-from tui.sanitise import visible
-from tui.spots import index_of, location_of
+from tui.prompt.pastes import UNFOLDED, Pastes
+from tui.text.positions import index_of, location_of
+from tui.text.sanitise import visible
 
 
 class Units:

@@ -1,4 +1,4 @@
-"""Keys of vi in a text area. What a key does is decided in `tui.vim`."""
+"""Keys of vi in a text area. What a key does is decided in `tui.prompt.vim`."""
 
 from collections.abc import Callable
 from itertools import takewhile
@@ -6,8 +6,8 @@ from itertools import takewhile
 from textual import events
 from textual.widgets import TextArea
 
-from tui.spots import index_of, location_of
-from tui.vim import Vim, press
+from tui.prompt.vim import Vim, press
+from tui.text.positions import index_of, location_of
 
 
 class VimKeys:

@@ -1,12 +1,35 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.attachments import attached_in, file_note, folder_note, is_told, picture_note
-from agent.context.mentions import pasted
-from agent.messages import Image, Note, Text, UserPart
+from agent.context.apply_strategy import climb
+from agent.context.attachments import (
+    SHORTEST,
+    as_request,
+    attached_in,
+    brings_much,
+    file_note,
+    fitted,
+    folder_note,
+    is_told,
+    lean,
+    picture_note,
+)
+from agent.context.compaction import Floor, lean_request, solve_floor
+from agent.context.estimate import estimate_message, estimate_text
+from agent.context.long_texts import sendable, within
+from agent.context.mask import is_at_length
+from agent.context.mentions import is_piped, pasted, piped
+from agent.context.message_text import said_meanwhile
+from agent.context.references import message_digits
+from agent.context.settings import Caps
+from agent.context.strategies import Room, size_of
+from agent.messages import Assistant, Conversation, Image, Note, Text, ToolCall, ToolOutput, User, UserPart
+from tests.agent.histories import filled
 from tools.truncate import printable
 
 names = st.text(st.characters(exclude_characters="\n"), min_size=1).map(lambda name: f"@{name}")
+
 entries = st.lists(st.text(st.characters(exclude_characters="\n()"), min_size=1), min_size=1)
 
 
@@ -39,3 +62,200 @@ def test_any_parts_can_be_looked_through(parts: list[UserPart]) -> None:
 @given(names, st.text())
 def test_what_was_pasted_is_not_attached(name: str, text: str) -> None:
     assert attached_in([pasted(name, text), Text(f"`{name}` holds:\n\n{text}")]) == ()
+
+
+CAPS = Caps(tail=900, ledger=900)
+
+LEAST_OF_A_NOTE = 250
+"""Tokens that a note takes at most when it is shown as short as can be."""
+
+notes = st.builds(
+    Note, st.text(max_size=300) | st.builds(lambda text, times: text * times, filled, st.integers(1, 300))
+)
+
+pictures = st.builds(Image, st.just("image/png"), st.sampled_from(["aGk=", "eHg="]))
+
+messages = st.builds(lambda said, beside: User((Text(said), *beside)), filled, st.lists(notes | pictures, max_size=4))
+
+requests = st.builds(
+    lambda said: User(tuple(part for message in said for part in as_request(message))),
+    st.lists(messages, min_size=1, max_size=3),
+)
+
+
+def words(request: User) -> list[object]:
+    """All that may not change."""
+    return [
+        part for part in request.parts if isinstance(part, Text) or (isinstance(part, Note) and not is_at_length(part))
+    ]
+
+
+@given(requests, st.integers(0, 3_000), st.booleans())
+def test_what_the_user_said_stays_and_the_rest_gets_shorter_until_it_fits(
+    request: User, most: int, pictures: bool
+) -> None:
+    shown = lean(request, most, pictures=pictures)
+    if pictures:
+        assert [part for part in shown.parts if isinstance(part, Image)] == [
+            part for part in request.parts if isinstance(part, Image)
+        ]
+    assert [part for part in words(request) if part in shown.parts] == words(request)
+    assert len(shown.parts) == len(request.parts)
+    assert estimate_message(shown) <= estimate_message(request)
+    left = sum(isinstance(part, Note | Image) for part in request.parts)
+    stays = Text | Image if pictures else Text
+    said = estimate_message(User(tuple(part for part in request.parts if isinstance(part, stays))))
+    assert estimate_message(shown) <= max(most, said + LEAST_OF_A_NOTE * left)
+    if estimate_message(request) <= most:
+        assert shown is request
+
+
+@given(requests, st.integers(0, 3_000))
+def test_what_fits_is_left_alone(request: User, most: int) -> None:
+    shown = lean(request, most)
+    if estimate_message(shown) <= most:
+        assert lean(shown, most) is shown
+
+
+@given(messages, st.integers(0, 500))
+def test_what_is_shown_in_part_names_all_of_it(message: User, most: int) -> None:
+    request = User(as_request(message))
+    name = f"msg-{message_digits(message)}"
+    assert (name in str(request.parts[-1])) == brings_much(message)
+    numbers = [part for part in request.parts if isinstance(part, Image)]
+    for before, after in zip(request.parts, lean(request, most, pictures=False).parts, strict=True):
+        if before == after:
+            continue
+        assert isinstance(after, Note)
+        wanted = f'ref_id="{name}:tool-' if isinstance(before, Image) else f'ref_id="{name}"'
+        assert wanted in after.text
+        assert not isinstance(before, Image) or any(f":tool-{at}" in after.text for at in range(1, len(numbers) + 1))
+
+
+@given(st.lists(messages, min_size=1, max_size=4), st.integers(0, 2), st.integers(50, 2_000))
+def test_a_request_with_steps_behind_it_gets_smaller_or_stays(said: list[User], steps: int, most: int) -> None:
+    first, *later = said
+    conversation = Conversation((first,))
+    for number, message in enumerate(later):
+        conversation = conversation.plus(*step(number), said_meanwhile(message))
+    for number in range(steps):
+        conversation = conversation.plus(*step(10 + number))
+    after = lean_request(conversation, CAPS, most)
+    if after is None:
+        return
+    assert conversation.messages[len(conversation.messages) - len(after.messages) :] == after.messages
+    shown = [part for message in (after.summary.request, *after.messages) for part in message.parts]
+    asked = [part for message in said for part in message.parts if isinstance(part, Text)]
+    assert [part for part in shown if part in asked] == asked
+    again = lean_request(after, CAPS, most)
+    assert again is None or size_of(again) < size_of(after)
+
+
+def test_pictures_stay_unless_they_may_go() -> None:
+    paste = Note("What the user pasted as [#1]:\n\n" + "a line of text\n" * 2_000)
+    asked = User((Text("look"), paste, *[Image("image/png", "")] * 5))
+    request = User(as_request(asked))
+    name = f"msg-{message_digits(asked)}"
+    shown = lean(request, 0)
+    assert [type(part) for part in shown.parts] == [Text, Note, *[Image] * 5, Note]
+    shown = lean(request, 2_500, pictures=False)
+    assert [type(part) for part in shown.parts] == [Text, Note, *[Note] * 5, Note]
+    told = "[A picture (image/png) is not shown, since there is no room for it"
+    assert [part.text for part in shown.parts[2:4] if isinstance(part, Note)] == [
+        f'{told}: `recall` with ref_id="{name}:tool-{number}" shows it.]' for number in (1, 2)
+    ]
+    first = lean(request, 0).parts[1]
+    assert isinstance(first, Note)
+    assert len(first.text) < SHORTEST + 120
+
+
+def test_the_floor_counts_what_came_with_a_request_in_part() -> None:
+    paste = Note("What the user pasted as [#1]:\n\n" + "a line of text\n" * 4_000)
+    conversation = Conversation((User((Text("look"), paste)),))
+    floor = solve_floor(conversation, CAPS, Room(12_000, 2_000, 1_000))
+    assert (floor.problem, floor.request) == ("", 3_300)
+    after = climb("attachments", conversation, CAPS, floor)
+    assert after is not None
+    assert (after.messages, size_of(after) < 4_000) == ((), True)
+    assert climb("attachments", after, CAPS, floor) is None
+    words = Conversation((User((Text("a line of text\n" * 120),) * 30),))
+    assert "your message" in solve_floor(words, CAPS, Room(12_000, 2_000, 1_000)).problem
+    assert climb("attachments", words, CAPS, Floor(CAPS, 0)) is None
+
+
+def test_words_that_no_window_holds_are_shown_by_their_ends_as_a_last_resort() -> None:
+    huge = User((Text("first\n" + "a line of text\n" * 4_000 + "last"),))
+    asked = User((Text("and now?"),))
+    conversation = Conversation((huge, asked))
+    floor = solve_floor(conversation, CAPS, Room(12_000, 2_000, 1_000))
+    assert floor.problem == ""
+    assert climb("pictures", conversation, CAPS, floor) is None
+    after = climb("words", conversation, CAPS, floor)
+    assert after is not None
+    shown = [part.text for part in after.summary.request.parts if isinstance(part, Text)]
+    assert (after.messages, len(shown), size_of(after) < 4_000) == ((asked,), 1, True)
+    assert shown[0].startswith("first\n")
+    assert shown[0].endswith("\nlast")
+    assert f'ref_id="msg-{message_digits(huge)}"' in shown[0]
+    assert climb("words", after, CAPS, floor) is None
+
+
+def test_long_words_of_earlier_versions_are_named_by_themselves() -> None:
+    huge = Text("a line of text\n" * 4_000)
+    shown = lean(User((huge, Text("short"))), 1_000, words=True)
+    assert f'ref_id="msg-{message_digits(User((huge,)))}"' in shown.text
+    assert shown.parts[1] == Text("short")
+
+
+texts = st.builds(lambda text, times: text * times, st.text(st.characters(), max_size=40), st.integers(0, 900))
+
+
+@given(
+    st.lists(texts.map(Text) | texts.map(lambda text: pasted("[#1]", text)) | texts.map(piped), min_size=1, max_size=4)
+)
+def test_a_message_takes_its_share_of_any_window_and_loses_nothing(parts: list[Text | Note]) -> None:
+    said = User(tuple(parts))
+    for effective, free in ((1_000, 0), (6_000, 2_000), (170_000, 150_000)):
+        shown = fitted(said, effective, free)
+        assert all(sendable(part.text) == part.text for part in shown.parts if isinstance(part, Text | Note))
+        assert [type(part) for part in shown.parts] == [type(part) for part in said.parts]
+        for before, after in zip(parts, shown.parts, strict=True):
+            assert isinstance(after, Text | Note)
+            assert after == before or after.whole == before.text
+            assert (
+                after == before
+                or f'ref_id="msg-{message_digits(shown)}"' in after.text
+                or sendable(before.text) == after.text
+            )
+        words = [part for part in shown.parts if isinstance(part, Text) or (isinstance(part, Note) and is_piped(part))]
+        assert sum(estimate_text(part.text) for part in words) <= max(free // 2, 250) + 200 * len(parts)
+
+
+def test_what_is_shown_in_part_can_be_shown_in_less() -> None:
+    note = within(Note("".join(f"line {number}\n" for number in range(20_000))), 9_000, "msg-12345678")
+    less = within(note, 900, "msg-12345678")
+    assert less.whole == note.whole
+    first, _, last = less.text.partition("\n[…")
+    gap, _, end = last.partition("…]\n")
+    assert int(gap.split()[0].replace(",", "")) == len(note.whole) - len(first) - len(end)
+    assert note.whole.startswith(first)
+    assert note.whole.endswith(end)
+    assert "[…" not in first + end
+
+
+def step(number: int) -> tuple[Assistant, User]:
+    call = ToolCall(f"c{number}", "bash", {"command": "make"})
+    return Assistant((call,), "m/a"), User((ToolOutput(call.id, "ok"),))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a line\n" * 9_000, "9,000 lines, 63,000 bytes, both ends of it"),
+        ("\0\udcff" * 500, "1 line, 1,000 bytes, not text"),
+        ("caf\udce9", "1 line, 4 bytes"),
+    ],
+)
+def test_the_user_is_told_how_much_of_what_was_piped_in_is_shown(text: str, told: str) -> None:
+    shown = fitted(User((piped(text),)), 30_000, 20_000)
+    assert attached_in(shown.parts) == (f"what was piped in ({told})",)

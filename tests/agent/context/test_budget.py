@@ -18,9 +18,9 @@ from agent.context.budget import (
 )
 from agent.context.estimate import Counts, Estimator
 from agent.context.prompt import Instructions, build_prompt
-from agent.context.select import ToolSpec
+from agent.context.tool_selection import ToolSpec
 from agent.messages import Conversation, Usage
-from agent.meter import Meter
+from agent.providers.meter import Meter
 from tests.agent.histories import conversations
 
 sizes = st.integers(0, 3_000_000)

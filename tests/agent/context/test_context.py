@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.context.estimate import estimate_message, estimate_messages, estimate_text
 from agent.context.offload import cut_output
 from agent.context.prompt import Instructions, Prompt, build_prompt, merge_users
-from agent.context.select import ToolSpec, select_tools
+from agent.context.tool_selection import ToolSpec, select_tools
 from agent.messages import Assistant, Conversation, Image, Message, Text, ToolOutput, User
 from tests.agent.histories import conversations, images, texts
 

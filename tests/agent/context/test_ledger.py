@@ -17,7 +17,7 @@ from agent.context.ledger import (
     render_ledger,
 )
 from agent.context.mask import as_shown
-from agent.context.refs import message_digits
+from agent.context.references import message_digits
 from agent.messages import Assistant, Conversation, Message, OutputStatus, Text, ToolCall, ToolOutput, User
 from bench.context.fidelity import measure
 from tests.agent.histories import conversations

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.compact import plan_compaction
-from agent.context.ends import within
+from agent.context.compaction import plan_compaction
+from agent.context.long_texts import within
 from agent.context.mentions import Reading, is_given, mentions, pasted, room_for, written_as
 from agent.messages import Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.compact import Floor, climb, solve_floor
-from agent.context.ladder import LADDERS, Room, size_of
+from agent.context.apply_strategy import climb
+from agent.context.compaction import Floor, solve_floor
 from agent.context.mask import as_shown, mask_outputs, message_key, numbered_outputs
 from agent.context.pins import Size, kept_after, open_request, shorter, size_of_pins, smaller_pins, view_from
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.settings import Caps
+from agent.context.strategies import LADDERS, Room, size_of
 from agent.context.summary import PINNED
 from agent.messages import (
     Assistant,
@@ -25,7 +26,7 @@ from agent.messages import (
     ToolOutput,
     User,
 )
-from agent.rows import decode_snapshot, encode_snapshot
+from agent.records.rows import decode_snapshot, encode_snapshot
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations, texts
 

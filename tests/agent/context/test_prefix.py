@@ -20,7 +20,7 @@ from agent.context.prefix import (
     plan_breakpoints,
 )
 from agent.context.prompt import Instructions, PromptBuilder, Section, build_prompt
-from agent.context.select import ToolSpec
+from agent.context.tool_selection import ToolSpec
 from agent.messages import Assistant, Conversation, Message, Note, Text, ToolOutput, Usage, User
 from tests.agent.histories import conversations, filled, texts
 

@@ -10,9 +10,9 @@ from agent.context.rent import (
     LEAST_COMPACTED,
     LEAST_MASKED,
     LOCAL,
-    Offer,
     Rents,
-    Ruling,
+    RewriteOffer,
+    RewriteRuling,
     UnitPrices,
     compaction_offer,
     mask_offer,
@@ -20,12 +20,12 @@ from agent.context.rent import (
     wanted_again,
     will_pay,
 )
-from agent.context.settings import Caps, Patience
+from agent.context.settings import Caps, RewritePatience
 from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
 from tests.agent.histories import conversations
 
-PRICES, PATIENCE = UnitPrices(), Patience()
-offers = st.builds(Offer, st.integers(0, 300_000), st.integers(0, 300_000), st.floats(0, 500_000))
+PRICES, PATIENCE = UnitPrices(), RewritePatience()
+offers = st.builds(RewriteOffer, st.integers(0, 300_000), st.integers(0, 300_000), st.floats(0, 500_000))
 rents = st.builds(Rents, st.floats(0, 1e6), st.floats(0, 1e6))
 prices = st.builds(UnitPrices, st.floats(0, 1), st.floats(1, 2), st.floats(1, 10))
 
@@ -41,7 +41,7 @@ def steps(*sizes: int) -> Conversation:
 
 @given(offers, offers, rents, prices, st.booleans())
 def test_nothing_is_rewritten_that_is_too_small_or_has_not_paid(
-    mask: Offer, compaction: Offer, paid: Rents, prices: UnitPrices, is_cold: bool
+    mask: RewriteOffer, compaction: RewriteOffer, paid: Rents, prices: UnitPrices, is_cold: bool
 ) -> None:
     ruling = rent_step(mask, compaction, paid, prices, PATIENCE, is_cold=is_cold)
 
@@ -62,7 +62,7 @@ def test_nothing_is_rewritten_that_is_too_small_or_has_not_paid(
 
 @given(offers, offers, rents, st.booleans())
 def test_a_model_whose_cache_is_free_is_never_summarised_early(
-    mask: Offer, compaction: Offer, paid: Rents, is_cold: bool
+    mask: RewriteOffer, compaction: RewriteOffer, paid: Rents, is_cold: bool
 ) -> None:
     ruling = rent_step(mask, compaction, Rents(), LOCAL, PATIENCE, is_cold=is_cold)
 
@@ -71,7 +71,7 @@ def test_a_model_whose_cache_is_free_is_never_summarised_early(
 
 @given(offers, rents, prices)
 def test_while_nobody_waits_a_summary_is_made_that_pays_with_as_many_requests_again(
-    offer: Offer, paid: Rents, prices: UnitPrices
+    offer: RewriteOffer, paid: Rents, prices: UnitPrices
 ) -> None:
     found = will_pay(offer, paid, prices)
     if found and prices.read > 0:
@@ -82,34 +82,36 @@ def test_while_nobody_waits_a_summary_is_made_that_pays_with_as_many_requests_ag
 
 
 def test_a_summary_while_nobody_waits_needs_no_patience_and_costs_no_time() -> None:
-    offer = Offer(removed=30_000, behind=9_000, cost=26_000)
+    offer = RewriteOffer(removed=30_000, behind=9_000, cost=26_000)
     assert not will_pay(offer, Rents(compact=5_000), PRICES)
     assert will_pay(offer, Rents(compact=10_000), PRICES)
     assert will_pay(offer, Rents(), LOCAL)
-    assert not will_pay(Offer(removed=8_000), Rents(compact=1e6), LOCAL)
+    assert not will_pay(RewriteOffer(removed=8_000), Rents(compact=1e6), LOCAL)
 
 
 def test_a_cold_cache_masks_at_once_and_summarises_never() -> None:
-    mask, compaction = Offer(5_000, 30_000, 400.0), Offer(90_000, 10_000, 100.0)
+    mask, compaction = RewriteOffer(5_000, 30_000, 400.0), RewriteOffer(90_000, 10_000, 100.0)
 
     ruling = rent_step(mask, compaction, Rents(0.0, 1e9), PRICES, PATIENCE, is_cold=True)
 
-    assert ruling == Ruling("mask", Rents(0.0, 1e9 + 9_000), 500.0, mask)
+    assert ruling == RewriteRuling("mask", Rents(0.0, 1e9 + 9_000), 500.0, mask)
 
 
 def test_a_mask_leaves_the_rent_of_a_summary_as_it_is() -> None:
-    ruling = rent_step(Offer(2_000, 0, 100.0), Offer(9_000, 0, 1e6), Rents(0.0, 50.0), PRICES, PATIENCE, is_cold=False)
+    ruling = rent_step(
+        RewriteOffer(2_000, 0, 100.0), RewriteOffer(9_000, 0, 1e6), Rents(0.0, 50.0), PRICES, PATIENCE, is_cold=False
+    )
 
-    assert ruling == Ruling("mask", Rents(0.0, 950.0), 200.0, Offer(2_000, 0, 100.0))
+    assert ruling == RewriteRuling("mask", Rents(0.0, 950.0), 200.0, RewriteOffer(2_000, 0, 100.0))
 
 
 def test_with_even_growth_a_summary_comes_where_it_costs_least_whatever_the_window() -> None:
     growth, stays, cost = 400, 26_000, 40_000.0
-    size, paid, patience = stays, Rents(), Patience(compact=1.0)
+    size, paid, patience = stays, Rents(), RewritePatience(compact=1.0)
 
     while True:
         size += growth
-        ruling = rent_step(Offer(), Offer(size - stays, 0, cost), paid, PRICES, patience, is_cold=False)
+        ruling = rent_step(RewriteOffer(), RewriteOffer(size - stays, 0, cost), paid, PRICES, patience, is_cold=False)
         paid = ruling.rents
         if ruling.act == "compact":
             break
@@ -129,7 +131,7 @@ def test_what_is_masked_is_counted_with_what_it_changes_and_what_is_fetched_agai
     assert 6_500 < offer.removed < 7_000
     assert 3_000 < offer.behind < 3_500
     fetched = 0.5 * wanted_again([1, 3]) * (0.1 * 30_000 + 800 * 1.25 + 90 * 5)
-    assert cold == Offer(offer.removed, offer.behind, fetched)
+    assert cold == RewriteOffer(offer.removed, offer.behind, fetched)
     assert offer.cost == fetched + 1.15 * offer.behind
     assert mask_outputs(conversation, 3_500).masked == {"c0", "c2"}
 
@@ -144,7 +146,7 @@ def test_an_offer_is_made_for_what_would_be_masked(
     assert offer.behind >= 0
     assert offer.cost >= 0
     if not old_outputs(conversation, protect):
-        assert offer == Offer()
+        assert offer == RewriteOffer()
 
 
 @given(st.integers(0, 300_000), st.integers(0, 30_000))

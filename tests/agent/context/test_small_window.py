@@ -1,6 +1,6 @@
-from agent.context.select import ToolSpec
 from agent.context.small_window import for_window
-from agent.deferral import specs_of
+from agent.context.tool_selection import ToolSpec
+from agent.window.deferral import specs_of
 from tools.catalog import builtin_tools
 
 OWN = specs_of(builtin_tools())

@@ -15,7 +15,7 @@ from agent.context.summary import (
     RETAIN,
     SUMMARY,
     Draft,
-    Refused,
+    RefusedSummary,
     Wishes,
     instruction,
     read_reply,
@@ -108,7 +108,7 @@ CALL = ToolCall("c", "read", {})
 def test_a_reply_that_is_no_summary_is_refused(
     text: str, calls: tuple[ToolCall, ...], stop: StopReason, why: str
 ) -> None:
-    assert read_reply(text, calls, stop) == Refused(why)
+    assert read_reply(text, calls, stop) == RefusedSummary(why)
 
 
 def test_a_summary_in_another_language_with_the_tags_is_one() -> None:

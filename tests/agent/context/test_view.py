@@ -6,12 +6,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.growth import Growing
-from agent.context.mark import Chain, digest_of
+from agent.context.control_calls import TodoState, kept_in
+from agent.context.incremental import Growing
+from agent.context.last_request import Chain, digest_of
 from agent.context.mask import as_shown, is_worth_a_line, numbered_outputs, outputs_so_far
 from agent.context.prefix import Digests, Lengths, count_parts, fingerprint
 from agent.context.prompt import Instructions, build_prompt
-from agent.context.todos import Kept, kept_in
 from agent.context.view import View
 from agent.messages import Assistant, Conversation, Message, Retold, Summary, User
 from tests.agent.histories import conversations
@@ -70,7 +70,7 @@ def test_a_view_that_is_kept_is_the_one_that_would_be_made(views: list[Conversat
 @given(grown())
 def test_what_is_known_of_a_request_is_what_would_be_found(views: list[Conversation]) -> None:
     view, lengths, digests, chain = View(), Lengths(), Digests(), Chain()
-    kept: Growing[Kept, Message] = Growing(Kept, Kept.plus)
+    kept: Growing[TodoState, Message] = Growing(TodoState, TodoState.plus)
     for conversation in views:
         messages = view.prompt(conversation, TEXT).messages
         length = lengths.of(messages)

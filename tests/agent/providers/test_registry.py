@@ -10,9 +10,9 @@ from agent.errors import ConfigError
 from agent.messages import Usage
 from agent.providers import registry
 from agent.providers.base import Endpoint, Prices
-from agent.providers.ollama import live_facts
 from agent.providers.registry import at_other_server, facts_for, has_breakpoints, known_models, with_live
 from agent.providers.setup import is_own_server
+from agent.providers.wires.ollama import live_facts
 from tests.fake_provider import FakeProvider
 
 TABLE = Path(registry.__file__).with_name("models.json")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import Config, load_config
+from agent.config.load import load_config
+from agent.config.values import Config
 from agent.errors import AuthFailed, ConfigError, UsageError
 from agent.providers.base import Endpoint, ModelFacts, Prices
 from agent.providers.registry import facts_for, with_live

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.mcp.desk import Answer, Dismissed, Refused, Sample, SampleRequest, Service
+from tools.mcp.desk import Answer, Dismissed, Sample, SampleRequest, SamplingRefused, Service
 
 
 class RecordingDesk:
     def __init__(
         self,
         answer: Answer = Dismissed(),  # noqa: B008  # a frozen value
-        sample: Sample | Refused = Refused("no"),  # noqa: B008  # a frozen value
+        sample: Sample | SamplingRefused = SamplingRefused("no"),  # noqa: B008  # a frozen value
         roots: tuple[Path, ...] = (),
         services: frozenset[Service] = frozenset({"elicitation", "sampling", "roots"}),
     ) -> None:
@@ -27,7 +27,7 @@ class RecordingDesk:
         self.asked.append((server, message, schema, url))
         return self._answer
 
-    async def sample(self, server: str, request: SampleRequest) -> Sample | Refused:
+    async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefused:
         self.asked.append((server, request))
         return self._sample
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.mcp.lines import Lines, TooLong
+from tools.mcp.lines import LineBuffer, TooLong
 
 
 @given(st.lists(st.binary(max_size=40), max_size=10), st.data())
@@ -12,12 +12,12 @@ def test_lines_come_out_whole_however_the_bytes_are_split(lines: list[bytes], da
     whole = b"".join(line + b"\n" for line in lines)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    reader = Lines(1000)
+    reader = LineBuffer(1000)
     assert [line for piece in pieces for line in reader.take(piece)] == lines
 
 
 def test_of_a_line_that_is_too_long_both_ends_are_kept() -> None:
-    reader = Lines(10_000)
+    reader = LineBuffer(10_000)
     pieces = [b"short\n", b"a" * 9000, b"b" * 9000, b"c" * 9000 + b"\nnext\n"]
     assert [line for piece in pieces for line in reader.take(piece)] == [
         b"short",
@@ -27,7 +27,7 @@ def test_of_a_line_that_is_too_long_both_ends_are_kept() -> None:
 
 
 def test_a_line_that_does_not_end_is_not_held() -> None:
-    reader = Lines(1000)
+    reader = LineBuffer(1000)
     for _ in range(100):
         assert reader.take(b"x" * 1000) == []
     assert reader.size == 100_000

@@ -8,11 +8,11 @@ from tests.tools.mcp.conftest import Starts, everything, raw
 from tests.tools.mcp.desks import RecordingDesk
 from tests.tools.mcp.serving import PIXEL
 from tools.base import Picture, Result, ToolError, unwatched
-from tools.mcp.state import Prompt, PromptArgument, PromptMessage, Resource
+from tools.mcp.state import PromptArgument, PromptMessage, Resource, ServerPrompt
 
 TODAY = Resource("memo://today", "today", "What is due.", "text/plain")
 PICTURE = Resource("memo://picture", "painting", "", "image/png")
-REVIEW = Prompt("review", "Reviews a file.", (PromptArgument("path", required=True), PromptArgument("tone")))
+REVIEW = ServerPrompt("review", "Reviews a file.", (PromptArgument("path", required=True), PromptArgument("tone")))
 
 
 async def test_resources_are_listed_and_read(start: Starts) -> None:

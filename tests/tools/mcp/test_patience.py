@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from tools.mcp.patience import Patience
+from tools.mcp.patience import ServerTimeouts
 
 
 class Clock(asyncio.SelectorEventLoop):
@@ -32,19 +32,19 @@ def run(scenario: Callable[[], Coroutine[None, None, None]]) -> None:
 
 
 async def out_of_time() -> None:
-    async with Patience(60).call():
+    async with ServerTimeouts(60).call():
         await passes(61)
 
 
 async def out_of_time_with_progress() -> None:
-    async with Patience(60).call() as go_on:
+    async with ServerTimeouts(60).call() as go_on:
         for _ in range(100):
             await passes(50)
             go_on()
 
 
 async def out_of_time_after_a_question() -> None:
-    patience = Patience(60)
+    patience = ServerTimeouts(60)
     async with patience.call():
         with patience.question():
             await passes(1000)
@@ -58,14 +58,14 @@ def test_a_call_ends_that_gives_no_sign(scenario: Callable[[], Coroutine[None, N
 
 
 async def progress() -> None:
-    async with Patience(60).call() as go_on:
+    async with ServerTimeouts(60).call() as go_on:
         for _ in range(10):
             await passes(50)
             go_on()
 
 
 async def a_question() -> None:
-    patience = Patience(60)
+    patience = ServerTimeouts(60)
     async with patience.call():
         await passes(50)
         with patience.question():
@@ -74,7 +74,7 @@ async def a_question() -> None:
 
 
 async def a_call_that_begins_during_a_question() -> None:
-    patience = Patience(60)
+    patience = ServerTimeouts(60)
     with patience.question():
         async with patience.call():
             await passes(1000)

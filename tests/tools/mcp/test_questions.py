@@ -9,7 +9,17 @@ import pytest
 from tests.tools.mcp.conftest import Starts, everything, raw
 from tests.tools.mcp.desks import RecordingDesk
 from tools.base import Result, ToolError, unwatched
-from tools.mcp.desk import Accepted, Answer, Declined, Dismissed, NobodyThere, Refused, Said, Sample, SampleRequest
+from tools.mcp.desk import (
+    Accepted,
+    Answer,
+    Declined,
+    Dismissed,
+    NobodyThere,
+    Sample,
+    SampleRequest,
+    SamplingMessage,
+    SamplingRefused,
+)
 
 FORM = {
     "type": "object",
@@ -27,7 +37,7 @@ async def test_a_server_of_today_asks_user_model_and_folders(start: Starts, tmp_
         Result("some-model: Knock knock."),
         Result(tmp_path.as_uri()),
     ]
-    joke = SampleRequest((Said("user", "Tell a joke."),), 50, system="Be funny.", models=("small",))
+    joke = SampleRequest((SamplingMessage("user", "Tell a joke."),), 50, system="Be funny.", models=("small",))
     (message, schema), asked = desk.asked[0][1:3], desk.asked[1:]  # type: ignore[index]  # a tuple
     assert (message, schema["properties"], asked) == ("Who are you?", FORM["properties"], [("everything", joke)])
 
@@ -75,7 +85,7 @@ async def test_a_call_fails_whose_page_the_user_does_not_open(page: str, answer:
 
 
 async def test_a_model_that_the_user_refuses_is_an_error_of_the_server(start: Starts) -> None:
-    server = start(raw("asks"), RecordingDesk(sample=Refused("the user said no")))
+    server = start(raw("asks"), RecordingDesk(sample=SamplingRefused("the user said no")))
     await server.ready()
     answer = await server.call("echo", {"text": "sample"}, unwatched)
     assert json.loads(answer.text) == {"code": -1, "message": "the user said no"}

@@ -3,18 +3,18 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from agent.acting import Acted, Priced
-from agent.context.acts import Cannot
-from agent.context.pricing import Plan
-from agent.env import Env
-from agent.events import Price, ViewChanged
+from agent.context.edit_cost import ViewEditPlan
+from agent.context.view_edits import Refusal
 from agent.messages import Conversation
+from agent.view_events import Price, ViewChanged
+from agent.window.edit_view import Acted, Priced
+from agent.window.env import Env
 from tests.tui.doubles import FakeSession
-from tests.tui.plain.test_front import talking
+from tests.tui.plain.test_app import talking
 from tests.waiting import until
-from tui.ports import Changed
+from tui.session.ports import Changed
 
-PLAN = Plan("evict", "r12", "Viewed a.py", Conversation(), 3, 8_212, 9_000, 10_350.0, 821.2)
+PLAN = ViewEditPlan("evict", "r12", "Viewed a.py", Conversation(), 3, 8_212, 9_000, 10_350.0, 821.2)
 DONE = ViewChanged("evict", "r12", "Viewed a.py", 69_500, 61_300, 180_000, Price(8_212, 9_000, 10_350, 0))
 
 
@@ -40,7 +40,7 @@ async def test_an_act_is_done_when_its_price_was_agreed_to() -> None:
 
 
 async def test_an_act_that_is_not_agreed_to_or_cannot_be_done_is_not() -> None:
-    cannot = Cannot("`r12` is pinned: unpin it first")
+    cannot = Refusal("`r12` is pinned: unpin it first")
     session = Steered(given=[Priced(Conversation(), PLAN, None), Priced(Conversation(), cannot, None)])
     async with talking(session) as talk:
         await until(lambda: talk.front.talk.session is session)

@@ -1,0 +1,376 @@
+"""The archive: what left the view, by reference. It finds and reads; what is shown of it others decide.
+
+`resolve` says what a reference stands for, `open` gives its content to be read in parts, `read` a part of it at once.
+A URI is looked up as it is; a short form means this session; `_` and `current` stand for its project and itself.
+"""
+
+import asyncio
+import base64
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from agent.archive.content import CheckedContent
+from agent.archive.reference_parts import (
+    SHOWN_DIGITS,
+    Located,
+    ambiguous,
+    count_in,
+    encoded,
+    first_number,
+    hit,
+    is_a_picture,
+    is_text,
+    kind_of,
+    located_part,
+    parsed,
+    part_in,
+    parts_told,
+    type_of,
+)
+from agent.context.long_texts import bytes_of
+from agent.context.mask import paths_of
+from agent.context.message_text import message_text
+from agent.context.offload import frame_of
+from agent.context.references import (
+    CURRENT_PROJECT,
+    CURRENT_SESSION,
+    ByteRange,
+    LineRange,
+    MatchPart,
+    MessageRef,
+    OutputRef,
+    Reference,
+    SummaryRef,
+    ToolPart,
+    message_digits,
+)
+from agent.errors import ReferenceFailed, StoreFailed
+from agent.messages import Assistant, Message, Stored, ToolOutput, User
+from agent.records.damage import read_if_sound
+from agent.records.message_rows import decode_message
+from agent.records.rows import read_summary
+from agent.records.store_thread import StoreThread
+from store.archive import AGE, REMOVED, SIZE, ArchiveStore
+from store.errors import StoreError
+from store.outputs import OutputRow
+from store.sessions import SessionRow, SessionStore
+from tools.extent import counted
+from tools.kept import Content, Framed, InMemory, KeptContent
+from tools.logfile import LogFile
+from tools.pictures import PICTURE_TYPES
+from tools.read_result import part_of
+
+T = TypeVar("T")
+
+FORMER = "former"
+"""The kind of the facts that tell which id and which project a session had where it was exported."""
+
+SAID_BEFORE = "\n\n[The same was said before, with this beside it:]\n"
+"""Stands between messages of one name: files and pastes that came with a message are no part of its name."""
+
+WHY = {
+    AGE: " because nobody had needed it for longer than `archive.max_age` allows",
+    SIZE: " because kept outputs took more space than `archive.max_bytes` allows",
+}
+"""Why bytes were removed, as it is told."""
+
+
+class Archive:
+    """What a session, and every other in the same database, has kept. Methods raise `ReferenceFailed` and
+    `StoreFailed`."""
+
+    def __init__(self, thread: StoreThread, store: SessionStore, session: str, project: str) -> None:
+        """`project` is the real path of the project's top folder."""
+        self._thread = thread
+        self._store = store
+        self._rows = ArchiveStore(store)
+        self._session = session
+        self._project = project
+
+    async def put(self, chunks: Iterable[bytes]) -> Stored:
+        """Keeps bytes for this session; they stay when an output that needs them is recorded. Raises `StoreFailed`."""
+        blobs = self._rows.blobs
+        if blobs is None:
+            raise StoreFailed("this session keeps nothing apart", "missing")
+        try:
+            blob = await asyncio.to_thread(blobs.put, chunks, self._session)
+        except StoreError as error:
+            raise StoreFailed(str(error), error.reason) from error
+        return Stored(blob.digest, blob.size, blob.lines)
+
+    async def content(self, stored: Stored, name: str) -> Content:
+        """What was put, also before an output that needs it is recorded. `name`: what it is called where it is said
+        that it cannot be read."""
+        blobs = self._rows.blobs
+        if blobs is None:
+            raise StoreFailed("this session keeps nothing apart", "missing")
+        return await self._thread.run(CheckedContent, name, lambda: blobs.open(stored.digest))
+
+    async def resolve(self, reference: Reference | str) -> Located:
+        """What a reference stands for, whether or not its bytes are still there."""
+        wanted = parsed(reference) if isinstance(reference, str) else reference
+        session, project = await self._session_of(wanted)
+        known = replace(wanted, session=session, project=Path(project).name or project)
+        match wanted.target:
+            case OutputRef(number=number):
+                return await self._output(known, session, number)
+            case MessageRef(prefix=prefix):
+                return await self._message(known, session, prefix)
+            case SummaryRef(number=number):
+                return await self._summary(known, session, number)
+
+    async def open(self, located: Located) -> KeptContent:
+        """Its content, to be read in any part by one thread at a time, and closed. Counts as an access."""
+        content = await self._content(located)
+        if located.output is not None:
+            await self._thread.run(self._rows.touch, located.session, located.output.number)
+        attachments = [
+            self._short(replace(located, reference=located_part(located, part))) for part in located.attachments
+        ]
+        first = await self._thread.run(first_number, content) if located.tool == "read" else None
+        frame = "" if await self._thread.run(is_text, content) else await self._frame(located)
+        row, paths = located.output, await self._paths(located)
+        found = KeptContent(
+            self._short(located),
+            content,
+            located.media_type,
+            None,
+            None,
+            tuple(attachments),
+            first,
+            frame,
+            kind_of(located),
+            paths,
+            row.accesses if row else 0,
+            row.accessed if row else None,
+        )
+        match located.reference.location:
+            case LineRange(first=first, last=last):
+                return replace(found, lines=(first, last))
+            case ByteRange(start=start, end=end):
+                return replace(found, span=(start, end))
+            case MatchPart(number=number):
+                line = hit(content, number)
+                if line is None:
+                    content.close()
+                    raise ReferenceFailed(f"`{located.reference}`: no search found so many lines; leave the end out")
+                return replace(found, lines=(line, line))
+            case _:
+                return found
+
+    async def peek(self, located: Located) -> Content:
+        """All of its content, as `open` gives it, without counting as an access."""
+        return await self._content(located)
+
+    async def read(self, reference: Reference | str, offset: int = 0, limit: int | None = None) -> bytes:
+        """The bytes of a part of what a reference stands for: those that it names itself unless `offset` or `limit`
+        say otherwise."""
+        found = await self.open(await self.resolve(reference))
+        try:
+            start, end = part_of(found)
+            return found.content.read(start + offset, end - start - offset if limit is None else limit)
+        finally:
+            found.content.close()
+
+    async def _session_of(self, wanted: Reference) -> tuple[str, str]:
+        """Id and project of the session that is meant."""
+        if wanted.session == CURRENT_SESSION or await self._was(wanted):
+            return self._session, self._project
+        found = await self._thread.run(self._store.matching, wanted.session)
+        rows = [row for row in found if self._is_of(row, wanted.project)]
+        exact = [row for row in rows if row.id == wanted.session]
+        rows = exact or rows
+        if not rows:
+            where = "" if wanted.project == CURRENT_PROJECT else f" in project `{wanted.project}`"
+            raise ReferenceFailed(
+                f"there is no session `{wanted.session}`{where}: it was deleted, or the reference is wrong"
+            )
+        if len(rows) > 1:
+            candidates = [
+                str(replace(wanted, session=row.id, project=Path(row.project).name or row.project)) for row in rows
+            ]
+            raise ReferenceFailed(ambiguous(wanted, candidates))
+        return rows[0].id, rows[0].project
+
+    async def _was(self, wanted: Reference) -> bool:
+        """Whether the session was called so where it was exported."""
+        facts = await self._thread.run(self._store.facts, self._session, FORMER)
+        return any(
+            fact.key.startswith(wanted.session) and wanted.project in (CURRENT_PROJECT, Path(fact.body).name, fact.body)
+            for fact in facts
+        )
+
+    def _is_of(self, row: SessionRow, project: str) -> bool:
+        if project == CURRENT_PROJECT:
+            return row.project == self._project
+        return project in (Path(row.project).name, row.project)
+
+    async def _output(self, known: Reference, session: str, number: int) -> Located:
+        parts = await self._thread.run(self._rows.find, session, number)
+        if not parts:
+            count = await self._thread.run(self._rows.count_before, session, 2**62)
+            raise ReferenceFailed(f"there is no `{known.target}`: the session has {counted(count, 'output')} so far")
+        part = 1 if known.location is None and is_a_picture(parts) else 0
+        if isinstance(known.location, ToolPart):
+            part = known.location.number
+        if part >= len(parts):
+            raise ReferenceFailed(f"`{known.target}` has {parts_told(len(parts) - 1)}: leave `:{known.location}` out")
+        row = parts[part]
+        others = [other.part for other in parts if other.media_type in PICTURE_TYPES and other.part != part]
+        attachments = () if isinstance(known.location, ToolPart) else tuple(others)
+        return Located(
+            known, session, row.position, row.size, row.lines, row.media_type, row.tool, row.created, row, attachments
+        )
+
+    async def _message(self, known: Reference, session: str, prefix: str) -> Located:
+        await self._name_messages(session)
+        found = await self._thread.run(self._rows.messages_called, session, prefix)
+        names = sorted({name for _, name in found})
+        if not names:
+            raise ReferenceFailed(f"there is no message `{known.target}` in session `{session[:SHOWN_DIGITS]}`")
+        if len(names) > 1:
+            raise ReferenceFailed(ambiguous(known, [f"msg-{name}" for name in names]))
+        position = await self._said_at(session, [position for position, _ in found], known)
+        media_type = "text/plain"
+        if isinstance(known.location, ToolPart):
+            message = await self._message_at(session, position)
+            media_type = type_of(message, known.location.number)
+            if isinstance(message, User) and message.outputs:
+                before = await self._thread.run(self._rows.count_before, session, position)
+                if known.location.number > len(message.outputs):
+                    raise ReferenceFailed(f"`{known.target}` has {counted(len(message.outputs), 'output')}")
+                output = OutputRef(before + known.location.number)
+                return await self._output(replace(known, target=output, location=None), session, output.number)
+        content = await self._message_content(session, position, known)
+        full = replace(known, target=MessageRef(names[0]))
+        return Located(full, session, position, content.size, content.lines, media_type)
+
+    async def _said_at(self, session: str, positions: Sequence[int], known: Reference) -> int:
+        """Where the same was said twice, the last time; of those with what is meant of it, if there are any."""
+        if isinstance(known.location, ToolPart) and len(positions) > 1:
+            for position in reversed(positions):
+                if count_in(await self._message_at(session, position)) >= known.location.number:
+                    return position
+        return positions[-1]
+
+    async def _name_messages(self, session: str) -> None:
+        """Gives messages of earlier versions their names."""
+        unnamed = await self._thread.run(self._rows.unnamed, session)
+        if unnamed:
+            read = [(row.position, read_if_sound(row)) for row in unnamed]
+            names = [(position, message_digits(message)) for position, message in read if message is not None]
+            await self._thread.run(self._rows.name, session, names)
+
+    async def _summary(self, known: Reference, session: str, number: int) -> Located:
+        rows = await self._thread.run(self._rows.summaries, session)
+        row = next((row for row in rows if row.number == number), None)
+        if row is None:
+            raise ReferenceFailed(
+                f"there is no `{known.target}`: the session has {counted(len(rows), 'summary')} so far"
+            )
+        content = InMemory(encoded(read_summary(row).text))
+        return Located(known, session, row.position, content.size, content.lines, created=row.created)
+
+    async def _content(self, located: Located) -> Content:
+        match located.reference.target:
+            case OutputRef():
+                return await self._output_content(located)
+            case MessageRef():
+                return await self._message_content(located.session, located.position, located.reference)
+            case SummaryRef(number=number):
+                rows = await self._thread.run(self._rows.summaries, located.session)
+                return InMemory(encoded(read_summary(next(row for row in rows if row.number == number)).text))
+
+    async def _output_content(self, located: Located) -> Content:
+        row = located.output
+        if row is None:
+            raise ReferenceFailed(f"`{located.reference}` is no output")
+        if row.removed is not None:
+            facts = await self._thread.run(self._store.facts, located.session, REMOVED)
+            why = next((WHY.get(fact.body, "") for fact in facts if fact.key == str(row.number)), "")
+            day = time.strftime("%Y-%m-%d", time.localtime(row.removed))
+            raise ReferenceFailed(f"`{located.reference.target}` was removed on {day}{why}: run the call again")
+        if row.digest is not None:
+            content = await self.content(Stored(row.digest, row.size, row.lines), str(located.reference.target))
+            return await self._framed(content, await self._frame(located))
+        output = await self._output_in(located.session, row)
+        if row.part > len(output.images):
+            raise StoreFailed(f"the message with `{located.reference}` cannot be read", "corrupt")
+        if row.part:
+            try:
+                return InMemory(base64.b64decode(output.images[row.part - 1].data))
+            except ValueError as error:
+                raise StoreFailed(f"the picture `{located.reference}` cannot be read: {error}", "corrupt") from error
+        if output.whole is not None:
+            log = LogFile.opened(Path(output.whole))
+            if log is not None:
+                return await self._framed(CheckedContent(str(located.reference.target), lambda: log), frame_of(output))
+        return InMemory(encoded(output.text))
+
+    async def _output_in(self, session: str, row: OutputRow) -> ToolOutput:
+        """The output as its message shows it."""
+        message = await self._message_at(session, row.position)
+        outputs = message.outputs if isinstance(message, User) else ()
+        index = row.number - await self._thread.run(self._rows.count_before, session, row.position) - 1
+        if index >= len(outputs):
+            raise StoreFailed(f"the message with `r{row.number}` cannot be read", "corrupt")
+        return outputs[index]
+
+    async def _paths(self, located: Located) -> tuple[str, ...]:
+        """The files that the call of an output was about; none where that cannot be read."""
+        row = located.output
+        if row is None or row.position == 0:
+            return ()
+        with suppress(StoreFailed):
+            message = await self._message_at(located.session, row.position - 1)
+            calls = message.calls if isinstance(message, Assistant) else ()
+            return tuple(path for call in calls if call.id == row.call for path in paths_of(call))
+        return ()
+
+    async def _frame(self, located: Located) -> str:
+        """What belongs to an output beside the bytes that are kept of it; nothing where its message is damaged."""
+        row = located.output
+        if row is None or row.part or row.digest is None:
+            return ""
+        with suppress(StoreFailed):
+            return frame_of(await self._output_in(located.session, row))
+        return ""
+
+    async def _framed(self, content: Content, frame: str) -> Content:
+        """Text with its frame. Other bytes stay as they are: they may be meant for a program."""
+
+        def work() -> Content:
+            if not is_text(content):
+                return content
+            end = encoded(frame)
+            has_it = content.read(max(content.size - len(end), 0), len(end)) == end
+            return content if has_it else Framed(content, frame)
+
+        return await self._thread.run(work) if frame else content
+
+    async def _message_content(self, session: str, position: int, known: Reference) -> InMemory:
+        message = await self._message_at(session, position)
+        if isinstance(known.location, ToolPart):
+            return InMemory(part_in(message, known.location.number, known))
+        found = await self._thread.run(self._rows.messages_called, session, message_digits(message))
+        earlier = [await self._message_at(session, at) for at, _ in reversed(found) if at < position]
+        texts = dict.fromkeys(map(message_text, (message, *earlier)))
+        return InMemory(bytes_of(SAID_BEFORE.join(texts)))
+
+    async def _message_at(self, session: str, position: int) -> Message:
+        rows = await self._thread.run(self._store.messages_before, session, position + 1, 1)
+        if not rows or rows[0].position != position:
+            raise StoreFailed(f"message {position} of the session is not there", "corrupt")
+        return decode_message(rows[0])
+
+    def _short(self, located: Located) -> str:
+        """Which of its parts is meant belongs to its name, a place in its text does not."""
+        location = located.reference.location
+        whole = replace(located.reference, location=location if isinstance(location, ToolPart) else None)
+        if located.session == self._session:
+            return str(Reference(whole.target, whole.location))
+        return str(replace(whole, session=located.session[:SHOWN_DIGITS]))

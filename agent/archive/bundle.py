@@ -1,0 +1,217 @@
+"""A session in one file: a zip of a manifest, rows as JSON lines, and the bytes of outputs by their digests."""
+
+import hashlib
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from agent.errors import UsageError
+
+FORMAT, VERSION = "ebbtide session", 1
+
+LONGEST_LINE = 1 << 28
+"""Bytes of one row."""
+_LARGEST_MANIFEST = 1 << 26
+_PIECE = 1 << 18
+_LEVEL = 1
+_MANIFEST = "manifest.json"
+_NAME = re.compile(r"manifest\.json|rows/[a-z]+\.jsonl|blobs/[0-9a-f]{64}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class BadBundle(UsageError):
+    """The file is no session, is damaged, or was made by a newer version."""
+
+
+class UnreadableContent(Exception):
+    """Bytes that were to be written could not be read to their end, or are not what they should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows of a table."""
+
+    count: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    session: Mapping[str, Any]
+    rows: Mapping[str, Part]
+    blobs: Mapping[str, int]
+    """Size in bytes by digest."""
+    exported: float
+    """Unix seconds."""
+
+
+class BundleWriter:
+    """Writes a bundle from front to back; `finish` makes it whole."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL)
+        self._rows: dict[str, Part] = {}
+        self._blobs: dict[str, int] = {}
+
+    def blob(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
+        """Adds bytes. Raises `Unreadable` when they are not what the digest says; they do not count then."""
+        found = hashlib.sha256()
+        with self._zip.open(_entry(f"blobs/{digest}"), "w", force_zip64=size >= 1 << 30) as entry:
+            for chunk in chunks:
+                found.update(chunk)
+                entry.write(chunk)
+        if found.hexdigest() != digest:
+            raise UnreadableContent(digest)
+        self._blobs[digest] = size
+
+    def rows(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
+        count, digest = 0, hashlib.sha256()
+        with self._zip.open(_entry(f"rows/{table}.jsonl"), "w", force_zip64=True) as entry:
+            for line in map(bundle_line, rows):
+                digest.update(line)
+                entry.write(line)
+                count += 1
+        self._rows[table] = Part(count, digest.hexdigest())
+
+    def finish(self, session: Mapping[str, object], now: float) -> Manifest:
+        manifest = Manifest(session, self._rows, self._blobs, now)
+        body = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
+        self._zip.writestr(_entry(_MANIFEST), json.dumps(body, ensure_ascii=True, indent=1))
+        self._zip.close()
+        return manifest
+
+    def close(self) -> None:
+        """Lets go of a bundle that could not be finished, while its file is open; a finished one is closed already."""
+        with suppress(OSError, ValueError):
+            self._zip.close()
+
+
+def bundle_line(row: Mapping[str, object]) -> bytes:
+    """A row as it stands in the file."""
+    return json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry._compresslevel = _LEVEL  # type: ignore[attr-defined]  # zipfile has no public name for it before 3.13
+    entry.external_attr = 0o600 << 16
+    return entry
+
+
+class Bundle:
+    """A bundle that is there to be read. Every method raises `BadBundle`; nothing of it is ever written to a path that
+    the file names."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise BadBundle(f"cannot read `{path}`: {error.strerror or error}") from error
+        try:
+            self.manifest = self._opened()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _opened(self) -> Manifest:
+        try:
+            self._zip = zipfile.ZipFile(self._file)
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
+            raise BadBundle(
+                f"`{self._path}` is no exported session, or only a part of one: {error}; export it again"
+            ) from error
+        names = self._zip.namelist()
+        for name in names:
+            if name.startswith("/") or "\\" in name or ".." in name.split("/"):
+                raise BadBundle(f"`{self._path}` is not imported: it holds `{name}`, a path that leaves its folder")
+        if _MANIFEST not in names:
+            raise BadBundle(f"`{self._path}` is no exported session: it has no `{_MANIFEST}`")
+        manifest = self._manifest()
+        if any(not _NAME.fullmatch(name) for name in names) or len(set(names)) < len(names):
+            raise self.damaged("it holds files that do not belong to a session")
+        return manifest
+
+    def _manifest(self) -> Manifest:
+        with self._reading(), self._zip.open(_MANIFEST) as entry:
+            data = entry.read(_LARGEST_MANIFEST)
+        try:
+            body = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise self.damaged(f"its manifest cannot be read: {error}") from error
+        if not isinstance(body, dict) or body.get("format") != FORMAT or not isinstance(body.get("version"), int):
+            raise BadBundle(f"`{self._path}` is no exported session")
+        if body["version"] > VERSION:
+            raise BadBundle(
+                f"`{self._path}` has version {body['version']} of the format, and this program knows {VERSION}: "
+                "update this program"
+            )
+        try:
+            rows = {str(table): Part(int(part["count"]), str(part["sha256"])) for table, part in body["rows"].items()}
+            blobs = {str(digest): int(size) for digest, size in body["blobs"].items()}
+            manifest = Manifest(dict(body["session"]), rows, blobs, float(body["exported"]))
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise self.damaged("its manifest does not say what is in it") from error
+        if not all(_DIGEST.fullmatch(digest) and size >= 0 for digest, size in blobs.items()):
+            raise self.damaged("its manifest names outputs by what is no digest")
+        return manifest
+
+    def rows(self, table: str) -> Iterator[object]:
+        """What each line holds. That all of them are as they were written is known after the last."""
+        part = self.manifest.rows.get(table)
+        if part is None:
+            raise self.damaged(f"its manifest does not tell of `{table}`")
+        count, digest = 0, hashlib.sha256()
+        for line in self._lines(f"rows/{table}.jsonl"):
+            digest.update(line)
+            count += 1
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise self.damaged(f"line {count} of `{table}` cannot be read: {error}") from error
+            yield row
+        if (count, digest.hexdigest()) != (part.count, part.sha256):
+            raise self.damaged(f"`{table}` is not what its manifest says")
+
+    def _lines(self, name: str) -> Iterator[bytes]:
+        with self._reading(), self._zip.open(name) as entry:
+            while line := entry.readline(LONGEST_LINE):
+                if not line.endswith(b"\n"):
+                    raise self.damaged(f"`{name}` ends in the middle of a line")
+                yield line
+
+    def blob(self, digest: str) -> Iterator[bytes]:
+        """The bytes of an output, a piece at a time and no more than the manifest says."""
+        left = self.manifest.blobs.get(digest, -1)
+        if left < 0:
+            raise self.damaged(f"the output `{digest[:12]}` is missing in it")
+        with self._reading(), self._zip.open(f"blobs/{digest}") as entry:
+            while chunk := entry.read(_PIECE):
+                left -= len(chunk)
+                if left < 0:
+                    raise self.damaged(f"the output `{digest[:12]}` is longer than its manifest says")
+                yield chunk
+
+    def close(self) -> None:
+        self._zip.close()
+        self._file.close()
+
+    def damaged(self, what: str) -> BadBundle:
+        """The error that says what is wrong with the file."""
+        return BadBundle(f"`{self._path}` is damaged and was not imported: {what}; export the session again")
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError) as error:
+            raise self.damaged(str(error)) from error
+        except OSError as error:
+            raise BadBundle(f"cannot read `{self._path}`: {error.strerror or error}") from error

@@ -1,0 +1,368 @@
+"""A session with all that it has kept, out of the store into one file and back; how the file looks others know."""
+
+import hashlib
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from agent.archive.archive import FORMER
+from agent.archive.bundle import Bundle, BundleWriter, UnreadableContent, bundle_line
+from agent.config.options import MODES, stricter_mode
+from agent.config.values import Config
+from agent.errors import StoreFailed, UsageError
+from agent.records.lifecycle import opened_store
+from agent.records.message_rows import decode_message
+from agent.records.rows import digests_of, plain_body, read_summary, whole_files
+from agent.records.session_lookup import find_session, project_of
+from store.blobs import Blobs
+from store.errors import StoreError
+from store.outputs import SummaryRow
+from store.sessions import MessageRow, SessionRow, SessionStore
+from store.transfer import COLUMNS, KEYS, MESSAGES, Row, Rows, TransferStore, is_row_of, is_time
+from tools.logfile import LogFile
+
+LATER = frozenset({"views"})
+"""Tables that files of earlier versions do not have."""
+
+_ID = re.compile(r"[0-9a-f]{12}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+Tables = Mapping[str, tuple[Row, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    session: str
+    title: str
+    messages: int
+    outputs: int
+    """How many outputs and pictures stand in the file besides those in messages."""
+    left_out: tuple[str, ...]
+    """References of outputs whose bytes are not there any more or are damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    session: str
+    title: str
+    messages: int
+    exported_id: str
+    """The id that the session had where it was exported."""
+    is_new: bool = True
+    """False: the same session was here already, and nothing was changed."""
+
+
+def export_session(config: Config, prefix: str, file: IO[bytes] | Path | None, *, force: bool = False) -> Exported:
+    """Writes a session to a file, or to a new one named after it in the current folder. A path is only there when all
+    of it is, and an existing one is replaced only with `force`. Raises `AgentError`."""
+    with opened_store(config.folders) as store:
+        row = find_session(store, prefix, project_of(config))
+        if file is not None and not isinstance(file, Path):
+            return _write(store, row.id, file)
+        with _written(file or default_name(row.id), force=force) as opened:
+            return _write(store, row.id, opened)
+
+
+def default_name(session: str) -> Path:
+    return Path(f"ebb-session-{session}.zip")
+
+
+def import_session(config: Config, path: Path) -> Imported:
+    """Brings an exported session back, all of it or nothing: with its id, or with a new one when another session has
+    taken that. Raises `AgentError`."""
+    bundle = Bundle(path)
+    try:
+        with opened_store(config.folders) as store:
+            return _read(store, bundle, config)
+    finally:
+        bundle.close()
+
+
+@contextmanager
+def _written(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
+    """A file that only its user may read, under its name when it is written to its end."""
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    reserved = False
+    try:
+        if path.exists() and not path.is_file():
+            raise UsageError(f"`{path}` is no file: name another one")
+        if not force:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            reserved = True
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(part, path)
+        reserved = False
+    except FileExistsError as error:
+        raise UsageError(f"`{path}` is there already: name another file, or replace it with --force") from error
+    except OSError as error:
+        raise UsageError(f"cannot write `{path}`: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        if reserved:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def _write(store: SessionStore, session: str, file: IO[bytes]) -> Exported:
+    rows = TransferStore(store).read(session)
+    if rows is None:
+        raise StoreFailed(f"session `{session}` was deleted meanwhile", "missing")
+    with closing(BundleWriter(file)) as writer:
+        return _filled(store, rows, writer)
+
+
+def _filled(store: SessionStore, rows: Rows, writer: BundleWriter) -> Exported:
+    transfer = TransferStore(store)
+    files: dict[tuple[int, str], str] = {}
+    """Outputs of earlier versions that were kept in plain files: where, by their message and call."""
+
+    def noticed() -> Iterator[Row]:
+        for row in transfer.messages(rows.session.id, rows.session.messages):
+            files.update(whole_files(_message_row(row)))
+            yield _plain(row)
+
+    writer.rows(MESSAGES, noticed())
+    keeper = _Keeper(store.blobs, writer, files)
+    outputs = tuple(map(keeper.kept, rows.tables["outputs"]))
+    for table in COLUMNS:
+        if table != MESSAGES:
+            writer.rows(table, outputs if table == "outputs" else rows.tables[table])
+    row = rows.session
+    fields = ("id", "project", "title", "model", "mode", "created", "updated", "parent", "forked", "family")
+    manifest = writer.finish({field: getattr(row, field) for field in fields}, time.time())
+    return Exported(row.id, row.title, row.messages, len(manifest.blobs), tuple(keeper.left_out))
+
+
+class _Keeper:
+    """Puts the bytes of outputs into a bundle, each once."""
+
+    def __init__(self, blobs: Blobs | None, writer: BundleWriter, files: Mapping[tuple[int, str], str]) -> None:
+        self._blobs = blobs
+        self._writer = writer
+        self._files = files
+        self._done: dict[str, bool] = {}
+        self.left_out: list[str] = []
+
+    def kept(self, row: Row) -> Row:
+        """The row as it is exported, when its bytes are in the bundle. What cannot be read counts as removed."""
+        digest = row["digest"]
+        if digest is None:
+            return self._from_file(row)
+        if self._has(str(digest)):
+            return row
+        self.left_out.append(f"r{row['number']}")
+        return {**row, "digest": None, "removed": time.time()}
+
+    def _has(self, digest: str) -> bool:
+        if digest not in self._done:
+            self._done[digest] = self._put(digest)
+        return self._done[digest]
+
+    def _put(self, digest: str) -> bool:
+        if self._blobs is None:
+            return False
+        try:
+            reader = self._blobs.open(digest)
+            try:
+                self._writer.blob(digest, reader.size, reader.chunks())
+            finally:
+                reader.close()
+        except UnreadableContent:
+            return False
+        except StoreError as error:
+            if error.reason not in ("missing", "corrupt", "unreadable"):
+                raise
+            return False
+        return True
+
+    def _from_file(self, row: Row) -> Row:
+        """An output in a plain file becomes one like all others, since the file's path means nothing elsewhere."""
+        path = self._files.get((int(row["position"] or 0), str(row["call"])))
+        log = LogFile.opened(Path(path)) if path and row["part"] == 0 and row["removed"] is None else None
+        if log is None:
+            return row
+        try:
+            digest = hashlib.sha256()
+            for chunk in log.chunks():
+                digest.update(chunk)
+            name = digest.hexdigest()
+            if name not in self._done:
+                self._writer.blob(name, log.size, log.chunks())
+                self._done[name] = True
+            return {**row, "digest": name, "size": log.size, "lines": log.lines}
+        except UnreadableContent:  # it grew meanwhile
+            return row
+        finally:
+            log.close()
+
+
+def _read(store: SessionStore, bundle: Bundle, config: Config) -> Imported:
+    exported = _session_of(bundle)
+    messages = sum(1 for _ in _messages(bundle))
+    tables = _tables(bundle, messages)
+    same = _same(store, exported.id, bundle)
+    if same is not None:
+        return Imported(same.id, same.title, same.messages, exported.id, is_new=False)
+    exported = _with_parent(store, exported, messages)
+    row = replace(
+        exported,
+        id=exported.id if store.session(exported.id) is None else _free_id(store),
+        project=exported.project if _is_folder(exported.project) else project_of(config),
+        mode=stricter_mode(config.permission_mode, exported.mode) if exported.mode in MODES else config.permission_mode,
+    )
+    if (row.id, row.project) != (exported.id, exported.project):
+        tables = _with_former(tables, exported)
+    if store.blobs is None:
+        raise StoreFailed("this store keeps nothing apart", "missing")
+    with _put(store.blobs, row.id, bundle, tables):
+        TransferStore(store).write(row, _messages(bundle), tables)
+    return Imported(row.id, row.title, messages, exported.id)
+
+
+def _session_of(bundle: Bundle) -> SessionRow:
+    """The session as the file has it. Its id becomes the name of files, so nothing but an id will do."""
+    fields = bundle.manifest.session
+    texts = [fields.get(name) for name in ("id", "project", "title", "model", "mode")]
+    times = [fields.get(name) for name in ("created", "updated")]
+    if not all(isinstance(text, str) for text in texts) or not _ID.fullmatch(str(texts[0])):
+        raise bundle.damaged("its manifest does not say which session it is")
+    if not all(map(is_time, times)):
+        raise bundle.damaged("its manifest does not say when the session was")
+    created, updated = (float(at) for at in times if isinstance(at, int | float))
+    id, project, title, model, mode = (str(text).encode("utf-8", "replace").decode("utf-8") for text in texts)
+    parent, family, forked = (fields.get(name) for name in ("parent", "family", "forked"))
+    branch = (parent, forked, family) if _is_branch(parent, family, forked) else (None, None, None)
+    return SessionRow(id, project, title, model, mode, created, updated, 0, *branch)
+
+
+def _is_branch(parent: object, family: object, forked: object) -> bool:
+    ids = all(isinstance(id, str) and _ID.fullmatch(id) for id in (parent, family))
+    return ids and type(forked) is int and forked >= 0
+
+
+def _with_parent(store: SessionStore, exported: SessionRow, messages: int) -> SessionRow:
+    """The session as a fork of its parent, where that is here; otherwise it stands for itself."""
+    is_here = exported.parent is not None and exported.parent != exported.id and store.session(exported.parent)
+    if is_here and (exported.forked or 0) <= messages:
+        return exported
+    return replace(exported, parent=None, forked=None, family=None)
+
+
+def _messages(bundle: Bundle) -> Iterator[Row]:
+    """The messages, each of which can be read. A path that one names is none of this machine's."""
+    for position, row in enumerate(bundle.rows(MESSAGES)):
+        if not isinstance(row, dict) or not is_row_of(MESSAGES, row) or row["position"] != position:
+            raise bundle.damaged(f"message {position} is none")
+        message = _message_row(row)
+        try:
+            digests = digests_of(decode_message(message))
+        except StoreFailed as error:
+            raise bundle.damaged(str(error)) from error
+        if not all(_DIGEST.fullmatch(digest) for digest in digests):
+            raise bundle.damaged(f"message {position} names outputs by what is no digest")
+        yield _plain(row)
+
+
+def _plain(row: Row) -> Row:
+    """The message without the paths of its outputs, which mean nothing elsewhere."""
+    return {**row, "body": plain_body(_message_row(row))}
+
+
+def _message_row(row: Row) -> MessageRow:
+    return MessageRow(int(row["position"] or 0), str(row["role"]), str(row["body"]))
+
+
+def _tables(bundle: Bundle, messages: int) -> Tables:
+    """All rows but the messages, each of which the store takes."""
+    tables: dict[str, tuple[Row, ...]] = {}
+    for table in COLUMNS:
+        if table == MESSAGES or (table in LATER and table not in bundle.manifest.rows):
+            continue
+        rows: list[Row] = []
+        seen = set[object]()
+        for row in bundle.rows(table):
+            if not isinstance(row, dict) or not is_row_of(table, row):
+                raise bundle.damaged(f"row {len(rows) + 1} of `{table}` is none")
+            key = tuple(row[name] for name in KEYS[table]) if table in KEYS else len(rows)
+            if key in seen or not 0 <= int(row.get("position", 0)) <= messages:
+                raise bundle.damaged(f"row {len(rows) + 1} of `{table}` does not fit the others")
+            seen.add(key)
+            rows.append(row)
+        tables[table] = tuple(rows)
+    for row in tables["outputs"]:
+        if row["digest"] is not None and row["digest"] not in bundle.manifest.blobs:
+            raise bundle.damaged(f"the bytes of `r{row['number']}` are missing in it")
+    for row in tables["summaries"]:
+        try:
+            read_summary(SummaryRow(int(row["number"] or 0), int(row["position"] or 0), str(row["body"])))
+        except StoreFailed as error:
+            raise bundle.damaged(str(error)) from error
+    return tables
+
+
+def _same(store: SessionStore, exported_id: str, bundle: Bundle) -> SessionRow | None:
+    """The session here that says, message by message, what the file says: under the id that it had, or under the one
+    that it was given when the file was imported before."""
+    transfer, said = TransferStore(store), ""
+    for id in (exported_id, *transfer.sessions_with(FORMER, exported_id)):
+        row = store.session(id)
+        if row is not None:
+            said = said or _digest_of(_messages(bundle))
+            if _digest_of(map(_plain, transfer.messages(id, row.messages))) == said:
+                return row
+    return None
+
+
+def _digest_of(rows: Iterable[Row]) -> str:
+    digest = hashlib.sha256()
+    for line in map(bundle_line, rows):
+        digest.update(line)
+    return digest.hexdigest()
+
+
+def _free_id(store: SessionStore) -> str:
+    while store.session(id := secrets.token_hex(6)) is not None:
+        pass
+    return id
+
+
+def _is_folder(project: str) -> bool:
+    try:
+        return Path(project).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _with_former(tables: Tables, exported: SessionRow) -> Tables:
+    """The rows with what the session was called before: references in what was said go by that."""
+    known = [row for row in tables["situation"] if (row["kind"], row["key"]) != (FORMER, exported.id)]
+    return {**tables, "situation": (*known, {"kind": FORMER, "key": exported.id, "body": exported.project})}
+
+
+@contextmanager
+def _put(blobs: Blobs, session: str, bundle: Bundle, tables: Tables) -> Iterator[None]:
+    """The bytes of all outputs are there inside, and stay if they are settled there."""
+    put: list[str] = []
+    try:
+        for digest in dict.fromkeys(str(row["digest"]) for row in tables["outputs"] if row["digest"] is not None):
+            blob = blobs.put(bundle.blob(digest), session)
+            put.append(blob.digest)
+            if (blob.digest, blob.size) != (digest, bundle.manifest.blobs[digest]):
+                raise bundle.damaged(f"the output `{digest[:12]}` is not what it was")
+        yield
+    except BaseException:
+        for digest in put:
+            with suppress(StoreError):  # it is removed within a day
+                blobs.discard(digest, session)
+        raise

@@ -1,0 +1,105 @@
+"""A session forked from another, so that its requests begin as that one's did: the view and the situation as they were
+at some message. To be called in the thread of the session store."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from agent.context.control_calls import kept_in
+from agent.context.mask import outputs_so_far
+from agent.messages import Conversation, Message, User
+from agent.records.damage import readable
+from agent.records.rows import changes_of, decode_mark, decode_snapshot, encode_snapshot, read_summary
+from agent.records.situation import Situation, as_left
+from store.archive import REMOVED, ArchiveStore
+from store.befores import facts_before
+from store.branches import Branches
+from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow
+
+_TODO = '"name":"todo"'
+"""What the body of a message holds that calls `todo`."""
+_KEY = re.compile(r"([rm])(\d+)")
+
+
+def fork_session(store: SessionStore, parent: SessionRow, new: SessionRow) -> SessionRow:
+    """The new session with the first `new.forked` messages of its parent, which stays as it is. Its id, title and times
+    are those of `new`."""
+    at = min(parent.messages if new.forked is None else new.forked, parent.messages)
+    row = replace(
+        parent,
+        id=new.id,
+        title=new.title,
+        created=new.created,
+        updated=new.updated,
+        messages=at,
+        parent=parent.id,
+        forked=at,
+        family=parent.family or parent.id,
+        draft=new.draft,
+    )
+    Branches(store).fork(row, _view_at(store, parent, at), _facts_at(store, parent, at))
+    return row
+
+
+def _view_at(store: SessionStore, parent: SessionRow, at: int) -> SnapshotRow | None:
+    """What the model was shown when the session had so many messages, in the form in which it was sent last."""
+    now = store.snapshot(parent.id)
+    bodies = [now.body] if now is not None else []
+    bodies += [row.body for row in store.views(parent.id)]
+    for body in bodies:
+        decoded = decode_snapshot(body)
+        if decoded is not None and decoded[0] <= at:
+            start, view = decoded
+            mark = decode_mark(body)
+            if mark is not None and at < parent.messages:
+                mark = replace(mark, messages="", count=0)
+            return SnapshotRow(at, encode_snapshot(_cut(view, _messages(store, parent.id, start, at), start), at, mark))
+    archive = ArchiveStore(store)
+    earlier = [row for row in archive.summaries(parent.id) if row.position <= at]
+    if not earlier:
+        return None
+    last = earlier[-1]
+    view = Conversation(
+        _messages(store, parent.id, last.position, at),
+        read_summary(last),
+        outputs_before=archive.count_before(parent.id, last.position),
+    )
+    return SnapshotRow(at, encode_snapshot(view, at))
+
+
+def _messages(store: SessionStore, session: str, start: int, end: int) -> tuple[Message, ...]:
+    return readable(store.messages_before(session, end, end - start)).messages if end > start else ()
+
+
+def _cut(view: Conversation, messages: tuple[Message, ...], start: int) -> Conversation:
+    """The view with no more than these messages, and with nothing that only later ones have brought."""
+    shown = {output.call_id for message in messages if isinstance(message, User) for output in message.outputs}
+    cut = replace(view, messages=messages, masked=view.masked & shown, held=0)
+    if view.anchored > len(messages):
+        cut = replace(cut, anchor=None, anchored=0)
+    bounds = {"m": start + len(messages), "r": outputs_so_far(cut) + 1}
+    return replace(
+        cut,
+        pinned=frozenset(key for key in view.pinned if _is_before(key, bounds)),
+        retold=tuple(one for one in view.retold if _is_before(one.key, bounds)),
+    )
+
+
+def _is_before(key: str, bounds: Mapping[str, int]) -> bool:
+    found = _KEY.fullmatch(key)
+    return found is None or int(found[2]) < bounds[found[1]]
+
+
+def _facts_at(store: SessionStore, parent: SessionRow, at: int) -> tuple[FactRow, ...]:
+    """What still held then, and what had been changed by then in files, which stay as they are. Background jobs are the
+    parent's, and which files were known is only known of now."""
+    facts = tuple(fact for fact in store.situation(parent.id) if fact.kind != "job")
+    if at >= parent.messages:
+        return facts
+    steps: list[Message] = []
+    for position, _, _ in Branches(store).holding(parent.id, "assistant", _TODO):
+        if position + 1 < at:
+            steps += _messages(store, parent.id, position, position + 2)
+    now, _ = changes_of(Situation(), as_left(Situation(), kept_in(steps)))
+    told = (fact for fact in facts if fact.kind in ("former", REMOVED))
+    return (*told, *now, *facts_before(store, parent.id, at))

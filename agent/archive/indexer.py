@@ -1,0 +1,219 @@
+"""Messages as documents that can be searched: what a search finds of a session, and the index brought up to date. It
+decides nothing; what a message means is said elsewhere."""
+
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import inf
+from typing import TypeVar
+
+from agent.context.mask import one_line, patched_paths, what_happened
+from agent.context.mentions import is_given
+from agent.context.message_text import message_text
+from agent.context.offload import frame_of, is_brought_back
+from agent.context.tool_selection import as_run
+from agent.errors import StoreFailed
+from agent.messages import Assistant, AssistantPart, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
+from agent.records.message_rows import decode_message
+from agent.records.rows import read_summary
+from agent.records.store_thread import StoreThread
+from store.archive import ArchiveStore
+from store.errors import StoreError
+from store.queries import Wanted
+from store.search import Document, IndexProgress, SearchIndex, SearchMatch
+from store.sessions import MessageRow, SessionStore
+
+MOST_INDEXED = 1 << 18
+"""Bytes of one output that can be searched; a longer one says so where it is found."""
+MOST_SAID = 1 << 22
+"""Characters of one message of the user that can be searched, with what they piped in or pasted."""
+BATCH = 200
+"""Messages that are indexed at a time, so that others get at the database in between."""
+MOST_AT_ONCE = 1 << 21
+"""Characters after which a batch ends before it is full: long outputs would fill the memory, and keep the store from
+whoever needs it."""
+TITLE = 160
+SECONDS = 10.0
+"""For which a search waits for its index; then it answers from what there is."""
+
+Done = TypeVar("Done")
+Told = Callable[[int, int], None]
+"""Takes how many messages of how many are done."""
+
+
+def nobody(done: int, total: int) -> None:
+    """Progress that nobody looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What outputs answer, and how many there were."""
+
+    calls: Mapping[str, ToolCall]
+    outputs: int = 0
+
+
+class Indexer:
+    """Brings the index up to date with what sessions said. Raises `StoreFailed`."""
+
+    def __init__(self, thread: StoreThread, store: SessionStore) -> None:
+        self._thread = thread
+        self._store = store
+        self.index = SearchIndex(store)
+        self.repairs = 0
+        """How often the index was damaged and made anew."""
+        self.left = 0
+        """How many messages were not in the index when it was last brought up to date."""
+
+    async def catch_up(self, told: Told = nobody, *, first: str = "", seconds: float = inf) -> int:
+        """Adds what was said since the last time, of one session and then of the newest first, and goes on so for some
+        seconds; how many messages are left. Whatever else waits for the store gets at it in between. A damaged index is
+        made anew."""
+        return await self.sound(lambda: self._catch_up(told, first, seconds), told, first)
+
+    async def catch_up_with(self, session: str) -> int:
+        """Adds what was said in one session since the last time; how many messages are left."""
+        return await self.sound(lambda: self._catch_up(nobody, session, SECONDS, session), nobody, session)
+
+    async def find(self, wanted: Wanted, told: Told = nobody) -> tuple[SearchMatch, ...]:
+        """What the index finds."""
+        return await self.sound(lambda: self._thread.run(self.index.find, wanted), told)
+
+    async def sound(self, work: Callable[[], Awaitable[Done]], told: Told = nobody, first: str = "") -> Done:
+        """What the work gives, done again after the index was made anew when it shows that the index is damaged."""
+        try:
+            return await work()
+        except StoreFailed as error:
+            if error.reason not in ("corrupt", "unreadable"):
+                raise
+            await self.repair(told, first)
+            return await work()
+
+    async def repair(self, told: Told = nobody, first: str = "") -> None:
+        """Empties the index and makes it anew from the messages, as far as that goes in the time for a search."""
+        self.repairs += 1
+        await self._thread.run(self.index.rebuild)
+        await self._catch_up(told, first, SECONDS)
+
+    async def _catch_up(self, told: Told, first: str = "", seconds: float = inf, only: str = "") -> int:
+        end = time.monotonic() + seconds
+        await self._thread.run(self._store.use_copy)
+        behind = await self._thread.run(self.index.behind)
+        chosen = [progress for progress in behind if only in ("", progress.session)]
+        total, done, self.left = sum(progress.messages for progress in chosen), 0, 0
+        for progress in sorted(chosen, key=lambda one: one.session != first):
+            while progress.messages > 0 or progress.waiting > 0:
+                before = progress.messages
+                progress = await self._thread.run(self._add, progress)
+                done += before - progress.messages
+                told(done, total)
+                if time.monotonic() >= end:
+                    self.left = total - done
+                    return self.left
+        return 0
+
+    def _add(self, progress: IndexProgress) -> IndexProgress:
+        """Adds the next messages of a session, and after the last ones its summaries."""
+        start = progress.position
+        rows = self.index.messages(progress.session, max(start - 1, 0), BATCH + 1)
+        if not rows or rows[-1].position < start:
+            done = replace(progress, messages=0, summaries=progress.summaries + progress.waiting, waiting=0)
+            self.index.add(done, self._summaries(progress), start)
+            return done
+        documents, calls, end, size = list[Document](), Calls({}, progress.outputs), start, 0
+        for row in rows:
+            found, calls = self._documents(row, calls, is_new=row.position >= start)
+            documents += found
+            end = row.position + 1
+            size += sum(len(document.text) for document in found)
+            if size >= MOST_AT_ONCE and end > start:
+                break
+        done = replace(
+            progress, position=end, outputs=calls.outputs, messages=max(progress.messages - (end - start), 0)
+        )
+        self.index.add(done, documents, start)
+        return done
+
+    def _documents(self, row: MessageRow, calls: Calls, *, is_new: bool) -> tuple[list[Document], Calls]:
+        try:
+            message = decode_message(row)
+        except StoreFailed:  # whoever reads the session is told; the rest of it can be found
+            return [], calls
+        if isinstance(message, Assistant):
+            after = replace(calls, calls={call.id: call for call in message.calls})
+        elif is_new:
+            after = replace(calls, outputs=calls.outputs + len(message.outputs))
+        else:
+            return [], calls
+        return (list(documents_of(message, row, calls, self._whole)) if is_new else []), after
+
+    def _whole(self, output: ToolOutput) -> tuple[str, int]:
+        """The beginning of all that an output holds, and how many bytes that is."""
+        stored, blobs = output.stored, self._store.blobs
+        if stored is not None and blobs is not None:
+            with suppress(StoreError):  # then what the message shows of it can be found
+                reader = blobs.open(stored.digest)
+                try:
+                    frame = frame_of(output)
+                    held = _as_text(reader.read(0, MOST_INDEXED - len(frame)))
+                    parts = (held, "" if held.endswith(frame) else frame)
+                    return "\n".join(part for part in parts if part), reader.size
+                finally:
+                    reader.close()
+        data = output.text.encode("utf-8", "replace")
+        return _as_text(data[:MOST_INDEXED]), len(data)
+
+    def _summaries(self, progress: IndexProgress) -> Iterator[Document]:
+        for row in ArchiveStore(self._store).summaries(progress.session):
+            with suppress(StoreFailed):  # whoever reads it is told
+                text = read_summary(row).text
+                yield Document(row.position, row.number, "summary", "", text, size=_size(text), created=row.created)
+
+
+def documents_of(
+    message: Message, row: MessageRow, calls: Calls, whole: Callable[[ToolOutput], tuple[str, int]]
+) -> Iterator[Document]:
+    """What can be found of a message: what was said, and each output. What was only brought back is found where it came
+    from, and what the program told is not looked for. `calls`: those before the message."""
+    if isinstance(message, Assistant):
+        said = replace(message, parts=tuple(part for part in message.parts if not _looks_up(part)))
+        text, paths = message_text(said), _paths(said.calls)
+        if text:
+            yield Document(row.position, 0, "assistant", "", text, path=paths, size=_size(text), created=row.created)
+        return
+    text = message_text(User(tuple(part for part in message.parts if _is_said(part))))[:MOST_SAID]
+    if text:
+        yield Document(row.position, 0, "user", "", text, size=_size(text), created=row.created)
+    for number, output in enumerate(message.outputs, calls.outputs + 1):
+        call = calls.calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
+        if is_brought_back(call.name) and call.name != "ask_user":
+            continue
+        held, size = whole(output)
+        title = one_line(what_happened(call, output), TITLE)
+        yield Document(
+            row.position, number, "output", title, held, call.name, _paths([as_run(call, output)]), size, row.created
+        )
+
+
+def _is_said(part: UserPart) -> bool:
+    return isinstance(part, Text | Image) or (isinstance(part, Note) and is_given(part))
+
+
+def _looks_up(part: AssistantPart) -> bool:
+    """Whether it is a call that would find itself: it holds the words that are looked for."""
+    return isinstance(part, ToolCall) and is_brought_back(part.name) and part.name != "ask_user"
+
+
+def _paths(calls: Sequence[ToolCall]) -> str:
+    named = [path for call in calls for path in (call.arguments.get("path"), *patched_paths(call))]
+    return "\n".join(dict.fromkeys(path for path in named if isinstance(path, str) and path))
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _as_text(data: bytes) -> str:
+    """The text that the bytes are; nothing of bytes that are none."""
+    return "" if b"\0" in data else data.decode("utf-8", "replace")

@@ -1,0 +1,144 @@
+"""The stored sessions: listed a page at a time, searched, looked into, renamed, forked and deleted. It opens none."""
+
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from agent.archive.excerpt import excerpt
+from agent.archive.fork import fork_session
+from agent.archive.indexer import SECONDS, Indexer, Told, nobody
+from agent.archive.tree import Tree, tree_of
+from agent.errors import UsageError
+from agent.messages import Message
+from agent.records.damage import readable
+from agent.records.lifecycle import forget
+from agent.records.session_lookup import SessionInfo, find_session, info_of
+from agent.records.store_thread import StoreThread
+from store.archive import ArchiveStore
+from store.branches import Branches
+from store.catalogue import Catalogue, ListedRow
+from store.queries import Wanted, pieces_of
+from store.sessions import SessionRow, SessionStore
+
+PAGE = 200
+"""Sessions that are listed at once."""
+FOUND, EXCERPT = 400, 160
+"""What a search looks through to find sessions, and characters that are shown of what was said."""
+LONGEST_TITLE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMatch:
+    """A session in which something was said."""
+
+    info: SessionInfo
+    excerpt: str
+
+
+class Library:
+    """Of one database. Raises `AgentError`."""
+
+    def __init__(
+        self,
+        thread: StoreThread,
+        store: SessionStore,
+        project: str,
+        held: Callable[[str], AbstractContextManager[object]],
+        renamed: Callable[[str, str], None],
+    ) -> None:
+        """`held` keeps a session, by its id, from being opened by others, and takes its files away if it is deleted;
+        `renamed` is told of new titles."""
+        self._thread = thread
+        self._store = store
+        self._project = project
+        self._held = held
+        self._renamed = renamed
+        self._catalogue = Catalogue(store)
+        self._indexer = Indexer(thread, store)
+
+    async def page(
+        self, *, everywhere: bool = False, words: str = "", after: SessionInfo | None = None, limit: int = PAGE
+    ) -> tuple[SessionInfo, ...]:
+        """The sessions of this project, or of all, that come after one in the list, the newest first. `words`: parts of
+        the title, of which all must be there."""
+        project = None if everywhere else self._project
+        place = None if after is None else (after.updated_at, after.place)
+        rows = await self._thread.run(self._catalogue.page, project, limit, place, tuple(words.split()))
+        return tuple(map(_info, rows))
+
+    async def search(self, words: str, *, everywhere: bool = False, told: Told = nobody) -> tuple[SessionMatch, ...]:
+        """The sessions in which this was said, the best first. After some seconds only what was looked through by then
+        is found: `told` was told less than all, and the next search goes on."""
+        if not words.strip():
+            return ()
+        await self._indexer.catch_up(told, seconds=SECONDS)
+        project = None if everywhere else self._project
+        kinds = ("user", "assistant", "summary")
+        matches = await self._indexer.find(Wanted(words, kinds, project=project, limit=FOUND), told)
+        pieces, said = pieces_of(words), dict[str, str]()
+        for match in matches:
+            said.setdefault(match.session, excerpt(match.document.text, pieces, EXCERPT))
+        rows = await self._thread.run(self._catalogue.these, tuple(said))
+        return tuple(SessionMatch(_info(row), said[row.session.id]) for row in rows if not row.session.is_unused)
+
+    async def last_said(self, id: str, count: int) -> tuple[Message, ...]:
+        """The last messages of a session, in order."""
+        rows = await self._thread.run(self._store.messages_before, id, 1 << 62, count)
+        return readable(rows).messages
+
+    async def rename(self, prefix: str, title: str) -> SessionInfo:
+        row = await self._find(prefix)
+        title = " ".join(title.encode("utf-8", "replace").decode("utf-8").split())[:LONGEST_TITLE]
+        if not title:
+            raise UsageError("a session's title cannot be empty: write one")
+        await self._thread.run(self._store.rename, row.id, title)
+        self._renamed(row.id, title)
+        return info_of(replace(row, title=title))
+
+    async def fork(self, prefix: str, at: int | None = None, *, draft: bool = False) -> SessionInfo:
+        """A new session with the first messages of another, or with all. A `draft` that nobody has used is used
+        again, and is gone when nobody uses it."""
+        return info_of(await self._thread.run(self._fork, prefix, at, draft))
+
+    def _fork(self, prefix: str, at: int | None, draft: bool) -> SessionRow:
+        parent, branches = find_session(self._store, prefix, self._project), Branches(self._store)
+        if draft:
+            for id in branches.drafts():
+                row = self._store.session(id)
+                if row is not None and (row.parent, row.forked) == (parent.id, at):
+                    return row
+        now = time.time()
+        title = parent.title if draft else f"{parent.title} (fork)"
+        new = SessionRow(secrets.token_hex(6), "", title, "", "", now, now, forked=at, draft=draft)
+        return fork_session(self._store, parent, new)
+
+    async def tree(self, id: str) -> Tree:
+        """The user's messages of a session and of all that were forked from each other with it."""
+        return await self._thread.run(tree_of, self._store, id)
+
+    async def delete(self, prefix: str) -> SessionInfo:
+        """Deletes a session with its outputs; one that is open elsewhere stays."""
+        row = await self._find(prefix)
+        with self._held(row.id):
+            await forget(self._thread, self._store, row.id)
+            await self._thread.run(ArchiveStore(self._store).collect)
+        return info_of(row)
+
+    async def holds(self, id: str) -> bool:
+        """Whether there is such a session."""
+        return await self._thread.run(self._store.session, id) is not None
+
+    async def drop_unused(self, id: str) -> None:
+        """Lets a draft go in which nothing was said."""
+        row = await self._thread.run(self._store.session, id)
+        if row is not None and row.is_unused:
+            await forget(self._thread, self._store, id, is_copy=True)
+
+    async def _find(self, prefix: str) -> SessionRow:
+        return await self._thread.run(find_session, self._store, prefix, self._project)
+
+
+def _info(row: ListedRow) -> SessionInfo:
+    return info_of(row.session, row.cost, row.place)

@@ -1,0 +1,211 @@
+"""What a session has kept, to look through: its outputs, and what was said that left the view. It shows nothing, and
+looking counts as no access."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from agent.archive.archive import Archive
+from agent.context.mask import message_key, one_line
+from agent.context.message_text import message_text
+from agent.context.offload import is_preview
+from agent.context.references import message_digits
+from agent.context.tool_selection import as_run
+from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User
+from agent.records.damage import read_if_sound, unreadable
+from agent.records.store_thread import StoreThread
+from store.archive import ArchiveStore
+from store.outputs import OutputRow
+from store.sessions import MessageRow, SessionStore
+from tools.extent import counted
+from tools.kept import Content
+
+State: TypeAlias = Literal["shown", "preview", "masked", "summarised", "removed"]
+"""How the model sees it: whole, in part, as one line, or not at all; or its bytes are gone."""
+
+MOST = 5_000
+"""Outputs that are listed, the newest."""
+LONGEST_LINE = 1_000
+"""Bytes of a line that a page shows."""
+MOST_LOOKED_AT = 1 << 18
+"""Bytes in which a text is looked for: as many as a search has seen."""
+_SAID = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveItem:
+    """One thing that was kept."""
+
+    ref: str
+    state: State
+    size: int
+    lines: int
+    created: float
+    """Unix seconds."""
+    call: ToolCall | None = None
+    """What an output answers."""
+    said: str = ""
+    """How a message begins."""
+    role: str = ""
+    """Whose message it is."""
+    accesses: int = 0
+    """How often it was looked up by its reference."""
+    accessed: float | None = None
+    """When that was done last, in Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentPage:
+    """Some lines of a content."""
+
+    lines: tuple[str, ...]
+    first: int
+    """The number of the first of them, counted from 1."""
+    total: int
+    """How many lines there are."""
+
+
+class ArchiveListing:
+    """Of one session. Methods raise `AgentError`."""
+
+    def __init__(self, thread: StoreThread, store: SessionStore, archive: Archive, session: str) -> None:
+        self._thread = thread
+        self._store = store
+        self._archive = archive
+        self._session = session
+
+    async def entries(self, view: Conversation) -> tuple[ArchiveItem, ...]:
+        """All that was kept, the newest first. `view` is what the model is shown, with all that was said so far."""
+        return await self._thread.run(self._entries, view)
+
+    def _entries(self, view: Conversation) -> tuple[ArchiveItem, ...]:
+        everything = ArchiveStore(self._store).all(self._session)
+        rows = [row for row in everything if row.part == 0]
+        listed = {(row.position, row.call): [row] for row in rows[-MOST:]}
+        for row in everything:
+            if row.part and (parts := listed.get((row.position, row.call))) is not None:
+                parts.append(row)
+        first = rows[-MOST].position - 1 if len(rows) > MOST else 0
+        messages = self._store.messages(self._session, first)
+        start = (messages[-1].position + 1 if messages else 0) - len(view.messages)
+        from store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs look nothing up
+
+        looked_up = SearchIndex(self._store).accesses(self._session)
+        return tuple(reversed([*_shelved(messages, start, listed, view, looked_up)]))
+
+    async def page(self, ref: str, first: int, count: int) -> ContentPage:
+        """Lines of what a reference stands for. A first line that is too far on becomes the last that fills a page."""
+        located = await self._archive.resolve(ref)
+        if not located.media_type.startswith("text/"):
+            told = f"{located.media_type}, {counted(located.size, 'byte')}"
+            return ContentPage((f"({told}; `ebb sessions show {self._session} {ref} > FILE` saves it)",), 1, 1)
+        content = await self._archive.peek(located)
+        try:
+            first = max(1, min(first, content.lines - count + 1))
+            return ContentPage(await self._thread.run(_lines, content, first, count), first, content.lines)
+        finally:
+            content.close()
+
+    async def line_of(self, ref: str, text: str) -> int:
+        """The number of the line at which what a reference stands for holds a text, capitals or not; 1 when its
+        beginning holds none."""
+        located = await self._archive.resolve(ref)
+        if not located.media_type.startswith("text/"):
+            return 1
+        content = await self._archive.peek(located)
+        try:
+            data = await self._thread.run(content.read, 0, MOST_LOOKED_AT)
+        finally:
+            content.close()
+        before, found, _ = data.decode("utf-8", "replace").lower().partition(text.lower())
+        return before.count("\n") + 1 if found else 1
+
+
+def _shelved(
+    rows: Sequence[MessageRow],
+    start: int,
+    listed: dict[tuple[int, str], list[OutputRow]],
+    view: Conversation,
+    looked_up: Mapping[str, tuple[int, float]],
+) -> Iterator[ArchiveItem]:
+    calls: dict[str, ToolCall] = {}
+    told = {one.key for one in view.retold}
+    for row in rows:
+        message = read_if_sound(row)
+        if message is None:
+            yield from _damaged(row, start, listed)
+            calls = {}
+            continue
+        if row.position < start:
+            yield from _left(message, row, "summarised", looked_up)
+        elif message_key(row.position) in told:
+            yield from _left(message, row, "preview", looked_up)
+        if isinstance(message, Assistant):
+            calls = {call.id: call for call in message.calls}
+            continue
+        for output in message.outputs:
+            for kept in reversed(listed.get((row.position, output.call_id), ())):
+                if 0 < kept.part <= len(output.images):
+                    continue  # it is shown with its output, or left the view with it
+                state = _state(output, kept, view, has_left=row.position < start)
+                call = as_run(calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {}), output)
+                ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
+                yield ArchiveItem(
+                    ref, state, kept.size, kept.lines, kept.created, call, "", "", kept.accesses, kept.accessed
+                )
+
+
+def _damaged(row: MessageRow, start: int, listed: dict[tuple[int, str], list[OutputRow]]) -> Iterator[ArchiveItem]:
+    """A message that cannot be read, and what is kept apart of its outputs."""
+    state: State = "summarised" if row.position < start else "shown"
+    size = len(row.body.encode("utf-8", "surrogatepass"))
+    yield ArchiveItem(f"message-{row.position}", state, size, 1, row.created, None, unreadable(row.position), "damaged")
+    for kept in (one for (position, _), parts in listed.items() if position == row.position for one in parts):
+        if kept.digest is not None:
+            ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
+            yield ArchiveItem(ref, state, kept.size, kept.lines, kept.created, ToolCall(kept.call, kept.tool, {}))
+
+
+def _left(
+    message: Message, row: MessageRow, state: State, looked_up: Mapping[str, tuple[int, float]]
+) -> Iterator[ArchiveItem]:
+    """A message that left the view, whole or in part, when something was said in it."""
+    if message.text:
+        text = message_text(message)
+        size, lines = len(text.encode("utf-8", "surrogatepass")), text.count("\n") + 1
+        said = one_line(message.text[: 4 * _SAID], _SAID)
+        role = "you" if isinstance(message, User) else "model"
+        yield ArchiveItem(
+            f"msg-{message_digits(message)}",
+            state,
+            size,
+            lines,
+            row.created,
+            None,
+            said,
+            role,
+            *looked_up.get(f"m{row.position}", ()),
+        )
+
+
+def _state(output: ToolOutput, kept: OutputRow, view: Conversation, *, has_left: bool) -> State:
+    if kept.removed is not None:
+        return "removed"
+    ref = f"r{kept.number}"
+    if has_left:
+        return "shown" if any(one.key == ref for one in view.summary.kept) else "summarised"
+    if output.call_id in view.masked:
+        return "masked"
+    if any(one.key == ref for one in view.retold):
+        return "preview"
+    is_named_only = kept.part > 0
+    return "preview" if is_named_only or output.stored is not None or is_preview(output.text) else "shown"
+
+
+def _lines(content: Content, first: int, count: int) -> tuple[str, ...]:
+    shown, at = list[str](), content.line_start(first)
+    for _ in range(min(count, content.lines - first + 1)):
+        end = content.line_end(at)
+        shown.append(content.read(at, min(end - at, LONGEST_LINE)).decode("utf-8", "replace"))
+        at = end + 1
+    return tuple(shown)

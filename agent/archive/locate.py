@@ -1,0 +1,122 @@
+"""Where a text stands in a session, and whether the model sees it there. What has become of each place is decided in
+`agent.context.provenance`; this finds the places, with the search index."""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from agent.archive.indexer import Indexer
+from agent.context.provenance import Covering, DepartedMessage, Occurrence, place_named, places_of
+from agent.context.references import MessageRef, OutputRef, Reference, SummaryRef, Target
+from agent.errors import StoreFailed
+from agent.messages import Assistant, Conversation
+from agent.records.damage import read_if_sound
+from agent.records.rows import read_summary
+from agent.records.store_thread import StoreThread
+from store.archive import ArchiveStore
+from store.queries import Wanted
+from store.search import Document
+from store.sessions import SessionStore
+
+MOST = 200
+"""Places that are looked at."""
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Locator:
+    """Of the texts of one session. Raises `StoreFailed`."""
+
+    def __init__(self, thread: StoreThread, store: SessionStore, session: str) -> None:
+        self._thread = thread
+        self._store = store
+        self._session = session
+        self._indexer = Indexer(thread, store)
+
+    @property
+    def left(self) -> int:
+        """How many messages of the session could not be looked through yet."""
+        return self._indexer.left
+
+    async def of(self, text: str, view: Conversation) -> tuple[Occurrence, ...]:
+        """Every place where the session holds the text, oldest first, capitals or not. None: it was never seen. One or
+        two letters that left the view are found as whole words only. `view`: what the model is shown, with all that was
+        said so far."""
+        if not text.strip():
+            return ()
+        await self._indexer.catch_up_with(self._session)
+        documents = await self._holding(text)
+        newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
+        start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
+        positions = sorted({d.position for d in documents if d.kind != "summary" and d.position < start})
+        read = [await self._thread.run(self._left, position) for position in positions]
+        left = [one for one in read if one is not None]
+        holding = {document.number for document in documents if document.kind == "output"}
+        return places_of(text, view, left, await self._thread.run(self._summaries), holding)
+
+    async def named(self, reference: Reference, view: Conversation) -> tuple[Occurrence, ...]:
+        """What has become of each output or message of the session that a reference may mean. None: it means neither
+        here."""
+        newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
+        start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
+        view = replace(view, messages_before=start)
+        covering, found = await self._thread.run(self._summaries), list[Occurrence]()
+        for ref, position in await self._thread.run(self._standing, reference.target):
+            left = await self._thread.run(self._left, position) if position < start else None
+            place = place_named(ref, position, view, left, covering)
+            found += [place] if place is not None else []
+        return tuple(found)
+
+    def _standing(self, target: Target) -> Sequence[tuple[str, int]]:
+        """Whole references that are meant, each with the position of its message."""
+        rows = ArchiveStore(self._store)
+        match target:
+            case OutputRef(number=number):
+                return [(str(target), row.position) for row in rows.find(self._session, number)[:1]]
+            case MessageRef(prefix=prefix):
+                return [(f"msg-{name}", position) for position, name in rows.messages_called(self._session, prefix)]
+            case SummaryRef():
+                return ()
+
+    async def _holding(self, text: str) -> tuple[Document, ...]:
+        """What holds the text, as far as it is indexed."""
+        needle, found = text.lower(), dict[tuple[int, int], Document]()
+        for query in queries_for(text):
+            wanted = Wanted(query, session=self._session, limit=MOST)
+            for match in await self._indexer.find(wanted):
+                document = match.document
+                if needle in document.text.lower():
+                    found[document.position, document.number] = document
+        return tuple(found.values())
+
+    def _left(self, position: int) -> DepartedMessage | None:
+        """None when the message was damaged after it was indexed; whoever reads the session is told."""
+        rows = self._store.messages_before(self._session, position + 1, 2)
+        messages = [read_if_sound(row) for row in rows]
+        if messages[-1] is None:
+            return None
+        before = messages[0] if len(messages) > 1 else None
+        calls = before.calls if isinstance(before, Assistant) else ()
+        count = ArchiveStore(self._store).count_before(self._session, position)
+        return DepartedMessage(position, messages[-1], calls, count)
+
+    def _summaries(self) -> Sequence[Covering]:
+        rows = ArchiveStore(self._store).summaries(self._session)
+        found = list[Covering]()
+        for row in rows:
+            with suppress(StoreFailed):  # as above
+                found.append(Covering(row.number, row.position, read_summary(row)))
+        return found
+
+
+def queries_for(text: str) -> tuple[str, ...]:
+    """Queries of which one finds whatever holds a text, which may begin and end inside a word: the words as they stand;
+    those of them that are whole in any case; when those are few, its words as parts of others."""
+    words = _WORD.findall(text)
+    queries = [f'"{" ".join(words)}"']
+    if len(words) > 2:
+        queries.append(f'"{" ".join(words[1:-1])}"')
+    else:
+        queries.append(" ".join(words))
+    return tuple(query for query in queries if query.strip('" '))

@@ -1,0 +1,151 @@
+"""References in detail: how one is read, and what it names inside of messages and contents: pictures, calls, lines that
+a search found."""
+
+import base64
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from agent.context.message_text import call_text
+from agent.context.references import (
+    BadReference,
+    MessageRef,
+    OutputRef,
+    Reference,
+    SummaryRef,
+    ToolPart,
+    parse_reference,
+)
+from agent.errors import ReferenceFailed, StoreFailed
+from agent.messages import Assistant, Image, Message, User
+from store.outputs import OutputRow
+from tools.extent import counted
+from tools.kept import Content
+from tools.pictures import PICTURE_TYPES
+from tools.truncate import is_mostly_noise
+
+SHOWN_DIGITS = 8
+"""Of a session's id, in a URI."""
+
+MOST_CANDIDATES = 5
+
+_LOOKED_AT = 1 << 14
+"""Bytes that tell whether content is text."""
+
+_HIT = re.compile(rb"\d+:")
+"""How a search begins a line that matched."""
+
+_NUMBER = re.compile(rb"([1-9]\d{0,17})\t")
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """What a reference stands for."""
+
+    reference: Reference
+    """With the session's whole id, the whole name of a message, and the project's folder name."""
+    session: str
+    position: int
+    """Of the message that it is, that holds it, or that follows it."""
+    size: int
+    lines: int
+    media_type: str = "text/plain"
+    tool: str = ""
+    created: float = 0.0
+    """Unix seconds."""
+    output: OutputRow | None = None
+    attachments: tuple[int, ...] = ()
+    """Parts of the output that are pictures, when all of it is meant and not only this part."""
+
+    @property
+    def uri(self) -> str:
+        return str(replace(self.reference, session=self.session[:SHOWN_DIGITS]))
+
+
+def parsed(text: str) -> Reference:
+    try:
+        return parse_reference(text)
+    except BadReference as error:
+        raise ReferenceFailed(str(error)) from error
+
+
+def located_part(located: Located, part: int) -> Reference:
+    return replace(located.reference, location=ToolPart(part))
+
+
+def _pictures_in(message: Message) -> tuple[Image, ...]:
+    """What the user has shown with a message."""
+    return tuple(part for part in message.parts if isinstance(part, Image)) if isinstance(message, User) else ()
+
+
+def type_of(message: Message, number: int) -> str:
+    pictures = _pictures_in(message)
+    return pictures[number - 1].media_type if number <= len(pictures) else "text/plain"
+
+
+def count_in(message: Message) -> int:
+    """How many numbered things came with a message: pictures, outputs or calls."""
+    things = message.outputs if isinstance(message, User) else message.calls
+    return len(_pictures_in(message)) or len(things)
+
+
+def part_in(message: Message, number: int, known: Reference) -> bytes:
+    """One of the calls of a reply, or of the pictures that came with what the user said. Raises `ReferenceFailed`."""
+    pictures, calls = _pictures_in(message), message.calls if isinstance(message, Assistant) else ()
+    if number > len(pictures or calls):
+        what = counted(len(pictures), "picture") if pictures else counted(len(calls), "call")
+        raise ReferenceFailed(f"`{known.target}` has {what}")
+    if not pictures:
+        return encoded(call_text(calls[number - 1]))
+    try:
+        return base64.b64decode(pictures[number - 1].data)
+    except ValueError as error:
+        raise StoreFailed(f"the picture `{known}` cannot be read: {error}", "corrupt") from error
+
+
+def is_a_picture(parts: Sequence[OutputRow]) -> bool:
+    """Whether an output is a picture above all: its text stands in the message and is one line."""
+    return len(parts) > 1 and parts[0].digest is None and parts[0].lines <= 1 and parts[1].media_type in PICTURE_TYPES
+
+
+def parts_told(count: int) -> str:
+    return "one picture or file" if count == 1 else f"{count} pictures and files"
+
+
+def ambiguous(wanted: Reference, candidates: Sequence[str]) -> str:
+    shown = ", ".join(f"`{candidate}`" for candidate in candidates[:MOST_CANDIDATES])
+    more = f" and {len(candidates) - MOST_CANDIDATES} more" if len(candidates) > MOST_CANDIDATES else ""
+    return f"`{wanted}` stands for several: {shown}{more}; write more of it"
+
+
+def encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def kind_of(located: Located) -> str:
+    match located.reference.target:
+        case OutputRef():
+            return f"output of {located.tool}" if located.tool else "output"
+        case MessageRef():
+            return "message"
+        case SummaryRef():
+            return "summary"
+
+
+def is_text(content: Content) -> bool:
+    head = content.read(0, _LOOKED_AT)
+    return b"\0" not in head and not is_mostly_noise(head.decode("utf-8", "replace"))
+
+
+def first_number(content: Content) -> int | None:
+    """The number that the first line carries, where lines of a file are shown with theirs."""
+    number = _NUMBER.match(content.read(0, 20))
+    return int(number[1]) if number else None
+
+
+def hit(content: Content, number: int) -> int | None:
+    """The line of the number-th match in what a search printed."""
+    lines = b"".join(content.chunks()).split(b"\n")
+    hits = (at for at, line in enumerate(lines, 1) if _HIT.match(line))
+    return next(islice(hits, number - 1, None), None)

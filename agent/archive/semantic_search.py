@@ -1,0 +1,171 @@
+"""What is near in meaning among what sessions said, merged with what holds the words. Vectors are made when something
+is searched, by a model on disk; how near they must be is decided here."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.archive.embeddings import Embedder
+from agent.archive.indexer import Indexer, Told, nobody
+from agent.archive.vector_index import Sketches, sketched
+from agent.records.store_thread import StoreThread
+from store.queries import Wanted
+from store.search import SearchHit, SearchIndex, SearchMatch, path_pattern
+from store.sessions import SessionStore
+from store.vectors import Unread, Vector, VectorStore
+
+PART = 1000
+"""Characters of a text that one vector stands for, at most."""
+
+FIRST, LAST = 6, 2
+"""Parts at the beginning and at the end of a long text that get vectors."""
+
+BATCH = 50
+"""Documents that are read at a time, so that others get at the database in between."""
+
+MOST = 500_000
+"""Vectors that are searched, the newest: about 35 MB of memory for those of 256 numbers."""
+
+COMPARED = 1000
+"""Vectors that are compared number by number: those whose signs differ least from the query's."""
+
+CANDIDATES = 50
+"""Places of each ranking that are merged."""
+
+NEAR = 0.2
+"""How near a text must be to be found by its meaning alone, as the cosine of the angle."""
+
+
+class Meanings:
+    """Searches by words and by meaning. Raises `StoreFailed`."""
+
+    def __init__(self, thread: StoreThread, store: SessionStore, embedder: Embedder) -> None:
+        self._thread = thread
+        self._embedder = embedder
+        self._vectors = VectorStore(store, f"{embedder.fingerprint}:{PART}:{FIRST}:{LAST}")
+        self._sketches = Sketches(MOST)
+        self._state = (0, 0)
+
+    async def find(self, indexer: Indexer, wanted: Wanted, told: Told = nobody) -> tuple[SearchMatch, ...]:
+        """What holds the words or is near in meaning, the best first; what holds all words before what does not."""
+        return await indexer.sound(lambda: self._find(indexer.index, wanted, told), told)
+
+    async def _find(self, index: SearchIndex, wanted: Wanted, told: Told) -> tuple[SearchMatch, ...]:
+        total, done = await self._thread.run(self._waiting), 0
+        while done < total:
+            read = await self._thread.run(self._read_more)
+            done = min(done + read, total) if read else total
+            told(done, total)
+        return await self._thread.run(self._found, index, wanted)
+
+    def _found(self, index: SearchIndex, wanted: Wanted) -> tuple[SearchMatch, ...]:
+        count = max(CANDIDATES, wanted.limit)
+        return index.read(merged(index.ranked(wanted, count), self._near(wanted, count))[: wanted.limit])
+
+    def _waiting(self) -> int:
+        self._vectors.prepare()
+        return self._vectors.waiting()
+
+    def _read_more(self) -> int:
+        """Makes vectors of the next documents; how many those were."""
+        unread = self._vectors.unread(BATCH)
+        if unread:
+            self._vectors.add(self._vectors_of(unread))
+        return len(unread)
+
+    def _vectors_of(self, unread: Sequence[Unread]) -> list[Vector]:
+        parts = [(one, start, end) for one in unread for start, end in parts_of(one.text)]
+        rows = self._embedder.embed([f"{one.title}\n{one.text[start:end]}" for one, start, end in parts])
+        bodies, sketches = packed(rows), sketched(rows)
+        return [
+            Vector(one.id, start, end, sketch.tobytes(), body.tobytes())
+            for (one, start, end), sketch, body in zip(parts, sketches, bodies, strict=True)
+        ]
+
+    def _near(self, wanted: Wanted, count: int) -> list[SearchHit]:
+        """The documents that are nearest, each by the part of it that is."""
+        query = self._embedder.embed([wanted.words])
+        self._refresh()
+
+        def paths_like(paths: list[str]) -> frozenset[str]:
+            return self._vectors.paths_like(paths, path_pattern(wanted.path))
+
+        ids = self._sketches.nearest(sketched(query), wanted, paths_like, COMPARED)
+        rows = self._vectors.bodies(ids)
+        if not rows:
+            return []
+        bodies = np.frombuffer(b"".join(row[3] for row in rows), np.int8).reshape(len(rows), -1)
+        nearness = cosines(bodies, query[0])
+        best: dict[int, SearchHit] = {}
+        for at in np.argsort(-nearness, kind="stable")[: np.count_nonzero(nearness >= NEAR)].tolist():
+            document, start, end, _ = rows[at]
+            best.setdefault(document, SearchHit(document, "meaning", part=(start, end)))
+            if len(best) == count:
+                break
+        return list(best.values())
+
+    def _refresh(self) -> None:
+        """Reads the sketches that are new, and all of them again when some were removed."""
+        state = self._vectors.state()
+        if state == self._state:
+            return
+        before = len(self._sketches)
+        self._sketches.add(self._vectors.sketches(self._sketches.last, MOST))
+        grown = state[1] - self._state[1] == len(self._sketches) - before
+        if state[0] != self._state[0] or not grown:
+            self._sketches = Sketches(MOST)
+            self._sketches.add(self._vectors.sketches(0, MOST))
+        self._state = state
+
+
+def packed(rows: NDArray[np.float32]) -> NDArray[np.int8]:
+    """Each row in a byte a number: how long it was is lost, where it points is not."""
+    largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9)
+    return np.asarray(np.rint(rows / largest * 127), np.int8)
+
+
+def cosines(bodies: NDArray[np.int8], query: NDArray[np.float32]) -> NDArray[np.float32]:
+    """How near packed rows are to a row of length 1; zero for those that point nowhere."""
+    rows = bodies.astype(np.float32)
+    lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1.0)
+    return np.asarray(np.round(rows @ query / lengths, 4), np.float32)  # equal texts are equally near
+
+
+def parts_of(text: str) -> list[tuple[int, int]]:
+    """Where the parts of a text begin and end, cut where a line or a word ends; of a long one those at both ends. At
+    least one."""
+    parts, start = list[tuple[int, int]](), 0
+    while start < len(text) or not parts:
+        end = min(start + PART, len(text))
+        if end < len(text):
+            line = text.rfind("\n", start + PART // 2, end)
+            cut = line if line >= 0 else text.rfind(" ", start + PART // 2, end)
+            end = cut + 1 if cut >= 0 else end
+        parts.append((start, end))
+        start = max(end, 1)
+    return parts if len(parts) <= FIRST + LAST else [*parts[:FIRST], *parts[-LAST:]]
+
+
+def merged(words: Sequence[SearchHit], near: Sequence[SearchHit]) -> list[SearchHit]:
+    """Both rankings as one. What holds all words, and then what holds them as parts of longer words, goes first."""
+    scores = fused([hit.id for hit in words], [hit.id for hit in near])
+    hits = {hit.id: hit for hit in (*near, *words)}
+    tiers = {"words": 0, "parts": 1}
+    order = [*dict.fromkeys(hit.id for hit in (*words, *near))]
+    return sorted((hits[id] for id in order), key=lambda hit: (tiers.get(hit.way, 2), -scores[hit.id]))
+
+
+DAMPING = 60
+"""By which first places count little more than second ones: the constant of reciprocal rank fusion (Cormack, Clarke and
+Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods", SIGIR 2009)."""
+
+
+def fused(*rankings: Sequence[int]) -> dict[int, float]:
+    """How well each thing does in all rankings together, each the best first. The scores of different rankings need not
+    be comparable: places alone count."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for place, one in enumerate(ranking, 1):
+            scores[one] = scores.get(one, 0.0) + 1 / (DAMPING + place)
+    return scores

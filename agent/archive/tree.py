@@ -1,0 +1,159 @@
+"""The user's messages of a session and its forks, as a tree, and which files were changed after each. It reads and
+changes nothing; to be called in the thread of the session store."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.context.ledger import keep_ledger, path_of
+from agent.messages import Assistant, Message, User
+from agent.records.damage import read_if_sound, unreadable
+from store.befores import changes
+from store.branches import Branches
+from store.sessions import MessageRow, SessionRow, SessionStore
+from tools.paths import display
+
+_SAID = '{"type":"text"'
+"""What the body of a message holds in which somebody says something."""
+_CHANGES = ('"name":"write"', '"name":"edit"', '"name":"apply_patch"')
+"""What the body of a message holds that changes files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of the user."""
+
+    session: str
+    """Whose it is; a fork has none of its parent's."""
+    position: int
+    text: str
+    at: float
+    """Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A session of the tree with what was said in it and not in its parent."""
+
+    session: str
+    title: str
+    parent: str
+    """Empty at the root."""
+    forked: int
+    said: tuple[Said, ...]
+    changed: tuple[tuple[float, str], ...]
+    """When its tools changed a file, in Unix seconds, and which."""
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    branches: tuple[Branch, ...]
+    """The oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRow:
+    """A line of the tree."""
+
+    said: Said
+    depth: int
+    """How many forks lie before it."""
+    is_on_path: bool
+    """The session in which one is now holds it."""
+    is_first: bool
+    """A fork begins with it."""
+
+
+def tree_of(store: SessionStore, session: str) -> Tree:
+    """Raises `StoreError` and `StoreFailed`."""
+    branches = Branches(store)
+    rows = [row for id in branches.family(session) if (row := store.session(id)) is not None]
+    return Tree(tuple(_branch(store, branches, row) for row in rows if row.id == session or not row.is_unused))
+
+
+def _branch(store: SessionStore, branches: Branches, row: SessionRow) -> Branch:
+    start = (row.forked or 0) if row.parent else 0
+    said = tuple(
+        Said(row.id, position, text, at)
+        for position, body, at in branches.holding(row.id, "user", _SAID, start)
+        if (text := _text_of(MessageRow(position, "user", body)))
+    )
+    changed = _changed(store, branches, row, start)
+    return Branch(row.id, row.title, row.parent or "", start, said, changed, row.messages)
+
+
+def _changed(store: SessionStore, branches: Branches, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
+    """As it was written down when files were changed; of earlier turns, of which nothing was, as their calls tell."""
+    noted = [one for one in changes(store, row.id) if one.turn >= start]
+    end = min((one.turn for one in noted), default=1 << 62)
+    calls = {
+        position: at
+        for name in _CHANGES
+        for position, _, at in branches.holding(row.id, "assistant", name, start)
+        if position < end
+    }
+    told = [
+        (calls[position], path)
+        for position in sorted(calls)
+        for path in _changed_by([read_if_sound(found) for found in store.messages_before(row.id, position + 2, 2)])
+    ]
+    return (*told, *((one.at, display(Path(one.path), Path(row.project))) for one in noted))
+
+
+def _text_of(row: MessageRow) -> str:
+    message = read_if_sound(row)
+    if message is None:
+        return f"({unreadable(row.position)})"
+    return message.text if isinstance(message, User) and not message.outputs else ""
+
+
+def _changed_by(step: Sequence[Message | None]) -> tuple[str, ...]:
+    """The files that the calls of a step changed, as far as it can be read."""
+    messages = [message for message in step if message is not None]
+    if len(messages) < len(step) or not messages or not isinstance(messages[0], Assistant):
+        return ()
+    return tuple(path_of(fact) for fact in keep_ledger("", messages).changed)
+
+
+def rows_of(tree: Tree, current: str) -> tuple[TreeRow, ...]:
+    """The tree as lines: what was said in order, and after what a fork has in place of something, the fork."""
+    by_id = {branch.session: branch for branch in tree.branches}
+    children: dict[str, list[Branch]] = {}
+    for branch in tree.branches:
+        children.setdefault(branch.parent if branch.parent in by_id else "", []).append(branch)
+    path = _path(by_id, current)
+    rows: list[TreeRow] = []
+    for root in children.get("", []):
+        _add(rows, root, 0, children, path)
+    return tuple(rows)
+
+
+def _path(by_id: Mapping[str, Branch], current: str) -> dict[str, int]:
+    """The sessions that hold messages of the current one, and up to which position they do."""
+    path: dict[str, int] = {}
+    until = 1 << 62
+    while current in by_id and current not in path:
+        path[current] = until
+        until = min(until, by_id[current].forked)
+        current = by_id[current].parent
+    return path
+
+
+def _add(
+    rows: list[TreeRow], branch: Branch, depth: int, children: "dict[str, list[Branch]]", path: dict[str, int]
+) -> None:
+    forks = sorted(children.get(branch.session, []), key=lambda fork: fork.forked)
+    for number, said in enumerate(branch.said):
+        is_on_path = said.position < path.get(branch.session, 0)
+        rows.append(TreeRow(said, depth, is_on_path, is_first=depth > 0 and number == 0))
+        while forks and forks[0].forked <= said.position:
+            _add(rows, forks.pop(0), depth + 1, children, path)
+    for fork in forks:
+        _add(rows, fork, depth + 1, children, path)
+
+
+def changed_since(tree: Tree, said: Said) -> tuple[str, ...]:
+    """The files that were changed after a message, each once, in order. Files are the same in all branches."""
+    found = sorted(change for branch in tree.branches for change in branch.changed if change[0] > said.at)
+    return tuple(dict.fromkeys(path for _, path in found))

@@ -1,0 +1,297 @@
+"""May a call run? The policy is asked first and then the user, who may change the call. It runs nothing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias
+
+from agent.calls.policy import PermissionRequest, Policy, Rule, Ruling, decide, parse_rule
+from agent.calls.resolve import tool_for
+from agent.errors import ConfigError
+from agent.events import (
+    CallDenied,
+    CallEdited,
+    Decision,
+    Event,
+    Noticed,
+    PermissionAnswered,
+    PermissionAsked,
+    Tried,
+)
+from agent.interrupt import Interrupt
+from agent.messages import ToolCall
+from tools.base import Previews, Tool, ToolError, Workspace
+from tools.diff import unified
+
+Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
+"""Puts a question to the user and waits for the answer."""
+
+NOBODY_TO_ASK = "nobody is there to ask; start with `--permission-mode auto` or an `--allow` rule to let it run"
+
+ELSE = "Do it another way, or say in your answer what is left to do"
+
+STOPPED = "the user interrupted the question"
+
+
+class RuleStore(Protocol):
+    """Where the user's rules for the project are kept."""
+
+    @property
+    def place(self) -> str: ...
+
+    def keep(self, rule: str) -> None:
+        """Raises `ConfigError`."""
+        ...
+
+
+async def nothing_earlier() -> Sequence[ToolCall]:
+    return ()
+
+
+async def nothing_noted(call: str) -> None:
+    """Where nobody wants to know."""
+
+
+@dataclass(slots=True)
+class Approval:
+    """The policy of a session, which grows by the rules that the user keeps."""
+
+    policy: Policy
+    ask: Ask | None = None
+    """None when nobody is there to ask."""
+    earlier: Callable[[], Awaitable[Sequence[ToolCall]]] = nothing_earlier
+    """The newest calls of the project's sessions, to try rules on."""
+    rules: RuleStore | None = None
+    """None where nothing is kept for the project."""
+    note_asked: Callable[[str], Awaitable[None]] = nothing_noted
+    """Told of a call before the user is asked about it."""
+    kept_here: list[Rule] = field(default_factory=list)
+    """The rules that the user keeps for the session alone."""
+    _open: dict[str, tuple[PermissionRequest, asyncio.Event]] = field(default_factory=dict)
+    """The calls that are asked about, and what tells that a rule covers one by now."""
+
+    def keep(self, rule: str) -> None:
+        """Allows what the rule says from now on, the calls that wait for an answer and are covered by it among them."""
+        self.policy = replace(self.policy, allow=(*self.policy.allow, parse_rule(rule)))
+        for asked, is_covered in self._open.values():
+            if decide(asked, self.policy).verdict == "allow":
+                is_covered.set()
+
+    async def answer_to(
+        self, question: PermissionAsked, asked: PermissionRequest, emit: Callable[[Event], None]
+    ) -> Decision:
+        """What the user says, or what a rule says that was kept for another question meanwhile."""
+        assert self.ask is not None
+        is_covered = asyncio.Event()
+        self._open[question.id] = (asked, is_covered)
+        answer = asyncio.ensure_future(self.ask(question))
+        covered = asyncio.ensure_future(is_covered.wait())
+        try:
+            await asyncio.wait({answer, covered}, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return answer.result()
+        finally:
+            del self._open[question.id]
+            for waiting in (answer, covered):
+                waiting.cancel()
+            await asyncio.gather(answer, covered, return_exceptions=True)
+        emit(PermissionAnswered(question.id, "allow"))
+        return Decision("allow")
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedCall:
+    """A call as the policy sees it."""
+
+    call: ToolCall
+    tool: Tool
+    asked: PermissionRequest
+    ruling: Ruling
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """A call that may run, unless there is a refusal."""
+
+    call: ToolCall
+    """As it is to be run."""
+    tool: Tool
+    asked: PermissionRequest
+    refusal: str = ""
+    """Why it may not, as the model is told."""
+    is_edited: bool = False
+
+
+class EditedCallError(ToolError):
+    """The call as the user changed it cannot be run."""
+
+    def __init__(self, call: ToolCall, error: ToolError) -> None:
+        super().__init__(str(error))
+        self.call = call
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalContext:
+    """What is needed to find out whether a call may run."""
+
+    tools: Mapping[str, Tool]
+    workspace: Workspace
+    gate: Approval
+    interrupt: Interrupt
+    emit: Callable[[Event], None]
+
+
+async def approve(call: ToolCall, door: ApprovalContext) -> Permit:
+    """Whether the call may run, and what then runs. What the user makes of a call is looked at as if the model had
+    written it: a deny rule holds for it, and so does the schema. Raises `ToolError`."""
+    looked, is_edited, count = _looked(call, door), False, 0
+    while True:
+        ruling = looked.ruling
+        if ruling.verdict == "deny":
+            return _denied(looked, is_edited, ruling.rule, f"denied: {ruling.rule}. {ELSE}", door)
+        if ruling.verdict == "allow" and not count:
+            return Permit(looked.call, looked.tool, looked.asked)
+        if door.gate.ask is None:
+            reason = f"denied: {ruling.rule}, and {NOBODY_TO_ASK}. {ELSE}"
+            return _denied(looked, is_edited, ruling.rule, reason, door)
+        count += 1
+        question = await _question(looked, is_edited, count, door)
+        if not is_edited and decide(looked.asked, door.gate.policy).verdict == "allow":
+            return Permit(looked.call, looked.tool, looked.asked)  # a rule was kept for another question meanwhile
+        await door.gate.note_asked(looked.call.id)
+        decision = await door.interrupt.race(door.gate.answer_to(question, looked.asked, door.emit))
+        if decision is None:
+            return Permit(looked.call, looked.tool, looked.asked, STOPPED, is_edited)
+        if decision.verdict == "deny":
+            note = f": {decision.note}" if decision.note else ""
+            reason = f"denied by the user{note}. Do not try the same again; ask what to do instead if it is not clear"
+            return _denied(looked, is_edited, "the user said no", reason, door)
+        if decision.arguments is not None and decision.arguments != looked.call.arguments:
+            looked, is_edited = _edited(looked.call, decision.arguments, door), True
+            if looked.ruling.verdict == "deny" or decision.verdict == "edit":
+                continue
+        elif decision.verdict == "edit":
+            continue
+        elif decision.rule in question.offers:
+            _keep(decision, door)
+        if is_edited:
+            door.emit(CallEdited(looked.call.id, looked.call.name, looked.call.arguments))
+        return Permit(looked.call, looked.tool, looked.asked, is_edited=is_edited)
+
+
+def _looked(call: ToolCall, door: ApprovalContext) -> ReviewedCall:
+    tool, asked = _looked_at(call, door)
+    return ReviewedCall(call, tool, asked, decide(asked, door.gate.policy))
+
+
+def _looked_at(call: ToolCall, door: ApprovalContext) -> tuple[Tool, PermissionRequest]:
+    tool = tool_for(call, door.tools)
+    return tool, PermissionRequest(tool.name, tool.effect, tool.subjects(call.arguments, door.workspace))
+
+
+def _edited(call: ToolCall, arguments: Mapping[str, object], door: ApprovalContext) -> ReviewedCall:
+    edited = replace(call, arguments=dict(arguments), source="", problem="")
+    try:
+        return _looked(edited, door)
+    except ToolError as error:
+        raise EditedCallError(edited, error) from error
+
+
+def _denied(looked: ReviewedCall, is_edited: bool, rule: str, reason: str, door: ApprovalContext) -> Permit:
+    call = looked.call
+    door.emit(CallDenied(call.id, call.name, call.arguments, rule))
+    return Permit(call, looked.tool, looked.asked, reason, is_edited)
+
+
+async def _question(looked: ReviewedCall, is_edited: bool, count: int, door: ApprovalContext) -> PermissionAsked:
+    call, tool = looked.call, looked.tool
+    preview = ""
+    if isinstance(tool, Previews):
+        try:
+            preview = await asyncio.to_thread(tool.preview, call.arguments, door.workspace)
+        except ToolError as error:
+            if is_edited:
+                raise EditedCallError(call, error) from error
+            raise
+    offers, found, is_exact = await _offers(looked, door)
+    return PermissionAsked(
+        f"permission-{call.id}" if count == 1 else f"permission-{call.id}-{count}",
+        call.id,
+        call.name,
+        call.arguments,
+        looked.ruling.rule,
+        preview,
+        offers,
+        found,
+        door.gate.rules.place if door.gate.rules is not None and offers else "",
+        is_edited,
+        is_exact,
+    )
+
+
+async def _offers(looked: ReviewedCall, door: ApprovalContext) -> tuple[tuple[str, ...], tuple[Tried, ...], bool]:
+    """Rules that would answer the question, what they would have allowed so far, and whether the first of them is for
+    exactly this call."""
+    from agent.calls.rule_suggestions import exact_rule, is_alike, offers_for, tried  # noqa: PLC0415  # deferred: few runs have questions
+
+    asked, policy = looked.asked, door.gate.policy
+    offers = offers_for(asked, policy)
+    is_exact = exact_rule(asked, policy.root) in offers
+    alike = [call for call in await door.gate.earlier() if is_alike(call.name, asked.tool)] if offers else []
+
+    def try_all() -> tuple[Tried, ...]:
+        return tried(offers, asked, list(_as_asked(alike, door)), policy)
+
+    return offers, await asyncio.to_thread(try_all) if alike else (), is_exact
+
+
+def _as_asked(calls: Sequence[ToolCall], door: ApprovalContext) -> Iterator[PermissionRequest]:
+    """The calls as the policy would see them now, without those that could not be run."""
+    for call in calls:
+        with suppress(ToolError):
+            yield _looked_at(call, door)[1]
+
+
+def _keep(decision: Decision, door: ApprovalContext) -> None:
+    """Keeps the rule; one that cannot be written down for the project holds for the session, and that is said."""
+    door.gate.keep(decision.rule)
+    if decision.kept == "project" and door.gate.rules is not None:
+        try:
+            door.gate.rules.keep(decision.rule)
+            return
+        except ConfigError as error:
+            door.emit(Noticed(f"the rule holds for this session only: {error}"))
+    door.gate.kept_here.append(parse_rule(decision.rule))
+
+
+_SHORT = 200
+"""Characters of a value that is told as it is, when it is one line."""
+
+_LONGEST = 20_000
+"""Characters that are told at most."""
+
+
+def told_of_edit(call: ToolCall, edited: ToolCall) -> str:
+    """What stands before the output: each argument that is another one now, as it is, or what changed in it."""
+    names = dict.fromkeys((*call.arguments, *edited.arguments))
+    told = [_told(name, call.arguments, edited.arguments) for name in names if _differs(name, call, edited)]
+    text = "\n".join(["[The user changed this call before it ran.", *told])
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}\n… the rest is not shown: look at what is there now before you rely on it"
+    return f"{text}]"
+
+
+def _differs(name: str, call: ToolCall, edited: ToolCall) -> bool:
+    return call.arguments.get(name) != edited.arguments.get(name)
+
+
+def _told(name: str, before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    if name not in after:
+        return f"`{name}` was left out."
+    old, new = str(before.get(name, "")), str(after[name])
+    if "\n" not in new and len(new) <= _SHORT:
+        return f"`{name}` was: {new}"
+    changed = "\n".join(unified(name, old, new)[2:])
+    whole = f"`{name}` was:\n{new}"
+    return whole if len(whole) <= len(changed) else f"`{name}` was, compared with yours:\n{changed}"

@@ -1,0 +1,191 @@
+"""Calls and their outputs. It knows policy and tools; it knows no model and no store."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
+
+from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Permit, approve, told_of_edit
+from agent.calls.output_room import Keep, KeptOutput, OutputRoom
+from agent.calls.policy import PermissionRequest
+from agent.calls.resolve import as_meant
+from agent.events import Event, ToolFinished, ToolProgress, ToolStarted
+from agent.interrupt import Interrupt
+from agent.messages import OutputStatus, ToolCall, ToolOutput
+from agent.records.call_progress import CallProgress
+from tools.base import Made, Result, Tool, ToolError, Workspace
+from tools.paths import display
+
+
+@dataclass(frozen=True, slots=True)
+class CallPosition:
+    """Where in a session a call stands."""
+
+    number: int = 1
+    """Of its output, counted over the whole session."""
+    purpose: str = ""
+    """What the user asked for and what the model said with the call."""
+
+
+class Keeper(Protocol):
+    """Chooses what the model is shown of what a call gave back, and keeps the rest."""
+
+    async def shown(
+        self,
+        call: ToolCall,
+        place: CallPosition,
+        status: OutputStatus,
+        raw: Result,
+        ran: PermissionRequest | None = None,
+    ) -> ToolOutput:
+        """`ran`: what the tool that was run was asked for; None when none was run to its end."""
+        ...
+
+    async def keep(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> KeptOutput:
+        """The output with all of it kept, when less than its text is going to be shown."""
+        ...
+
+
+async def forget_files(file_changes: Sequence[Made]) -> None:
+    """Where nobody will ask what was in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRunner:
+    """What calls are run with."""
+
+    tools: Mapping[str, Tool]
+    workspace: Workspace
+    gate: Approval
+    interrupt: Interrupt
+    emit: Callable[[Event], None]
+    keeper: Keeper
+    note_files: Callable[[Sequence[Made]], Awaitable[None]] = forget_files
+    """Keeps what was in the files that a call changed."""
+    progress: CallProgress = field(default_factory=CallProgress)
+    """How far the calls of the step have come."""
+
+
+async def run_calls(
+    calls: Sequence[ToolCall], hands: CallRunner, room: OutputRoom, place: CallPosition
+) -> tuple[ToolOutput, ...]:
+    """One output per call, in order: failures, denials and interruptions are outputs too. Neighbouring calls that only
+    read run side by side; any other runs alone. What is called through `call_tool` is, for everybody, a call of its own
+    tool. All outputs share the room that there is; where it decides so, no further call is run. `place`: that of the
+    first call."""
+    outputs: list[ToolOutput] = []
+    keep: list[Keep] = []
+    for group in _groups([as_meant(call, hands.tools) for call in calls], hands.tools):
+        places = [replace(place, number=place.number + len(outputs) + index) for index in range(len(group))]
+        if room.is_open:
+            found = await _run_side_by_side(group, places, hands)
+            room.take(found)
+            outputs += found
+        else:
+            outputs += [await _refuse(call, at, hands, room.refusal) for call, at in zip(group, places, strict=True)]
+        keep += [partial(hands.keeper.keep, call, at) for call, at in zip(group, places, strict=True)]
+    return await room.share(outputs, keep)
+
+
+async def _refuse(call: ToolCall, place: CallPosition, hands: CallRunner, why: str) -> ToolOutput:
+    hands.emit(ToolStarted(call.id, call.name, call.arguments))
+    return await _finish(call, place, hands, "failed", why)
+
+
+async def _run_side_by_side(
+    group: Sequence[ToolCall], places: Sequence[CallPosition], hands: CallRunner
+) -> list[ToolOutput]:
+    """An output per call. When one of them raises, which is a bug, the others have ended before that goes on."""
+    running = [asyncio.create_task(_run_call(call, place, hands)) for call, place in zip(group, places, strict=True)]
+    try:
+        return await asyncio.gather(*running)
+    finally:
+        for call in running:
+            call.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+def _groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[list[ToolCall]]:
+    groups: list[list[ToolCall]] = []
+    was_read = False
+    for call in calls:
+        reads = call.name in tools and tools[call.name].effect == "read"
+        if reads and was_read:
+            groups[-1].append(call)
+        else:
+            groups.append([call])
+        was_read = reads
+    return groups
+
+
+async def _run_call(call: ToolCall, place: CallPosition, hands: CallRunner) -> ToolOutput:
+    hands.emit(ToolStarted(call.id, call.name, call.arguments))
+    if (earlier := hands.progress.output_of(call.id)) is not None:
+        lines = earlier.stored.lines if earlier.stored is not None else None
+        hands.emit(ToolFinished(call.id, call.name, earlier.status, earlier.text, (), lines))
+        return earlier
+    if hands.interrupt.requested():
+        return await _finish(call, place, hands, "cancelled", "not run: the user interrupted the turn before it began")
+    door = ApprovalContext(hands.tools, hands.workspace, hands.gate, hands.interrupt, hands.emit)
+    ran: PermissionRequest | None = None
+    edited: ToolCall | None = None
+    try:
+        allowed = await approve(call, door)
+        edited = allowed.call if allowed.is_edited else None
+        if hands.interrupt.requested():
+            text = "not run: the user interrupted the turn before it began"
+            return await _finish(call, place, hands, "cancelled", text, edited=edited)
+        if allowed.refusal:
+            return await _finish(call, place, hands, "denied", allowed.refusal, edited=edited)
+        ran = allowed.asked
+        await hands.progress.begun(call.id)
+        result = await _watched(allowed, hands)
+    except EditedCallError as error:
+        return await _finish(call, place, hands, "failed", str(error), edited=error.call)
+    except ToolError as error:
+        return await _finish(call, place, hands, "failed", str(error), ran=ran, edited=edited)
+    if result is None:
+        text = "interrupted by the user while it was running; it may be half done"
+        return await _finish(call, place, hands, "interrupted", text, edited=edited)
+    return await _finish(call, place, hands, "failed" if result.failed else "done", result.text, result, ran, edited)
+
+
+async def _watched(allowed: Permit, hands: CallRunner) -> Result | None:
+    """What the tool gives back, or None when the user was faster. What it leaves running prints for nobody to watch."""
+    is_over = False
+
+    def show(text: str) -> None:
+        if not is_over:
+            hands.emit(ToolProgress(allowed.call.id, text))
+
+    try:
+        workspace = replace(hands.workspace, progress=show, granted=frozenset(allowed.asked.subjects))
+        return await hands.interrupt.race(allowed.tool.run(allowed.call.arguments, workspace))
+    finally:
+        is_over = True
+
+
+async def _finish(
+    call: ToolCall,
+    place: CallPosition,
+    hands: CallRunner,
+    status: OutputStatus,
+    text: str,
+    result: Result | None = None,
+    ran: PermissionRequest | None = None,
+    edited: ToolCall | None = None,
+) -> ToolOutput:
+    """`edited`: the call as the user changed it, which the model is told."""
+    changed = tuple(display(path, hands.workspace.root) for path in result.changed) if result else ()
+    if result and result.file_changes:
+        await hands.note_files(result.file_changes)
+    output = await hands.keeper.shown(edited or call, place, status, result or Result(text), ran)
+    if edited is not None:
+        told = told_of_edit(call, edited)
+        frame = "\n".join(part for part in (output.frame, told) if part) if output.stored or output.whole else ""
+        output = replace(output, text=f"{told}\n{output.text}", edited=dict(edited.arguments), frame=frame)
+    lines = output.stored.lines if output.stored is not None else None
+    hands.emit(ToolFinished(call.id, call.name, status, output.text, changed, lines))
+    await hands.progress.ended(output)
+    return output

@@ -1,0 +1,196 @@
+"""The user's hooks: programs that see outputs as they came, before they are kept or cut, and what follows from what
+they say."""
+
+import asyncio
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.calls.policy import PermissionRequest, Rule, concerns, parse_rule
+from agent.config.option_values import AfterTool
+from agent.events import Event, Noticed
+from agent.interrupt import Interrupt
+from agent.messages import OutputStatus, ToolCall
+from tools.base import PrintedLog, Result, Workspace
+from tools.listener import Answer, answer_of
+from tools.shell import argv_of, child_environment
+from tools.truncate import plain
+
+MOST_SAID = 10_000
+"""Characters of what a hook says that the model is shown."""
+
+MOST_BYTES = 4 * MOST_SAID
+
+OBJECTS = 2
+"""The exit code with which a hook gives feedback."""
+
+_PROBLEM = 200
+
+RETRIEVERS = frozenset({"read_result", "tool_output_cache", "tool_output_cache_grep", "recall"})
+"""Tools that bring back what hooks have seen already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    shown: str = ""
+    """For the model, beside the output."""
+    told: str = ""
+    """For the user, a line."""
+
+
+def what_follows(match: str, answer: Answer, seconds: float) -> Heard:
+    """What an answer of a hook means. Whatever it is, the output goes on as it is."""
+    if answer.code is None:
+        return Heard(told=_without(match, f"was ended after {seconds:g} s"))
+    if answer.code == 0:
+        said = _said(answer.out)
+        return Heard(f"[A hook of the user for `{match}` notes:]\n{said}") if said else Heard()
+    said = _said(answer.err)
+    if answer.code == OBJECTS and said:
+        return Heard(f"[A hook of the user for `{match}` objects; take it into account:]\n{said}")
+    how = f"exited with {answer.code}" if answer.code > 0 else f"was killed by signal {-answer.code}"
+    first = said.split("\n", 1)[0][:_PROBLEM]
+    return Heard(told=_without(match, f"{how}: {first}" if first else how))
+
+
+def not_heard(match: str, problem: str) -> Heard:
+    """What follows when a hook could not be asked."""
+    return Heard(told=_without(match, f"could not be run: {problem}"))
+
+
+def _without(match: str, what: str) -> str:
+    return f"the hook for `{match}` {what}; the output goes on without it"
+
+
+def _said(data: bytes) -> str:
+    text = plain(data.decode("utf-8", "replace")).strip()
+    return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}… [cut]"
+
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    match: Rule
+    argv: tuple[str, ...]
+    seconds: float
+
+
+class Hooks:
+    """Those of one session."""
+
+    def __init__(
+        self,
+        configured: Sequence[AfterTool],
+        session: str,
+        workspace: Workspace,
+        interrupt: Interrupt,
+        emit: Callable[[Event], None],
+    ) -> None:
+        """Raises `ConfigError` when what one of them is for is no rule."""
+        self._hooks = tuple(map(_hook_of, configured))
+        self._session = session
+        self._workspace = workspace
+        self._interrupt = interrupt
+        self._emit = emit
+
+    async def say_of(self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result) -> str:
+        """What the model is shown of what they say, each asked once and one after the other. They are ended when the
+        user interrupts."""
+        root = str(self._workspace.root)
+        wanted = [hook for hook in self._hooks if concerns(hook.match, asked, root)]
+        if not wanted or call.name in RETRIEVERS:
+            return ""
+        try:
+            with _as_file(raw, self._workspace.outputs) as path:
+                told = await asyncio.to_thread(_laid_down, raw, path)
+                heard = [await self._ask(hook, self._told(call, status, path, told)) for hook in wanted]
+        except OSError as error:
+            heard = [not_heard(str(wanted[0].match), f"the output could not be written to a file: {error}")]
+        for each in heard:
+            if each.told:
+                self._emit(Noticed(each.told))
+        return "\n".join(each.shown for each in heard if each.shown)
+
+    def _told(self, call: ToolCall, status: OutputStatus, path: Path, size: int) -> bytes:
+        """What a hook reads on its standard input."""
+        told = {
+            "session": self._session,
+            "tool": call.name,
+            "arguments": dict(call.arguments),
+            "status": status,
+            "cwd": str(self._workspace.root),
+            "output_path": str(path),
+            "bytes": size,
+        }
+        return json.dumps(told).encode()
+
+    async def _ask(self, hook: Hook, told: bytes) -> Heard:
+        match, root = str(hook.match), self._workspace.root
+        try:
+            answer = await self._interrupt.race(
+                answer_of(hook.argv, told, root, child_environment(), hook.seconds, MOST_BYTES)
+            )
+        except (OSError, ValueError) as error:  # a command with a NUL byte is a ValueError
+            return not_heard(match, str(error))
+        return Heard() if answer is None else what_follows(match, answer, hook.seconds)
+
+
+def _hook_of(configured: AfterTool) -> Hook:
+    command = configured.command
+    argv = argv_of(command) if isinstance(command, str) else (os.path.expanduser(command[0]), *command[1:])
+    return Hook(parse_rule(configured.match), argv, configured.timeout)
+
+
+@contextmanager
+def _as_file(raw: Result, folder: Path) -> Iterator[Path]:
+    """The path of a file for the raw bytes, which only the user may read and which is gone afterwards."""
+    for each in (folder.parent, folder):  # parents get no mode from `mkdir`
+        each.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = (raw.log.path.parent if raw.log else folder) / f"hook-{secrets.token_hex(8)}"
+    try:
+        yield path
+    finally:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _laid_down(raw: Result, path: Path) -> int:
+    """Bytes of the output, which are in the file now. What a program printed becomes another name of its file, when
+    that is all there is in it, and is copied otherwise; it is never held whole."""
+    if raw.log is not None:
+        if not _is_named(raw.log, path):
+            _copy(raw.log, path)
+        return raw.log.end - raw.log.start
+    data = (raw.text if raw.uncut is None else raw.uncut).encode("utf-8", "surrogatepass")
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+    return len(data)
+
+
+def _is_named(log: PrintedLog, path: Path) -> bool:
+    """Whether the path is another name of the file now. Nothing may be written through it."""
+    if not log.is_finished or log.start != 0 or log.path.stat().st_size != log.end:
+        return False
+    try:
+        os.link(log.path, path)
+    except OSError:  # the file system knows no second names
+        return False
+    path.chmod(0o400)
+    return True
+
+
+def _copy(log: PrintedLog, path: Path) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as copied, log.path.open("rb") as file:
+        file.seek(log.start)
+        left = log.end - log.start
+        while left > 0 and (chunk := file.read(min(_CHUNK, left))):
+            copied.write(chunk)
+            left -= len(chunk)

@@ -1,0 +1,102 @@
+"""Long outputs read by a model: piece by piece, for what the call was made for."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from agent.context.message_text import call_text
+from agent.context.offload import readable
+from agent.context.summary_cost import SummaryJob
+from agent.errors import AgentError, EmptyAnswer, ProviderError
+from agent.events import Event, Noticed, ReplyFinished, RetryScheduled
+from agent.interrupt import Interrupt
+from agent.messages import Text, ToolCall, User
+from agent.providers.base import Provider, Request
+from agent.providers.learned_limits import Summarisers
+from agent.providers.stream import stream_reply
+
+READER = (
+    "You read the output of a tool for a coding agent that cannot see it, and answer what the agent wanted to know."
+)
+QUESTION = (
+    "From this part and what was found before, write down all that bears on the purpose: exact lines, names, numbers, "
+    "paths and errors, with line numbers where you can tell them. At most 300 words. Say so when there is nothing."
+)
+MOST_PIECES = 8
+"""Pieces of one output that are read; the rest is left to `read_result`."""
+ANSWER = 1024
+"""Tokens that each answer may take."""
+FIXED = 3000
+"""Tokens of a request besides the piece, the answer among them."""
+BYTES_A_TOKEN = 2
+MOST_PURPOSE = 2000
+"""Characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputReader:
+    """Asks the first of the models that the user set for summaries, or else the session's own."""
+
+    provider: Callable[[], Provider]
+    session: str
+    interrupt: Interrupt
+    emit: Callable[[Event], None]
+    summarisers: Summarisers | None = None
+
+    async def __call__(self, call: ToolCall, purpose: str, chunks: Iterator[bytes], size: int) -> str | None:
+        """What a model found in the output; None when none could be asked."""
+        try:
+            tokens = size // BYTES_A_TOKEN
+            provider = await self._reader(SummaryJob(tokens, tokens, is_cached=False))
+            return await self._read(provider, call, purpose[:MOST_PURPOSE], chunks)
+        except (ProviderError, EmptyAnswer) as error:
+            self.emit(Noticed(f"no model could read the output of `{call.name}`, so its ends are shown: {error}"))
+            return None
+
+    async def _reader(self, job: SummaryJob) -> Provider:
+        try:
+            chosen: Sequence[Provider] = await self.summarisers(job, self.emit) if self.summarisers is not None else ()
+        except AgentError as error:
+            self.emit(Noticed(f"the model that is set for summaries cannot be used: {error}"))
+            chosen = ()
+        return chosen[0] if chosen else self.provider()
+
+    async def _read(self, provider: Provider, call: ToolCall, purpose: str, chunks: Iterator[bytes]) -> str | None:
+        window = provider.window
+        tokens = max(min(window.size // 2, window.effective - FIXED), 500)
+        found, rest = "", False
+        for number, piece in enumerate(_pieces(chunks, tokens * BYTES_A_TOKEN), 1):
+            if number > MOST_PIECES:
+                rest = True
+                break
+            so_far = f"Found in the parts before:\n{found}\n\n" if found else ""
+            said = (
+                f"Purpose:\n{purpose}\n\nCall: {call_text(call)[:MOST_PURPOSE]}\n\n"
+                f"{so_far}Part {number} of the output:\n{readable(piece)}\n\n{QUESTION}"
+            )
+            request = Request(READER, (User((Text(said),)),), (), min(window.output, ANSWER), self.session)
+            reply = await stream_reply(provider, request, self.interrupt, self._quietly)
+            if self.interrupt.requested():
+                return None
+            found = reply.message.text.strip()
+        more = f"\n[only the first {MOST_PIECES} parts were read]" if rest else ""
+        return f"Read by a model for this call:\n{found}{more}" if found else None
+
+    def _quietly(self, event: Event) -> None:
+        """Tells of a reading only what it cost, and that it takes longer."""
+        if isinstance(event, ReplyFinished):
+            self.emit(replace(event, purpose="reading"))
+        elif isinstance(event, RetryScheduled):
+            self.emit(event)
+
+
+def _pieces(chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
+    """The bytes in pieces of at most that size, each ending with a line where it has one."""
+    held = b""
+    for chunk in chunks:
+        held += chunk
+        while len(held) > most:
+            end = held.rfind(b"\n", 0, most) + 1 or most
+            yield held[:end]
+            held = held[end:]
+    if held:
+        yield held

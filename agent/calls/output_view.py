@@ -1,0 +1,285 @@
+"""Outputs on their way into the view: what a call gave back is kept whole, and the model is shown all of it or a part.
+What is shown is decided in `agent.context.offload`."""
+
+import base64
+import shutil
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from agent.archive.archive import Archive
+from agent.calls.execute import CallPosition
+from agent.calls.output_room import KeptOutput
+from agent.calls.policy import PermissionRequest
+from agent.config.option_values import AfterTool
+from agent.context.offload import (
+    Offloading,
+    Skim,
+    cut_form,
+    how_to_see,
+    is_brought_back,
+    is_preview,
+    is_shown_whole,
+    readable,
+    stored_form,
+)
+from agent.context.output_media import lines_for, sorted_out
+from agent.debug import Debug
+from agent.errors import StoreFailed
+from agent.events import Event, Noticed
+from agent.interrupt import Interrupt
+from agent.messages import Image, OutputStatus, Stored, ToolCall, ToolOutput
+from agent.records.rows import decoded_size, in_message
+from tools.base import Picture, PrintedLog, Result, Workspace
+from tools.printed import as_text
+
+if TYPE_CHECKING:  # a type only: most runs have no hooks
+    from agent.calls.hooks import Hooks
+
+_CHUNK = 1 << 18
+ROOM = 1 << 18
+"""Bytes that must be free beside a file that stays."""
+
+Digest: TypeAlias = Callable[[ToolCall, str, Iterator[bytes], int], Awaitable[str | None]]
+"""What a model found in a long output that bears on what its call was for; None when none could say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """Takes in the outputs of one session."""
+
+    archive: Archive | None = None
+    """None where nothing can be kept: what is too long is cut then."""
+    settings: Offloading = Offloading()  # noqa: RUF009  # a frozen value
+    emit: Callable[[Event], None] = lambda event: None
+    digest: Digest | None = None
+    """Reads long outputs, where the user wants that."""
+    debug: Debug = field(default_factory=Debug)
+    hooks: "Hooks | None" = None
+    """Programs of the user, where there are any."""
+
+    async def shown(
+        self,
+        call: ToolCall,
+        place: CallPosition,
+        status: OutputStatus,
+        raw: Result,
+        ran: PermissionRequest | None = None,
+    ) -> ToolOutput:
+        """The output as the model is shown it, with what was kept. Hooks see it as it came, once, before any of it is
+        kept or cut; what they say stands behind it."""
+        said = await self.hooks.say_of(call, ran, status, raw) if self.hooks and ran else ""
+        output = await self._taken_in(call, place, status, raw, said)
+        self._say(call, place, output)
+        return output
+
+    async def _taken_in(
+        self, call: ToolCall, place: CallPosition, status: OutputStatus, raw: Result, said: str
+    ) -> ToolOutput:
+        """`said` stands behind it, whatever is shown of the rest."""
+        raw = sorted_out(raw)
+        images = tuple([await self._image(picture) for picture in raw.pictures])
+        files, lines = await self._files(call, place, raw)
+        if len(lines) > self.settings.preview and raw.log is None and raw.uncut is None:
+            raw, lines = replace(raw, text=_joined(raw.text, lines)), ""
+        lines = "\n".join(part for part in (lines, said) if part)
+        output = ToolOutput(call.id, raw.text, status, images, files=files, extent=raw.extent, ending=raw.ending)
+        try:
+            output = await self._form(call, place, raw, lines, output)
+        except StoreFailed as error:
+            self.emit(Noticed(f"the output of `{call.name}` could not be kept, so it is shown in part: {error}"))
+            output = self._without_archive(call, place, raw, lines, output)
+        return replace(output, text=_joined(output.text, lines)) if lines else output
+
+    async def keep(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> KeptOutput:
+        """The output with all of it kept, when less than its text is going to be shown."""
+        if is_brought_back(call.name):
+            return KeptOutput(output)
+        try:
+            stored = output.stored or await self._keep(iter([_encoded(output.text)]), Skim())
+            pictures = [await self._picture(image) for image in output.images]
+        except StoreFailed as error:
+            self.emit(Noticed(f"the output of `{call.name}` could not be kept, so it is shown in part: {error}"))
+            return KeptOutput(output, f"all of it is in {output.whole}" if output.whole else "")
+        kept = replace(output, stored=stored, pictures=tuple(pictures))
+        return KeptOutput(kept, f'read_result with ref_id="r{place.number}" shows all of it')
+
+    async def _image(self, picture: Picture) -> Image:
+        """The picture, kept apart where that is possible; otherwise the session's log keeps it."""
+        image = Image(picture.media_type, base64.b64encode(picture.data).decode("ascii"))
+        with suppress(StoreFailed):
+            return replace(image, digest=(await self._keep(iter([picture.data]), Skim())).digest)
+        return image
+
+    async def _picture(self, image: Image) -> Stored:
+        """The picture as it is kept when it is not shown."""
+        digest = image.digest or (await self._keep(iter([base64.b64decode(image.data)]), Skim())).digest
+        return Stored(digest, decoded_size(image.data), 0, image.media_type)
+
+    async def _files(self, call: ToolCall, place: CallPosition, raw: Result) -> tuple[tuple[Stored, ...], str]:
+        """What came with the output, kept, and the lines that stand for it. All of it is kept or nothing."""
+        if not raw.files:
+            return (), ""
+        try:
+            kept = [await self._keep(iter([file.data]), Skim()) for file in raw.files]
+        except StoreFailed as error:
+            self.emit(Noticed(f"what came with the output of `{call.name}` could not be kept: {error}"))
+            return (), lines_for(raw.files, [None] * len(raw.files))
+        first = len(raw.pictures) + 1
+        refs = [f"r{place.number}:tool-{number}" for number in range(first, first + len(kept))]
+        stored = (replace(one, lines=0, media_type=file.media_type) for one, file in zip(kept, raw.files, strict=True))
+        return tuple(stored), lines_for(raw.files, refs)
+
+    async def _form(
+        self, call: ToolCall, place: CallPosition, raw: Result, lines: str, output: ToolOutput
+    ) -> ToolOutput:
+        """`lines` stand behind the text. They are kept with it where the text is no copy of bytes, and are its frame
+        otherwise."""
+        ref = f"r{place.number}"
+        if raw.log is not None:
+            return await self._log_form(call, place, raw.log, lines, output)
+        if raw.uncut is not None:
+            uncut = _joined(raw.uncut, lines) if lines else raw.uncut
+            stored = await self._keep(iter([_encoded(uncut)]), Skim())
+            return replace(output, text=f"{raw.text}\n{how_to_see(ref)}", stored=stored)
+        data = _encoded(raw.text)
+        if is_shown_whole(call.name, len(data), self.settings):
+            return output
+        skim = Skim()
+        ending = _encoded(_joined(raw.text, lines))[len(data) :] if lines else b""
+        stored = await self._keep(_pieces(data), skim, ending)
+        text = await self._part(call, place, skim, stored)
+        return output if len(text) >= len(raw.text) else replace(output, text=text, stored=stored)
+
+    async def _log_form(
+        self, call: ToolCall, place: CallPosition, log: PrintedLog, lines: str, output: ToolOutput
+    ) -> ToolOutput:
+        """What a program printed goes from its file to the archive without ever being held whole."""
+        is_whole, stored = is_shown_whole(call.name, log.end - log.start, self.settings), None
+        text = as_text(b"".join(_printed(log))) if is_whole else None
+        if text is None:
+            skim = Skim()
+            stored = await self._keep(_printed(log), skim)
+            is_readable = is_whole and not skim.is_binary
+            text = readable(b"".join(_printed(log))) if is_readable else await self._part(call, place, skim, stored)
+        if log.is_finished:
+            log.path.unlink(missing_ok=True)
+        frame = "\n".join(part for part in (output.text, lines) if part) if stored else ""
+        return replace(output, text=_joined(text, output.text), stored=stored, frame=frame)
+
+    async def _part(self, call: ToolCall, place: CallPosition, skim: Skim, stored: Stored) -> str:
+        """What the model is shown of an output that is not shown whole."""
+        ref = f"r{place.number}"
+        if self.settings.mode == "truncate":
+            return cut_form(skim, ref, self.settings)
+        shown = None if skim.is_binary else await self._digested(call, place, stored)
+        return stored_form(call.name, ref, stored.size, stored.lines, shown or skim.preview(self.settings))
+
+    async def _digested(self, call: ToolCall, place: CallPosition, stored: Stored) -> str | None:
+        """What a model found in the output."""
+        if self.settings.mode != "full-chunked" or self.digest is None or self.archive is None:
+            return None
+        content = await self.archive.content(stored, f"r{place.number}")
+        try:
+            return await self.digest(call, place.purpose, content.chunks(), content.size)
+        finally:
+            content.close()
+
+    async def _keep(self, chunks: Iterator[bytes], skim: Skim, ending: bytes = b"") -> Stored:
+        """`ending` is kept, too, but no part of what is skimmed."""
+        if self.archive is None:
+            raise StoreFailed("this session keeps nothing apart", "missing")
+
+        def seen() -> Iterator[bytes]:
+            for chunk in chunks:
+                skim.take(chunk)
+                yield chunk
+            if ending:
+                yield ending
+
+        return await self.archive.put(seen())
+
+    def _without_archive(
+        self, call: ToolCall, place: CallPosition, raw: Result, lines: str, output: ToolOutput
+    ) -> ToolOutput:
+        """As much of an output as may be shown whole, and the file in which a program's output stays."""
+        skim = Skim()
+        with suppress(FileNotFoundError):  # somebody has removed the file
+            for chunk in _printed(raw.log) if raw.log else _pieces(_encoded(raw.text)):
+                skim.take(chunk)
+        is_whole = is_shown_whole(call.name, skim.size, self.settings)
+        if raw.log is None:
+            return output if is_whole else replace(output, text=cut_form(skim, None, self.settings))
+        stays = _stays(raw.log)
+        text = (
+            readable(skim.beginning)
+            if is_whole and skim.size == len(skim.beginning)
+            else cut_form(skim, f"r{place.number}" if stays else None, self.settings)
+        )
+        if not stays:
+            return replace(output, text=_joined(text, raw.text))
+        return replace(
+            output,
+            text=_joined(text, f"all of it is in {raw.log.path}\n{raw.text}"),
+            whole=str(raw.log.path),
+            frame="\n".join(part for part in (raw.text, lines) if part),
+        )
+
+    def _say(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> None:
+        kept = output.stored or in_message(output)
+        self.debug.say(
+            "context/ingest",
+            tool=call.name,
+            ref=f"r{place.number}",
+            bytes=kept.size,
+            lines=kept.lines,
+            form="preview" if is_preview(output.text) else "full",
+        )
+
+
+def hooks_of(
+    configured: Sequence[AfterTool],
+    session: str,
+    workspace: Workspace,
+    interrupt: Interrupt,
+    emit: Callable[[Event], None],
+) -> "Hooks | None":
+    """What asks the user's programs, where there are any."""
+    if not configured:
+        return None
+    from agent.calls.hooks import Hooks  # noqa: PLC0415  # deferred: most runs have none
+
+    return Hooks(configured, session, workspace, interrupt, emit)
+
+
+def _joined(text: str, ending: str) -> str:
+    return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{ending}"
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    for at in range(0, len(data), _CHUNK):
+        yield data[at : at + _CHUNK]
+
+
+def _stays(log: PrintedLog) -> bool:
+    """Whether the file of a program's output stays in place of what could not be kept. It goes when it is not whole, or
+    takes the last room, in which the session could not be written down."""
+    with suppress(OSError):
+        if log.is_finished and (not log.is_whole or shutil.disk_usage(log.path.parent).free < ROOM):
+            log.path.unlink()
+            return False
+    return log.is_whole
+
+
+def _printed(log: PrintedLog) -> Iterator[bytes]:
+    with log.path.open("rb") as file:
+        file.seek(log.start)
+        left = log.end - log.start
+        while left > 0 and (chunk := file.read(min(_CHUNK, left))):
+            left -= len(chunk)
+            yield chunk

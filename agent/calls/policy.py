@@ -1,0 +1,341 @@
+"""Whether a call may run. Pure policy: it knows rules, modes and names, and touches no file and no user.
+
+A rule is `TOOL` or `TOOL(PREFIX)`. TOOL may hold `*`. For a tool that works on files, PREFIX is a file or folder,
+relative to the working folder. For shell, it is the beginning of a command, in whole words: `bash(git status)`; or,
+behind `=`, one whole line as it is written: `bash(=make test)`.
+`mcp__SERVER` stands for all tools of a server; what their calls are about is not known, so such rules have no PREFIX.
+Deny rules come first, then what always asks, then allow rules, then the mode. A rule that allows covers only what can
+be read in the call; one that denies, all that may be meant by it.
+"""
+
+import posixpath
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+from agent.config.options import Mode
+from agent.errors import ConfigError
+from tools.anything import behind_assignments, depends_on_its_folder
+from tools.base import Effect
+from tools.beyond import reaches_beyond
+from tools.commandline import Word, simple_commands
+from tools.wrapped import hides_a_command, readings
+
+Verdict: TypeAlias = Literal["allow", "ask", "deny"]
+
+_RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
+_SERVED = re.compile(r"(mcp__.+?)__.")
+_WRITERS = ("write", "edit", "apply_patch")
+_RUNS_LATER = {
+    ".git", ".gitmodules", ".gitconfig", ".ebb", ".vscode", ".idea", ".devcontainer", ".husky", ".envrc", ".direnv",
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zprofile",
+    ".zshenv", ".zlogin", ".zlogout", ".kshrc", ".inputrc", ".vimrc", ".exrc", ".nvimrc", ".emacs", ".gdbinit",
+    ".lldbinit", ".pythonrc.py", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".ssh", ".mcp.json", ".ripgreprc",
+    ".pre-commit-config.yaml", ".mise.toml", ".tool-versions", "autostart", "launchagents",
+}  # fmt: skip
+_RUNS_LATER_IN_CONFIG = {"git", "ebbtide", "fish", "systemd", "nvim", "direnv", "mise"}
+"""Folders of `~/.config`."""
+_MOST_OPTIONS = 40
+"""Words between a program and its command that are looked at: `git -c a=b -C x push`."""
+_WORD_BREAK = re.compile(r"[\s;&|()`<>{}\"'$=,]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    tool: str
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.tool}({self.prefix})" if self.prefix else self.tool
+
+    @property
+    def line(self) -> str | None:
+        """The one command line that it is about; None when it is about a beginning."""
+        return self.prefix[1:] if self.prefix[:1] == "=" else None
+
+    @property
+    def words(self) -> list[str]:
+        """Those of a command that it is about, or that its one line consists of."""
+        return self.prefix.removeprefix("=").split()
+
+
+def parse_rule(text: str) -> Rule:
+    """The rule that a text stands for. Raises `ConfigError`."""
+    match = _RULE.fullmatch(text.strip())
+    if match is None or (match["prefix"] or "").strip() == "=":
+        raise ConfigError(f"`{text}` is not a rule; write `TOOL` or `TOOL(PREFIX)`, such as `bash(git status)`")
+    return Rule(match["tool"], (match["prefix"] or "").removesuffix(":*").strip())
+
+
+def says_itself(text: str) -> bool:
+    """Whether a rule that is written so is read as it was meant: with all its blanks and signs, for one tool, and
+    nothing in it that cannot be seen."""
+    match = _RULE.fullmatch(text)
+    if match is None or "*" in match["tool"] or not text.isprintable():
+        return False
+    return str(parse_rule(text)) == text
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All that decides about calls, apart from the calls themselves."""
+
+    root: str
+    """The working folder, absolute and resolved."""
+    mode: Mode = "ask"
+    allow: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+    readable: tuple[str, ...] = ()
+    """Folders outside the working folder that may be read without a question, absolute and resolved."""
+    no_shell: str = ""
+    """Why shell commands may not run at all, when they may not."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """A call as the policy sees it."""
+
+    tool: str
+    effect: Effect
+    subjects: tuple[str, ...]
+    """A command line, or absolute resolved paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    verdict: Verdict
+    rule: str
+    """What decided: a rule, or the mode in words."""
+
+
+def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
+    """Whether the call may run, and what decided it."""
+    for rule in policy.deny:
+        if _denies(rule, asked, policy.root):
+            return Ruling("deny", f"deny rule {rule}")
+    if asked.effect == "run" and policy.no_shell:
+        return Ruling("deny", policy.no_shell)
+    if policy.mode == "plan" and asked.effect in ("write", "run", "serve"):
+        return Ruling("deny", "plan mode changes nothing")
+    unclear = next((rule for rule in policy.deny if _may_deny(rule, asked, policy.root)), None)
+    if unclear is not None:
+        return Ruling("ask", f"whether deny rule {unclear} forbids this cannot be told from the call")
+    for rule in policy.allow:
+        if _names(rule, asked) and _allows(rule, asked, policy):
+            return Ruling("allow", f"allow rule {rule}")
+    return _by_mode(asked, policy)
+
+
+def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
+    if asked.effect == "write":
+        later = next((path for path in asked.subjects if _runs_later(path, policy.root)), None)
+        if later is not None:
+            return Ruling("ask", f"`{later}` can make other programs run commands")
+    if asked.effect == "none":
+        return Ruling("allow", "it stays inside the session")
+    if policy.mode == "auto":
+        return Ruling("allow", "auto mode")
+    if asked.effect == "run":
+        return Ruling("ask", f"{policy.mode} mode asks before a command runs")
+    if asked.effect == "serve":
+        return Ruling("ask", f"{policy.mode} mode asks before a server does something")
+    outside = next((path for path in asked.subjects if not is_within(path, (policy.root,))), None)
+    if asked.effect == "read":
+        if all(is_within(path, (policy.root, *policy.readable)) for path in asked.subjects):
+            return Ruling("allow", "reading inside the working folder")
+        return Ruling("ask", f"`{outside}` is outside the working folder")
+    if outside is not None:
+        return Ruling("ask", f"`{outside}` is outside the working folder")
+    if policy.mode == "accept-edits":
+        return Ruling("allow", "accept-edits mode")
+    return Ruling("ask", f"{policy.mode} mode asks before a file changes")
+
+
+def concerns(rule: Rule, asked: PermissionRequest, root: str) -> bool:
+    """Whether a call is one of those that a rule describes, whatever else it does: a tool or a server; a command that
+    holds such a one; a file or folder, or what is in it. `*` at its end stands for whatever follows."""
+    if not _names(rule, asked):
+        return False
+    rule = Rule(rule.tool, rule.prefix.removesuffix("*"))
+    if asked.effect == "run":
+        wanted = [word.casefold() for word in rule.words]
+        readings_of_all = (words for command in asked.subjects for words in _all_readings(command))
+        return not wanted or any(_holds(words, wanted) for words in readings_of_all)
+    return not rule.prefix or any(_is_same_or_within(path, _place(rule, root)) for path in asked.subjects)
+
+
+def _names(rule: Rule, asked: PermissionRequest) -> bool:
+    return fnmatchcase(asked.tool, rule.tool) or rule.tool == server_of(asked.tool)
+
+
+def server_of(tool: str) -> str:
+    """`mcp__SERVER` of a tool that a server brought; an empty text of any other."""
+    match = _SERVED.match(tool)
+    return match[1] if match else ""
+
+
+def _denies(rule: Rule, asked: PermissionRequest, root: str) -> bool:
+    """A deny rule looks at every word of a command, however it is wrapped; it would rather refuse too much."""
+    if not _forbids(rule, asked) and not (_hides_content(rule, asked) and asked.subjects):
+        return False
+    if not rule.prefix:
+        return True
+    if asked.effect != "run":
+        place = _place(rule, root)
+        is_inside = any(_is_same_or_within(path, place) for path in asked.subjects)
+        return is_inside or (_forbids(rule, asked) and any(_is_same_or_within(place, path) for path in asked.subjects))
+    wanted = [word.casefold() for word in rule.words]
+    return any(_holds(words, wanted) for command in asked.subjects for words in _all_readings(command))
+
+
+def _forbids(rule: Rule, asked: PermissionRequest) -> bool:
+    """Whether a deny rule is about such a call. What one tool may not change, no other one may change either."""
+    return _names(rule, asked) or (rule.tool in _WRITERS and asked.effect == "write")
+
+
+def _may_deny(rule: Rule, asked: PermissionRequest, root: str) -> bool:
+    """Whether the rule may well mean this call, although that cannot be seen."""
+    if not rule.prefix:
+        return False
+    if asked.effect == "run":
+        return _names(rule, asked) and any(map(hides_a_command, asked.subjects))
+    if asked.effect == "serve":
+        return _names(rule, asked)
+    return _hides_content(rule, asked) and any(_is_same_or_within(_place(rule, root), path) for path in asked.subjects)
+
+
+def _hides_content(rule: Rule, asked: PermissionRequest) -> bool:
+    """Whether the rule keeps a file from being read and the call would show lines of files."""
+    return rule.tool == "read" and asked.tool == "grep"
+
+
+def _all_readings(command: str) -> Iterator[Sequence[str]]:
+    """The words of a command: as they are written, with every sign a break; and as a shell would read them."""
+    yield [word for word in _WORD_BREAK.split(command.casefold().replace("\\\n", "").replace("\\", "")) if word]
+    for words in readings(command):
+        yield [word.casefold() for word in words]
+
+
+def _holds(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether a program and what it is told stand in the words, options of the program in between or not."""
+    for start, word in enumerate(words):
+        if word == wanted[0] or posixpath.basename(word) == wanted[0]:
+            at = start + 1
+            for each in wanted[1:]:
+                at = _after(words, at, each)
+            if at <= len(words):
+                return True
+    return False
+
+
+def _after(words: Sequence[str], at: int, wanted: str) -> int:
+    """The place after the wanted word, past options and a value of each; beyond the end when it is not there."""
+    last = at + _MOST_OPTIONS
+    while at < len(words) and words[at] != wanted:
+        if words[at][:1] != "-" or at > last:
+            return len(words) + 1
+        value = words[at + 1] if at + 1 < len(words) else wanted
+        at += 1 if value == wanted or value[:1] == "-" else 2
+    return at + 1
+
+
+def _allows(rule: Rule, asked: PermissionRequest, policy: Policy) -> bool:
+    if asked.effect != "run":
+        place = _place(rule, policy.root)
+        if rule.prefix and not (asked.subjects and all(is_within(path, (place,)) for path in asked.subjects)):
+            return False
+        is_about_such = bool(rule.prefix) and _runs_later(place, policy.root)
+        return asked.effect != "write" or is_about_such or not any_runs_later(asked, policy.root)
+    if not rule.prefix:
+        return True
+    if rule.line is not None:
+        return all(subject == rule.line and _can_be_read(subject, policy.root) for subject in asked.subjects)
+    rules = rules_for(asked, policy)
+    return all(
+        bool(commands) and not left_open(commands, rules) and _stays(commands, policy.root)
+        for commands in (simple_commands(command) for command in asked.subjects)
+    )
+
+
+def _can_be_read(line: str, root: str) -> bool:
+    """Whether all that a line runs stands in it, so that it does the same whenever it is run."""
+    commands = simple_commands(line)
+    return bool(commands) and not hides_a_command(line) and _stays(commands, root)
+
+
+def rules_for(asked: PermissionRequest, policy: Policy) -> list[Rule]:
+    """The rules that allow commands like these by how they begin."""
+    return [rule for rule in policy.allow if _names(rule, asked) and rule.line is None]
+
+
+def left_open(commands: Sequence[Sequence[Word]], rules: Sequence[Rule]) -> list[Sequence[Word]]:
+    """Those of a line's commands that no rule covers. Going into a folder allows nothing by itself, and needs no rule
+    where what follows is the same command in every folder."""
+    covered = [any(_covers(rule, words) for rule in rules) for words in commands]
+    is_open = [words for words, is_covered in zip(commands, covered, strict=True) if not is_covered]
+    others = [words for words in commands if words[0].text != "cd"]
+    if not others or any(depends_on_its_folder([word.text for word in words]) for words in others):
+        return is_open
+    return [words for words in is_open if words[0].text != "cd"]
+
+
+def _place(rule: Rule, root: str) -> str:
+    return posixpath.normpath(posixpath.join(root, rule.prefix))
+
+
+def _covers(rule: Rule, words: Sequence[Word]) -> bool:
+    """Whether the rule is the beginning of the command, up to where the command does more than its name says."""
+    wanted = rule.words
+    beyond = reaches_beyond(words)
+    if [word.text for word in words[: len(wanted)]] != wanted or any(word.globs for word in words[: len(wanted)]):
+        return False
+    return beyond is None or beyond < len(wanted)
+
+
+def _stays(commands: Sequence[Sequence[Word]], root: str) -> bool:
+    """Whether the commands stay in the working folder, as far as the text tells. A folder below it may be somebody
+    else's repository, whose settings make git run programs."""
+    at = root
+    for words in commands:
+        name, *others = [*words[behind_assignments([word.text for word in words]) :], Word("")]
+        if name.text in ("cd", "pushd"):
+            given = [word for word in others[:-1] if word.text not in ("--", "-P", "-L")]
+            if len(given) != 1 or not given[0].is_plain or given[0].text[:1] in "-~+":
+                return False
+            if ".." in given[0].text.split("/"):
+                return False  # it leads elsewhere when the folder before it was not entered
+            at = posixpath.normpath(posixpath.join(at, given[0].text))
+        if name.text == "popd" or not is_within(at, (root,)):
+            return False
+        if at != root and any(posixpath.basename(word.text) == "git" for word in words):
+            return False
+    return True
+
+
+def is_within(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _is_same_or_within(path: str, folder: str) -> bool:
+    """As `is_within`, but names that some file system holds for the same are the same: for rules that forbid."""
+    return is_within(_folded(path), (_folded(folder),))
+
+
+def _folded(path: str) -> str:
+    visible = "".join(sign for sign in path if unicodedata.category(sign) != "Cf")
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", visible).casefold())
+
+
+def any_runs_later(asked: PermissionRequest, root: str) -> bool:
+    return any(_runs_later(path, root) for path in asked.subjects)
+
+
+def _runs_later(path: str, root: str) -> bool:
+    inside = posixpath.relpath(path, root) if is_within(path, (root,)) else path
+    parts = _folded(inside).split("/")
+    in_config = any(pair[0] == ".config" and pair[1] in _RUNS_LATER_IN_CONFIG for pair in pairwise(parts))
+    return in_config or any(part in _RUNS_LATER or part.endswith(".git") for part in parts)

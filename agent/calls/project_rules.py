@@ -1,0 +1,63 @@
+"""The rules that the user keeps for a project: a file of the user's own that only its owner can read. A project cannot
+say anything in it, since it lies nowhere in the project."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.calls.policy import parse_rule
+from agent.config.per_project import KeptByProject
+from agent.errors import ConfigError
+
+NAME = "rules.json"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRules:
+    allow: tuple[str, ...] = ()
+    problem: str = ""
+    """Why some or all could not be read, as the user is told."""
+
+
+class ProjectRules:
+    """Those of one project."""
+
+    def __init__(self, folder: Path, project: Path) -> None:
+        """`folder`: where the user's own settings are; `project`: its real path."""
+        self._file = KeptByProject(folder / NAME, project)
+
+    @property
+    def place(self) -> str:
+        return str(self._file.path)
+
+    def read(self) -> KeptRules:
+        """The rules that hold in the project. What cannot be read allows nothing, and is told."""
+        try:
+            entry = self._file.read()
+        except ConfigError as error:
+            return KeptRules(problem=f"the rules that you keep for projects are not used: {error}")
+        rules = entry.get("allow", [])
+        listed = rules if isinstance(rules, list) else [rules]
+        good = tuple(rule for rule in listed if isinstance(rule, str) and _is_rule(rule))
+        if len(good) == len(listed):
+            return KeptRules(good)
+        bad = ", ".join(f"`{json.dumps(rule)}`" for rule in listed if rule not in good)
+        return KeptRules(good, f"`{self.place}`: {bad} is no rule such as `bash(git status)`, and is not used")
+
+    def keep(self, rule: str) -> None:
+        """Adds a rule. Raises `ConfigError`, also when what the file holds cannot be read: then nothing is lost."""
+
+        def with_rule(entry: dict[str, object]) -> dict[str, object]:
+            rules = entry.get("allow", [])
+            listed = rules if isinstance(rules, list) else [rules]
+            return {**entry, "allow": [*listed, *([] if rule in listed else [rule])]}
+
+        self._file.change(with_rule)
+
+
+def _is_rule(text: str) -> bool:
+    try:
+        parse_rule(text)
+    except ConfigError:
+        return False
+    return True

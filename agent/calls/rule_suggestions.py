@@ -1,0 +1,121 @@
+"""Rules that a question offers, and what each would have allowed so far. Pure: it decides about calls as `permissions`
+does, those of the past among them."""
+
+import posixpath
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from agent.calls.policy import (
+    PermissionRequest,
+    Policy,
+    Rule,
+    any_runs_later,
+    decide,
+    is_within,
+    left_open,
+    parse_rule,
+    rules_for,
+    says_itself,
+    server_of,
+)
+from agent.events import Tried
+from tools.anything import beginning_of, is_place
+from tools.beyond import reaches_beyond
+from tools.commandline import simple_commands
+
+MOST = 3
+"""Rules that a question offers."""
+EXAMPLES = 3
+LONGEST = 200
+"""Characters of a rule that can be taken in at a glance."""
+LONGEST_LINE = 1_000
+"""Those of one for exactly this, which the question shows anyway."""
+
+
+def offers_for(asked: PermissionRequest, policy: Policy) -> tuple[str, ...]:
+    """The rules that would answer the question, the narrowest first: one for exactly this, the usual one, and a wider
+    one, as far as there are such. Each covers the call, and says in words all that it covers."""
+    if decide(asked, policy).verdict != "ask":
+        return ()
+    offers = dict.fromkeys((exact_rule(asked, policy.root), *_wider(asked, policy)))
+    return tuple(offer for offer in offers if offer and _answers(offer, asked, policy))[:MOST]
+
+
+def exact_rule(asked: PermissionRequest, root: str) -> str:
+    """The rule for exactly this command line or this file; empty where none can say so."""
+    subjects = tuple(dict.fromkeys(asked.subjects))
+    if len(subjects) != 1 or asked.effect not in ("run", "read", "write"):
+        return ""
+    return str(Rule(asked.tool, f"={subjects[0]}" if asked.effect == "run" else _from_root(subjects[0], root)))
+
+
+def tried(
+    offers: Sequence[str], asked: PermissionRequest, past: Sequence[PermissionRequest], policy: Policy
+) -> tuple[Tried, ...]:
+    """What each rule would have allowed among the calls of the past, one by one."""
+    alike = Counter(call for call in past if is_alike(call.tool, asked.tool))
+    open_ones = {call: count for call, count in alike.items() if decide(call, policy).verdict == "ask"}
+    total = sum(open_ones.values())
+    found = []
+    for offer in offers:
+        wider = replace(policy, allow=(*policy.allow, parse_rule(offer)))
+        allowed = {call: count for call, count in open_ones.items() if decide(call, wider).verdict == "allow"}
+        others = sorted((call for call in allowed if call != asked), key=lambda call: -allowed[call])
+        examples = tuple(dict.fromkeys(_shown(call, policy.root) for call in others))[:EXAMPLES]
+        found.append(Tried(offer, sum(allowed.values()), total, examples))
+    return tuple(found)
+
+
+def is_alike(tool: str, other: str) -> bool:
+    """Whether rules for one tool may be about the other."""
+    return tool == other or (bool(server_of(tool)) and server_of(tool) == server_of(other))
+
+
+def _answers(offer: str, asked: PermissionRequest, policy: Policy) -> bool:
+    is_exact = offer == exact_rule(asked, policy.root)
+    if len(offer) > (LONGEST_LINE if is_exact else LONGEST) or not says_itself(offer):
+        return False
+    return decide(asked, replace(policy, allow=(*policy.allow, parse_rule(offer)))).verdict == "allow"
+
+
+def _wider(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
+    if asked.effect == "run":
+        yield from _beginnings(asked, policy)
+    elif asked.effect == "serve":
+        yield asked.tool
+        yield server_of(asked.tool)
+    elif not any_runs_later(asked, policy.root):
+        folder, *others = {posixpath.dirname(path) for path in asked.subjects} or {"/"}
+        if not others and folder != "/":  # nobody means the whole disk
+            yield str(Rule(asked.tool, _from_root(folder, policy.root)))
+        if all(path.startswith(policy.root.rstrip("/") + "/") for path in asked.subjects):
+            yield str(Rule(asked.tool, "."))
+
+
+def _beginnings(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
+    """Rules for all commands that begin like the one that is asked about. Of a line with several it has to be the only
+    one that no rule covers yet."""
+    rules = rules_for(asked, policy)
+    is_open = [words for subject in asked.subjects for words in left_open(simple_commands(subject), rules)]
+    beginnings = list(dict.fromkeys(beginning_of([word.text for word in words]) for words in is_open))
+    if len(beginnings) != 1 or any(reaches_beyond(words) is not None for words in is_open):
+        return
+    (texts,) = beginnings
+    # A rule is words between blanks: one that is empty or holds a blank cannot be said in it.
+    if not texts or any(text.split() != [text] for text in texts):
+        return
+    yield str(Rule(asked.tool, " ".join(texts)))
+    if texts[1:] and is_place(texts[-1]) and beginning_of(texts[:1]):
+        yield str(Rule(asked.tool, texts[0]))
+
+
+def _from_root(path: str, root: str) -> str:
+    return posixpath.relpath(path, root) if is_within(path, (root,)) else path
+
+
+def _shown(call: PermissionRequest, root: str) -> str:
+    if call.effect == "run":
+        return call.subjects[0] if call.subjects else call.tool
+    places = (posixpath.relpath(path, root) if path.startswith(f"{root}/") else path for path in call.subjects)
+    return ", ".join(places) or call.tool

@@ -1,0 +1,116 @@
+"""Other names of our settings, as other programs write them. It knows names; of values only those that change.
+
+Every key may also be written in camel case. What a key was written as stays with it, so that `ebb config` can say so.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_NAMES = {
+    "context_budget": "agent.context_window",
+    "context_window_tokens": "agent.context_window",
+    "buffer_tokens": "agent.context_window_buffer_tokens",
+    "context_buffer_tokens": "agent.context_window_buffer_tokens",
+    "tool_response_max_bytes": "agent.result_offload_threshold",
+    "context_budget_tokens": "agent.protect_tokens",
+    "tools_allowed": "tools.allowed",
+    "tools_denied": "tools.denied",
+    "reasoning": "agent.reasoning_effort",
+}
+"""By name, in whatever table it stands."""
+
+_IN_TABLE = {
+    "compaction.model": "agent.summary_model",
+    "max_message_bytes": "agent.max_message_bytes",
+    "max_line_length": "agent.max_line_length",
+}
+
+_TABLES = ("agent", "defaults", "options", "compaction", "tool_output_cache", "prune", "")
+"""Tables whose keys are ours: they all stand for `[agent]`."""
+
+_SWITCHES = {
+    "disable_auto_summarize": True,
+    "compaction.enabled": False,
+    "compaction.auto": False,
+}
+"""Keys that turn early rewriting off when they have this value; with the other value they change nothing."""
+
+_WITHOUT_EFFECT = {
+    "condense_after_n": "what is condensed is decided by price and age, not by a number of messages",
+    "remove_errors_after": "errors are condensed and never removed, so that each call keeps its output",
+    "tool_output_cache.enabled": "large outputs are always kept whole",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AliasedSetting:
+    key: str
+    value: object
+    written: str = ""
+    """What it was written as, when that is not its key."""
+    without_effect: str = ""
+    """Why it changes nothing here."""
+
+
+def snake_case(key: str) -> str:
+    """`contextWindow` as `context_window`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower() if re.search(r"[a-z][A-Z]", key) else key
+
+
+def translate(pairs: Iterable[tuple[str, object]]) -> tuple[AliasedSetting, ...]:
+    """The settings that keys and values stand for. Where a key and another name of it are both there, the key wins."""
+    settings: list[AliasedSetting] = []
+    provider: AliasedSetting | None = None
+    for written, value in pairs:
+        setting = _translated(written, value)
+        if setting is None:
+            continue
+        if setting.key == "summarization_provider":
+            provider = setting
+        else:
+            settings.append(setting)
+    return tuple(sorted(_with_provider(settings, provider), key=lambda setting: not setting.written))
+
+
+def _translated(written: str, value: object) -> AliasedSetting | None:
+    table, _, name = snake_case(written).rpartition(".")
+    short = written.rpartition(".")[2] if table in ("agent", "") else written
+    for key in (f"{table}.{name}", name):
+        if key in _WITHOUT_EFFECT and table in _TABLES:
+            return AliasedSetting(written, value, short, _WITHOUT_EFFECT[key])
+        if key in _SWITCHES and table in _TABLES:
+            if not isinstance(value, bool):
+                return AliasedSetting("rewrite.policy", value, short)
+            return AliasedSetting("rewrite.policy", "off", short) if value is _SWITCHES[key] else None
+        if key in _IN_TABLE and table in _TABLES and table != "agent":
+            return AliasedSetting(_IN_TABLE[key], value, short)
+    if table in _TABLES and name in ("summarization_provider", "summarization_model"):
+        key = "summarization_provider" if name.endswith("provider") else "agent.summary_model"
+        return AliasedSetting(key, value, short)
+    if table in _TABLES and name in _NAMES:
+        return AliasedSetting(_NAMES[name], value, short)
+    if table in _TABLES[1:-1] or (table == "" and name != written):
+        return AliasedSetting(f"agent.{name}", value, short)
+    key = f"{table}.{name}" if table else name
+    return AliasedSetting(key, value, short if key != written else "")
+
+
+def _with_provider(settings: list[AliasedSetting], provider: AliasedSetting | None) -> list[AliasedSetting]:
+    """The settings with the provider of the summaries joined to their model: `provider/model`."""
+    if provider is None:
+        return settings
+    joined = []
+    for setting in settings:
+        if setting.key == "agent.summary_model" and setting.written and isinstance(setting.value, str):
+            names = f"{provider.written}, {setting.written}"
+            setting = AliasedSetting(setting.key, f"{provider.value}/{setting.value}", names)
+            provider = None
+        joined.append(setting)
+        if provider is None:
+            break
+    joined += settings[len(joined) :]
+    if provider is not None:
+        reason = "it names no model; add `summarization_model`, or set `agent.summary_model` to PROVIDER/NAME"
+        joined.append(AliasedSetting(provider.key, provider.value, provider.written, reason))
+    return joined

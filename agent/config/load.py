@@ -1,0 +1,318 @@
+"""Files, environment and flags, made into one frozen `Config` in which each value knows its source.
+
+Layers, weakest first: defaults, the user's `config.toml`, the project's `.ebb/config.toml`, environment, flags. A
+project comes with a repository that somebody else may have written, so its file may only tighten: a stricter permission
+mode, more deny rules. It knows no provider and no tool.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from agent.config.aliases import snake_case, translate
+from agent.config.options import (
+    BY_KEY,
+    MODEL_KEYS,
+    OPTIONS,
+    PROVIDER_KEYS,
+    PROVIDERS,
+    SERVER_KEYS,
+    Option,
+    rules,
+)
+from agent.config.values import Config, Folders, ProviderConfig, field_of
+from agent.errors import ConfigError
+from tools.regular import beginning_of
+
+OTHER_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
+"""What the environment may say besides settings."""
+
+LARGEST_FILE = 1_000_000
+"""Bytes of a configuration file; a project's may be anything."""
+
+
+def find_folders(environment: Mapping[str, str]) -> Folders:
+    """The program's folders: under EBB_HOME when that is set, otherwise where the platform keeps such things."""
+    home = environment.get("EBB_HOME")
+    if home:
+        root = Path(home).expanduser().absolute()
+        return Folders(root / "config", root / "data", root / "logs")
+    import platformdirs  # noqa: PLC0415  # deferred: not needed when EBB_HOME says it
+
+    dirs = platformdirs.PlatformDirs("ebbtide", appauthor=False)
+    return Folders(Path(dirs.user_config_dir), Path(dirs.user_data_dir), Path(dirs.user_log_dir))
+
+
+def find_project(folder: Path) -> Path:
+    """The top of the git work tree that the folder is in, or the folder itself; a real path."""
+    real = folder.resolve()
+    for candidate in (real, *real.parents):
+        if (candidate / ".git").exists():
+            return candidate
+    return real
+
+
+def load_config(
+    folder: Path, environment: Mapping[str, str], flags: Mapping[str, object], settings: tuple[str, ...] = ()
+) -> Config:
+    """The configuration of a run in a folder. `flags` holds keys and values of command line flags, `settings` the
+    KEY=VALUE texts of `--config`. Raises `ConfigError`."""
+    folders, project = find_folders(environment), find_project(folder)
+    values = {option.key: option.default for option in OPTIONS}
+    sources = {option.key: "default" for option in OPTIONS}
+    providers: dict[str, dict[str, object]] = {}
+    servers: dict[str, dict[str, object]] = {}
+    notices: list[str] = []
+
+    user_file = folders.config / "config.toml"
+    _merge(read_toml(user_file), str(user_file), values, sources, providers, servers, notices)
+    project_file = project / ".ebb" / "config.toml"
+    _tighten(read_toml(project_file), str(project_file), values, sources, notices)
+    for option in OPTIONS:
+        if option.environment and option.environment in environment:
+            source = f"environment {option.environment}"
+            values[option.key] = _parsed(option.parse, environment[option.environment], source, option.key)
+            sources[option.key] = source
+    for name, key in _variables(environment, notices).items():
+        text = f"{key}={environment[name]}"
+        _merge(parse_setting(text), f"environment {name}", values, sources, providers, servers, notices)
+    for text in settings:
+        _merge(parse_setting(text), f"--config {_shown(text)}", values, sources, providers, servers, notices)
+    for key, value in flags.items():
+        if key.startswith("permissions."):
+            value = (*rules(values[key]), *rules(value))
+        values[key] = _parsed(BY_KEY[key].parse, value, "the command line", key)
+        sources[key] = "command line"
+
+    return Config(
+        folders=folders,
+        project=project,
+        providers={name: ProviderConfig(**cast(dict[str, Any], table)) for name, table in providers.items()},
+        servers=servers,
+        sources=sources,
+        notices=tuple(notices),
+        **cast(dict[str, Any], {field_of(key): value for key, value in values.items()}),
+    )
+
+
+def read_toml(path: Path) -> dict[str, object]:
+    """The tables of a TOML file, or nothing when it is not there. Raises `ConfigError`."""
+    try:
+        text = beginning_of(path, LARGEST_FILE + 1)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"cannot read `{path}`: {error.strerror or error}") from error
+    if len(text) > LARGEST_FILE:
+        raise ConfigError(f"cannot read `{path}`: it is larger than {LARGEST_FILE:,} bytes")
+    import tomllib  # noqa: PLC0415  # deferred: most runs have no file to read
+
+    try:
+        return tomllib.loads(text.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read `{path}`: {error}") from error
+
+
+def parse_setting(text: str) -> dict[str, object]:
+    """The tables that a `--config a.b=V` stands for; V is TOML when it parses as that, otherwise a text."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"`--config {text}` is not KEY=VALUE; write for example `--config agent.max_turns=20`")
+    import tomllib  # noqa: PLC0415  # deferred: most runs have no setting to parse
+
+    try:
+        parsed: object = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value
+    try:
+        keyed = tomllib.loads(f"{key} = 0")
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"`{key}` in `--config {text}` is not a key: {error}") from error
+    return _with_leaf(keyed, parsed)
+
+
+def _variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
+    """The variables that set a key besides those that have one of their own, each with its key as it may be written in
+    a file. One that sets nothing, or the same as another, is named."""
+    found: dict[str, str] = {}
+    given = {one.key: one.environment for one in OPTIONS if one.environment and one.environment in environment}
+    keys = {f"EBB_{key.replace('.', '_').upper()}": key for key in BY_KEY}
+    keys = {**keys, **{name.replace("EBB_AGENT_", "EBB_", 1): key for name, key in keys.items()}}
+    own = {*OTHER_VARIABLES, *(option.environment for option in OPTIONS)}
+    named = [name for name in environment if name.startswith("EBB_") and name not in own and environment[name]]
+    for name in sorted(named, key=lambda name: (name not in keys, name)):  # a key wins over its other names
+        written = keys.get(name) or name.removeprefix("EBB_").lower().removeprefix("agent_")
+        setting = next(iter(translate([(written, True)])), None)
+        if setting is not None and setting.without_effect and setting.key not in BY_KEY:
+            notices.append(f"the variable `{name}` has no effect: {setting.without_effect}")
+        elif setting is None or setting.key not in BY_KEY:
+            notices.append(f"the variable `{name}` has no effect: it is no setting; `ebb config` lists all of them")
+        elif setting.key in given:
+            notices.append(f"the variable `{name}` has no effect, since `{given[setting.key]}` sets the same and wins")
+        else:
+            given[setting.key], found[name] = name, written
+    return found
+
+
+def _shown(text: str) -> str:
+    """A KEY=VALUE as it may be shown: what is said of servers, and passwords in addresses, are nobody's business."""
+    from tools.redaction import SECRET_NAME, redacted, without_password  # noqa: PLC0415  # deferred: few have settings
+
+    key, _, value = text.partition("=")
+    name = key.strip().rpartition(".")[2]
+    is_secret = key.strip().startswith("mcp.servers.") or (SECRET_NAME.search(name) and name not in PROVIDER_KEYS)
+    return f"{key}=…" if is_secret else f"{key}={redacted(without_password(value), {})}"
+
+
+def _with_leaf(tables: dict[str, object], value: object) -> dict[str, object]:
+    ((name, inner),) = tables.items()
+    return {name: _with_leaf(inner, value) if isinstance(inner, dict) else value}
+
+
+def _parsed(parse: Callable[[object], object], value: object, source: str, key: str) -> object:
+    try:
+        return parse(value)
+    except ValueError as error:
+        given = (
+            "" if key.endswith(".api_key_env") else f"is {value!r}, but "
+        )  # whoever writes the key there has no name
+        raise ConfigError(f"{source}: `{key}` {given}must be {error}") from error
+
+
+def _merge(
+    tables: Mapping[str, object],
+    source: str,
+    values: dict[str, object],
+    sources: dict[str, str],
+    providers: dict[str, dict[str, object]],
+    servers: dict[str, dict[str, object]],
+    notices: list[str],
+) -> None:
+    rest = dict(tables)
+    if "providers" in rest:
+        _merge_providers(rest.pop("providers"), source, sources, providers)
+    if isinstance(of_mcp := rest.get("mcp"), dict) and "servers" in of_mcp:
+        _merge_servers(of_mcp["servers"], source, sources, servers)
+        rest["mcp"] = {name: value for name, value in of_mcp.items() if name != "servers"}
+    given: dict[str, str] = {}
+    for setting in translate(_flat(rest)):
+        named = f"{source} ({setting.written})" if setting.written else source
+        if setting.without_effect:
+            notices.append(f"{named}: {setting.without_effect}")
+            continue
+        option = _option(setting.key, source)
+        written = setting.written or setting.key
+        meant = "agent.compact_trigger" if setting.key == "agent.threshold_ratio" else setting.key
+        if meant in given:
+            notices.append(f"{source}: `{given[meant]}` has no effect, since `{written}` sets the same and wins")
+        given[meant] = written
+        values[setting.key] = _parsed(option.parse, setting.value, source, setting.written or setting.key)
+        sources[setting.key] = named
+        if setting.key == "agent.compact_trigger":
+            values["agent.threshold_ratio"], sources["agent.threshold_ratio"] = None, "default"
+        if setting.key == "agent.threshold_ratio":
+            sources["agent.compact_trigger"] = f"{source} ({setting.written or 'threshold_ratio'})"
+
+
+def _flat(tables: Mapping[str, object]) -> list[tuple[str, object]]:
+    """Keys with their table, and what they are set to."""
+    flat: list[tuple[str, object]] = []
+    for section, table in tables.items():
+        if isinstance(table, dict):
+            flat += [(f"{section}.{key}", value) for key, value in table.items()]
+        else:
+            flat.append((section, table))
+    return flat
+
+
+def _option(key: str, source: str) -> Option:
+    if key in BY_KEY:
+        return BY_KEY[key]
+    if any(known.startswith(f"{key}.") for known in BY_KEY):
+        raise ConfigError(f"{source}: `{key}` is a table; write `{key}.KEY = VALUE`, `ebb config` lists all keys")
+    import difflib  # noqa: PLC0415  # deferred: only a mistake needs it
+
+    close = difflib.get_close_matches(key, BY_KEY, n=3, cutoff=0.5)
+    hint = f"did you mean {', '.join(f'`{name}`' for name in close)}?" if close else "`ebb config` lists all keys"
+    raise ConfigError(f"{source}: there is no key `{key}`; {hint}")
+
+
+def _merge_providers(
+    tables: object, source: str, sources: dict[str, str], providers: dict[str, dict[str, object]]
+) -> None:
+    if not isinstance(tables, dict):
+        raise ConfigError(f"{source}: `providers` must hold one table a provider")
+    for name, table in tables.items():
+        if name not in PROVIDERS:
+            raise ConfigError(f"{source}: there is no provider `{name}`; the providers are {', '.join(PROVIDERS)}")
+        if not isinstance(table, dict):
+            raise ConfigError(f"{source}: `providers.{name}` must be a table")
+        merged = providers.setdefault(name, {})
+        for written, value in table.items():
+            key = snake_case(written)
+            full = f"providers.{name}.{key}"
+            if key == "models":
+                models = cast(dict[str, Mapping[str, object]], merged.setdefault("models", {}))
+                for model, facts in _models(value, source, full).items():
+                    models[model] = {**models.get(model, {}), **facts}
+                    sources.update({f"{full}.{model}.{fact}": source for fact in facts})
+                continue
+            if key in PROVIDER_KEYS:
+                merged[key] = _parsed(PROVIDER_KEYS[key], value, source, full)
+            else:
+                allowed = ", ".join([*PROVIDER_KEYS, "models"])
+                raise ConfigError(f"{source}: there is no key `{full}`; allowed are {allowed}")
+            sources[full] = source
+
+
+def _merge_servers(tables: object, source: str, sources: dict[str, str], servers: dict[str, dict[str, object]]) -> None:
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise ConfigError(f"{source}: `mcp.servers` must hold one table a server")
+    for name, table in tables.items():
+        if not name.strip() or not name.isprintable():
+            raise ConfigError(f"{source}: {name!r} is no name for a server; take letters, digits, `-` and `_`")
+        merged = servers.setdefault(name, {})
+        for written, value in table.items():
+            key, full = snake_case(written), f"mcp.servers.{name}.{written}"
+            if key not in SERVER_KEYS:
+                raise ConfigError(f"{source}: there is no key `{full}`; allowed are {', '.join(SERVER_KEYS)}")
+            try:
+                merged[key] = SERVER_KEYS[key](value)
+            except ValueError as error:
+                is_secret = key in ("env", "headers", "client_secret")
+                given = "" if is_secret else f"is {value!r}, but "
+                raise ConfigError(f"{source}: `{full}` {given}must be {error}") from error
+            sources[f"mcp.servers.{name}.{key}"] = source
+
+
+def _models(value: object, source: str, full: str) -> dict[str, dict[str, object]]:
+    if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
+        raise ConfigError(f"{source}: `{full}` must hold one table a model")
+    models = {}
+    for model, table in value.items():
+        table = {snake_case(key): value for key, value in table.items()}
+        unknown = set(table) - set(MODEL_KEYS)
+        if unknown:
+            raise ConfigError(
+                f"{source}: there is no key `{full}.{model}.{min(unknown)}`; allowed are {', '.join(MODEL_KEYS)}"
+            )
+        models[model] = {key: _parsed(MODEL_KEYS[key], v, source, f"{full}.{model}.{key}") for key, v in table.items()}
+    return models
+
+
+def _tighten(
+    tables: Mapping[str, object], source: str, values: dict[str, object], sources: dict[str, str], notices: list[str]
+) -> None:
+    for key, value in _flat(tables):
+        if key == "mcp.servers":
+            notices.append(f"`{key}` in {source} was left out: a project's servers are declared in its `.mcp.json`")
+            continue
+        option = BY_KEY.get(key)
+        if option is None or option.tightens is None:
+            notices.append(f"`{key}` in {source} was left out: a project may only tighten permissions")
+            continue
+        tightened = option.tightens(values[key], _parsed(option.parse, value, source, key))
+        if tightened == values[key]:
+            notices.append(f"`{key}` in {source} was left out: it would not tighten anything")
+            continue
+        values[key], sources[key] = tightened, source

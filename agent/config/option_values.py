@@ -1,0 +1,183 @@
+"""What the values of settings may be, checked one by one. Pure."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AfterTool:
+    """A program that sees the outputs of some calls."""
+
+    match: str
+    """A permission rule for the calls."""
+    command: str | tuple[str, ...]
+    """For the shell, or a program with its arguments."""
+    timeout: float = 60.0
+    """Seconds."""
+
+
+def plain_text(value: object) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise ValueError("a text in quotes")
+
+
+def optional_text(value: object) -> str | None:
+    return None if value is None else plain_text(value)
+
+
+def count(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    raise ValueError("a whole number above 0")
+
+
+def optional_count(value: object) -> int | None:
+    return None if value is None else count(value)
+
+
+def seconds(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
+        return float(value)
+    raise ValueError("a number of seconds above 0")
+
+
+def optional_wait(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf"):
+        return float(value)
+    raise ValueError("a number of seconds, or 0 to wait for nothing")
+
+
+def factor(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
+        return float(value)
+    raise ValueError("a number above 0")
+
+
+def optional_days(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
+        return float(value)
+    raise ValueError("a number of days above 0")
+
+
+def dollars(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
+        return float(value)
+    raise ValueError("a number of US dollars above 0")
+
+
+def share(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1:
+        return float(value)
+    raise ValueError("a number above 0 and at most 1")
+
+
+def optional_share(value: object) -> float | None:
+    return None if value is None else share(value)
+
+
+def texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, list | tuple) and all(isinstance(text, str) and text for text in value):
+        return tuple(value)
+    raise ValueError("a list of texts in quotes")
+
+
+def hooks(value: object) -> tuple[AfterTool, ...]:
+    try:
+        if isinstance(value, list | tuple):
+            return tuple(_hook(table) for table in value)
+    except ValueError:
+        pass
+    raise ValueError(
+        'tables such as {match = "bash(git *)", command = ["notify", "-q"], timeout = 60}: `match` is a permission '
+        "rule, `command` a list or a line for the shell, `timeout` seconds"
+    )
+
+
+def _hook(table: object) -> AfterTool:
+    if isinstance(table, AfterTool):
+        return table
+    if not isinstance(table, dict) or not {"match", "command"} <= set(table) <= {"match", "command", "timeout"}:
+        raise ValueError
+    command = table["command"]
+    argv = plain_text(command) if isinstance(command, str) else texts(command)
+    if not argv:
+        raise ValueError
+    return AfterTool(plain_text(table["match"]), argv, seconds(table.get("timeout", 60.0)))
+
+
+def tokenizer_name(value: object) -> str:
+    """The name of a way to count. Whether its vocabulary is there is found out when it is used."""
+    if isinstance(value, str) and re.fullmatch(_TOKENIZERS, value):
+        return value
+    raise ValueError(
+        'one of "tiktoken:NAME" (an encoding or a model of OpenAI), "anthropic", "claude:NAME", "gemini", '
+        '"google:gemini", "google-gemini", "approximate", "approximate:2.5" (characters a token) or "bytes"'
+    )
+
+
+def one_of(*allowed: str) -> Callable[[object], object]:
+    def parse(value: object) -> object:
+        if value in allowed:
+            return value
+        raise ValueError("one of " + ", ".join(f'"{name}"' for name in allowed))
+
+    return parse
+
+
+_TOKENIZERS = (
+    r"tiktoken:.+|anthropic(:.*)?|claude:.*|gemini(:.*)?|google:gemini.*|google-gemini.*|"
+    r"approximate(:[1-9](\.\d+)?)?|bytes"
+)
+
+_PRICES = ("input", "output", "cache_read", "cache_write")
+
+
+def prices(value: object) -> Mapping[str, float]:
+    if (
+        isinstance(value, dict)
+        and set(value) <= set(_PRICES)
+        and all(
+            isinstance(price, int | float) and not isinstance(price, bool) and price >= 0 for price in value.values()
+        )
+    ):
+        return {name: float(price) for name, price in value.items()}
+    raise ValueError("a table of US dollars per million tokens: input, output, cache_read, cache_write")
+
+
+def flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ValueError("true or false")
+
+
+def word_list(value: object) -> tuple[str, ...]:
+    if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
+        return tuple(value)
+    raise ValueError("a list of texts in quotes")
+
+
+def command_words(value: object) -> tuple[str, ...]:
+    words = (value,) if isinstance(value, str) else word_list(value)
+    if words and words[0]:
+        return words
+    raise ValueError("a program, or a list of a program and its arguments, in quotes")
+
+
+def named_texts(value: object) -> Mapping[str, str]:
+    if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+        return dict(value)
+    raise ValueError("a table of texts in quotes")
+
+
+def port(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 65_536:
+        return value
+    raise ValueError("a port, a whole number from 1 to 65535")

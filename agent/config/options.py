@@ -1,0 +1,268 @@
+"""The keys that may be set, what each may hold and what it is for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+
+from agent.config.option_values import (
+    command_words,
+    count,
+    dollars,
+    factor,
+    flag,
+    hooks,
+    named_texts,
+    one_of,
+    optional_count,
+    optional_days,
+    optional_share,
+    optional_text,
+    optional_wait,
+    plain_text,
+    port,
+    prices,
+    seconds,
+    share,
+    texts,
+    tokenizer_name,
+    word_list,
+)
+from tools.scope import SCOPES, Scope
+
+Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
+
+MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
+
+ThemeName: TypeAlias = Literal["auto", "dark", "light", "high-contrast", "ansi"]
+
+KeysName: TypeAlias = Literal["usual", "vim"]
+
+KEY_NAMES: tuple[KeysName, ...] = ("usual", "vim")
+
+THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "high-contrast", "ansi")
+
+NotifyName: TypeAlias = Literal["auto", "bell", "osc", "desktop", "off"]
+
+NOTIFY: tuple[NotifyName, ...] = ("auto", "bell", "osc", "desktop", "off")
+
+StatusPart: TypeAlias = Literal["speed", "cache", "branch", "mode", "turn", "model", "cost", "context"]
+
+STATUS: tuple[StatusPart, ...] = ("speed", "cache", "branch", "mode", "turn", "model", "cost", "context")
+
+_STRICTNESS = {"plan": 0, "ask": 1, "accept-edits": 2, "auto": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One key that may be set."""
+
+    key: str
+    default: object
+    parse: Callable[[object], object]
+    """The value as the program uses it. Raises `ValueError` with what is allowed."""
+    help: str
+    environment: str | None = None
+    tightens: Callable[[object, object], object] | None = None
+    """(value so far, the project's value) -> the value that holds. None: a project may not set it at all."""
+
+
+def _variable(value: object) -> str:
+    if isinstance(value, str) and value.isidentifier():
+        return value
+    raise ValueError("the name of the environment variable that holds the key, not the key itself")
+
+
+def rules(value: object) -> tuple[str, ...]:
+    """The permission rules of a list. Raises `ValueError`."""
+    if isinstance(value, list | tuple) and all(isinstance(rule, str) and rule for rule in value):
+        return tuple(value)
+    raise ValueError('a list of rules such as ["bash(git status)", "write(src/)"]')
+
+
+def status_parts(value: object) -> tuple[StatusPart, ...]:
+    """The parts of the status line. Raises `ValueError`."""
+    if isinstance(value, list | tuple) and all(part in STATUS for part in value) and len(set(value)) == len(value):
+        return cast(tuple[StatusPart, ...], tuple(value))
+    raise ValueError("a list of some of " + ", ".join(f'"{part}"' for part in STATUS))
+
+
+def stricter_mode(one: Mode, other: Mode) -> Mode:
+    return min(one, other, key=lambda mode: _STRICTNESS[mode])
+
+
+def _stricter(current: object, project: object) -> object:
+    return min(current, project, key=lambda mode: _STRICTNESS[str(mode)])
+
+
+def _narrower_scope(current: object, project: object) -> object:
+    return min(current, project, key=lambda scope: SCOPES.index(cast(Scope, scope)))
+
+
+def _also(current: object, project: object) -> object:
+    return tuple(dict.fromkeys((*rules(current), *rules(project))))
+
+
+def _also_names(current: object, project: object) -> object:
+    return tuple(dict.fromkeys((*texts(current), *texts(project))))
+
+
+def _both(current: object, project: object) -> object:
+    """The names that both have; an empty list names all."""
+    here, there = texts(current), texts(project)
+    return tuple(name for name in there if name in here) or here if here else there
+
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+OPTIONS: tuple[Option, ...] = (
+    Option("agent.model", None, optional_text, "the model, as PROVIDER/NAME", "EBB_MODEL"),
+    Option("agent.fallback_models", (), texts, "models that take over, in order, when a conversation does not fit"),
+    Option(
+        "agent.permission_mode", "ask", one_of(*MODES), "what runs without a question", "EBB_PERMISSION_MODE", _stricter
+    ),
+    Option(
+        "agent.sandbox",
+        "auto",
+        one_of("require", "auto", "off"),
+        "`require` refuses commands: there is no sandbox yet",
+        "EBB_SANDBOX",
+    ),
+    Option("agent.reasoning_effort", None, lambda v: None if v is None else one_of(*EFFORTS)(v), "how hard to think"),
+    Option("agent.context_window", None, optional_count, "tokens of the model's window, over what is known of it"),
+    Option("agent.max_output_tokens", None, optional_count, "tokens that a reply may take"),
+    Option("agent.context_window_buffer_tokens", None, optional_count, "tokens kept free for errors of the estimate"),
+    Option("agent.tokenizer", None, lambda v: None if v is None else tokenizer_name(v), "how texts are counted"),
+    Option("agent.compact_trigger", 0.95, share, "share of the usable window at which older messages are summarised"),
+    Option("agent.threshold_ratio", None, optional_share, "the same as a share of the whole window"),
+    Option("agent.hard_block", 0.98, share, "share of the usable window above which no request is sent"),
+    Option("agent.background_at", 0.80, share, "share of the usable window from which summaries are made while idle"),
+    Option("agent.background_messages", 400, count, "messages from which summaries are made while idle"),
+    Option("agent.context_note_at", 0.80, share, "share of the usable window from which the model is told of it"),
+    Option(
+        "agent.on_full", "compact", one_of("compact", "final"), "when the window is full: make room, or one last turn"
+    ),
+    Option("agent.protect_tokens", None, optional_count, "tokens of the newest outputs that are not masked early"),
+    Option("agent.keep_last_n", None, optional_count, "newest messages whose outputs are not masked early"),
+    Option("agent.result_offload_threshold", 4096, count, "bytes from which an output is kept apart and shown in part"),
+    Option("agent.preview_bytes", 2048, count, "bytes that are shown of an output that is kept apart"),
+    Option("agent.max_message_bytes", 51_200, count, "bytes of a file that one read shows"),
+    Option("agent.max_line_length", 2000, count, "characters of a line that a read shows"),
+    Option(
+        "agent.tool_output_mode",
+        "auto",
+        one_of("auto", "full-chunked", "read-grep", "truncate"),
+        "what is shown of large outputs: their ends (`auto`, `read-grep`), more of them (`truncate`), or what a model "
+        "finds in them (`full-chunked`, which costs requests)",
+    ),
+    Option("agent.tool_deferral_threshold", 0.10, share, "share of the usable window that tool definitions may take"),
+    Option("agent.tail_tokens", 8000, count, "tokens of the newest steps that a compaction leaves as they are"),
+    Option("agent.retain_last_turns", 1, count, "newest turns that a compaction leaves as they are, if they fit"),
+    Option("agent.retain_tokens", 1200, count, "tokens of what is retained for the whole session"),
+    Option("agent.summary_tokens", 1800, count, "tokens of a summary"),
+    Option("agent.summary_model", None, optional_text, "the model that summarises, as PROVIDER/NAME"),
+    Option("agent.summary_prompt", None, optional_text, "what a summary is to hold, in place of the usual"),
+    Option("agent.summary_directives", (), texts, "what is asked of a summary besides"),
+    Option("agent.retain_prompt", None, optional_text, "what is retained for the whole session, in place of the usual"),
+    Option("agent.retain_directives", (), texts, "what is asked of the retained document besides"),
+    Option(
+        "rewrite.policy",
+        "rent",
+        one_of("rent", "total_budget", "fixed", "off"),
+        "when older parts leave the view: as soon as that pays, when all outputs together exceed `protect_tokens`, "
+        "only near the end of the window, or when you ask",
+    ),
+    Option("rewrite.kappa_mask", 1.5, factor, "how many times its cost the masking of old outputs must have saved"),
+    Option("rewrite.kappa_compact", 8.0, factor, "how many times its cost a summary must have saved"),
+    Option(
+        "recall.scope",
+        "project",
+        one_of(*SCOPES),
+        "what may be recalled: this session, the sessions of this project, or those of all projects",
+        tightens=_narrower_scope,
+    ),
+    Option("recall.embedding_model", None, optional_text, "folder of a model2vec model, to search by meaning, too"),
+    Option("archive.max_age", None, optional_days, "days after which a kept output is removed that nothing refers to"),
+    Option(
+        "archive.max_bytes",
+        None,
+        optional_count,
+        "bytes that kept outputs may take before the oldest go that nothing refers to",
+    ),
+    Option("hooks.after_tool", (), hooks, "programs of yours that see each output of some calls as it came"),
+    Option(
+        "retry.patience", 600.0, seconds, "seconds that a request is tried again; in a terminal until Esc, if unset"
+    ),
+    Option("retry.first", 10.0, seconds, "the same for an address that nobody has reached yet"),
+    Option("retry.fallback_after", None, optional_wait, "seconds after which a model of `fallback_models` takes over"),
+    Option("tools.allowed", (), texts, "the built-in tools that are offered; none named: all", tightens=_both),
+    Option("tools.denied", (), texts, "built-in tools that are neither offered nor run", tightens=_also_names),
+    Option("agent.max_turns", None, optional_count, "requests that one turn may make"),
+    Option("agent.max_cost", None, dollars, "US dollars one run may cost"),
+    Option(
+        "mcp.startup_timeout",
+        None,
+        optional_wait,
+        "seconds that the first request waits for servers; without it 5, and 0 in a terminal",
+    ),
+    Option("mcp.disabled", (), texts, "servers that are not started", tightens=_also_names),
+    Option("tui.keys", "usual", one_of(*KEY_NAMES), "the keys of the prompt; `vim`: as in vi"),
+    Option("tui.theme", "auto", one_of(*THEMES), "the terminal's colours; `auto`: light or dark, as the terminal is"),
+    Option(
+        "tui.notify",
+        "auto",
+        one_of(*NOTIFY),
+        "how you are told that it waits or is done while you look elsewhere; `auto`: by the terminal, or by its bell",
+    ),
+    Option("tui.status", STATUS, status_parts, "parts of the status line; the first of them give way first"),
+    Option("permissions.allow", (), rules, "calls that run without a question"),
+    Option("permissions.deny", (), rules, "calls that never run", tightens=_also),
+)
+
+BY_KEY = {option.key: option for option in OPTIONS}
+
+PROVIDERS = ("anthropic", "openai", "openai-chat", "ollama", "scripted")
+
+PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
+    "base_url": plain_text,
+    "api_key_env": _variable,
+    "wire": one_of("auto", "sdk", "http"),
+    "timeout": seconds,
+    "context_window": count,
+    "max_output_tokens": count,
+    "context_window_buffer_tokens": count,
+    "tokenizer": tokenizer_name,
+}
+
+MODEL_KEYS: dict[str, Callable[[object], object]] = {
+    "context_window": count,
+    "max_output_tokens": count,
+    "max_input_tokens": count,
+    "context_window_buffer_tokens": count,
+    "tokenizer": tokenizer_name,
+    "prices": prices,
+    "images": flag,
+    "thinking": one_of("none", "adaptive", "budget", "effort"),
+    "tool_search": one_of("none", "plain", "grouped"),
+}
+
+SERVER_KEYS: dict[str, Callable[[object], object]] = {
+    "command": command_words,
+    "args": word_list,
+    "env": named_texts,
+    "cwd": plain_text,
+    "url": plain_text,
+    "headers": named_texts,
+    "type": one_of("stdio", "http", "streamable-http", "streamable_http"),
+    "enabled": flag,
+    "enabled_tools": texts,
+    "disabled_tools": texts,
+    "startup_timeout": seconds,
+    "call_timeout": seconds,
+    "most_bytes": count,
+    "client_id": plain_text,
+    "client_secret": plain_text,
+    "scopes": texts,
+    "login_port": port,
+    "login_timeout": seconds,
+}
+"""What may be said of a server of the Model Context Protocol."""

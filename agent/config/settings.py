@@ -1,0 +1,123 @@
+"""The settings of a run: what each holds, where that comes from, and changing it in the user's own file."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from agent.config.load import parse_setting
+from agent.config.options import BY_KEY, OPTIONS, Option
+from agent.config.toml_file import put_value, take_value
+from agent.config.values import Config, field_of
+from agent.errors import ConfigError
+
+Origin: TypeAlias = Literal["default", "yours", "project", "environment", "command line"]
+Begins: TypeAlias = Literal["now", "from the next session on"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key, as it stands."""
+
+    key: str
+    value: object
+    origin: Origin
+    source: str
+    """The origin with the file, variable or flag."""
+    default: object
+    help: str
+    tightens: bool
+    """A project may set it, too, but only to something stricter."""
+
+    @property
+    def begins(self) -> Begins:
+        """When another value takes effect."""
+        return "now" if self.key.startswith("tui.") else "from the next session on"
+
+
+class Settings:
+    """The settings of a run, which the user may change while it goes on."""
+
+    def __init__(
+        self,
+        config: Config,
+        load: Callable[[], Config],
+        changed: Callable[[Config], None],
+        environment: Mapping[str, str],
+    ) -> None:
+        """`load`: the configuration, made of all files, variables and flags. `changed` hears of each new one."""
+        self.config = config
+        self._load = load
+        self._changed = changed
+        self.environment = environment
+
+    def rows(self) -> tuple[Setting, ...]:
+        """All of them, in the order of the table."""
+        return tuple(setting_of(option, self.config) for option in OPTIONS)
+
+    def put(self, key: str, text: str) -> str:
+        """Writes a value for a key into the user's file, and tells what follows. Raises `ConfigError`."""
+        put_value(self.file, key, value_of(key, text))
+        return self._told(key, f"`{key}` is now {text_of(self._read_again(key).value)}")
+
+    def take(self, key: str) -> str:
+        """Takes a key out of the user's file, and tells what holds now. Raises `ConfigError`."""
+        take_value(self.file, key)
+        setting = self._read_again(key)
+        if setting.origin == "yours":
+            raise ConfigError(f"`{key}` is written by another name in {setting.source}; take it out there by hand")
+        return self._told(key, f"`{key}` is {text_of(setting.value)} again")
+
+    @property
+    def file(self) -> Path:
+        """The user's own."""
+        return self.config.folders.config / "config.toml"
+
+    def _read_again(self, key: str) -> Setting:
+        self.config = self._load()
+        self._changed(self.config)
+        return setting_of(BY_KEY[key], self.config)
+
+    def _told(self, key: str, what: str) -> str:
+        setting = setting_of(BY_KEY[key], self.config)
+        if setting.origin in ("environment", "command line", "project"):
+            return f"{what}: {setting.source} wins over your file"
+        return what if setting.begins == "now" else f"{what}, {setting.begins}"
+
+
+def setting_of(option: Option, config: Config) -> Setting:
+    source = config.sources[option.key]
+    value = getattr(config, field_of(option.key))
+    return Setting(
+        option.key, value, origin_of(source, config), source, option.default, option.help, option.tightens is not None
+    )
+
+
+def origin_of(source: str, config: Config) -> Origin:
+    """Which layer a source belongs to."""
+    if source == "default":
+        return "default"
+    if source == "command line" or source.startswith("--config"):
+        return "command line"
+    if source.startswith("environment"):
+        return "environment"
+    return "project" if source.startswith(str(config.project / ".ebb")) else "yours"
+
+
+def value_of(key: str, text: str) -> object:
+    """What a text means for a key: TOML when it parses as that, otherwise the text itself. Raises `ConfigError`."""
+    tables = parse_setting(f"{key}={text.strip()}")
+    value: object = tables
+    for _ in key.split("."):
+        value = next(iter(value.values())) if isinstance(value, Mapping) else value
+    try:
+        BY_KEY[key].parse(value)
+    except ValueError as error:
+        raise ConfigError(f"`{key}` must be {error}") from error
+    return value
+
+
+def text_of(value: object) -> str:
+    """A value as it would be written in the file; `not set` when there is none."""
+    return "not set" if value is None else json.dumps(value, ensure_ascii=False, default=asdict)

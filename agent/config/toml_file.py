@@ -1,0 +1,85 @@
+"""The user's configuration file, changed in one place: comments, order and everything else in it stay as they are."""
+
+import tomllib
+from collections.abc import Callable, MutableMapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from agent.config.load import read_toml
+from agent.errors import ConfigError
+from tools.base import ToolError
+from tools.files import write_bytes
+
+Edit: TypeAlias = Callable[[dict[str, Any]], None]
+"""Changes the content of a file: as tomlkit has it, or as plain tables."""
+
+
+def rewrite(path: Path, edit: Edit, expected: Edit, by_hand: str) -> None:
+    """Writes the file as `edit` changes its document, at once. It must then hold what `expected` makes of what it held;
+    otherwise nothing is written, and the user is told to do `by_hand` what was to be done. Raises `ConfigError`."""
+    before = read_toml(path)
+    text = path.read_text(encoding="utf-8") if before or path.exists() else ""
+    content = tomllib.loads(text)
+    expected(content)
+    edited = _edited(text, edit)
+    try:
+        is_sound = tomllib.loads(edited) == content
+    except tomllib.TOMLDecodeError:
+        is_sound = False
+    if not is_sound:
+        raise ConfigError(f"cannot change `{path}` without disturbing it; {by_hand}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_bytes(path.resolve(), edited.encode(), 0o600)
+    except OSError as error:
+        raise ConfigError(f"cannot write `{path}`: {error.strerror or error}") from error
+    except ToolError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _edited(text: str, edit: Edit) -> str:
+    import tomlkit  # noqa: PLC0415  # deferred: only who changes the file needs it
+    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415  # as above
+
+    try:
+        document = tomlkit.parse(text)
+        edit(document)
+        whole = tomlkit.dumps(document).rstrip("\n")
+        return f"{whole}\n" if whole else ""
+    except TOMLKitError:
+        return ""
+
+
+def put_value(path: Path, key: str, value: object) -> None:
+    """Sets one key, such as `agent.model`; the tables that it stands in are made. Raises `ConfigError`."""
+    *tables, name = key.split(".")
+
+    def edit(document: dict[str, Any]) -> None:
+        import tomlkit  # noqa: PLC0415  # deferred: as above
+
+        inner: Any = document
+        for table in tables:
+            if table not in inner:
+                inner[table] = tomlkit.table(is_super_table=table != tables[-1])
+            inner = inner[table]
+        inner[name] = value
+
+    def expected(content: dict[str, Any]) -> None:
+        for table in tables:
+            content = content.setdefault(table, {})
+        content[name] = value
+
+    rewrite(path, edit, expected, f"set `{name}` in `[{'.'.join(tables)}]` there by hand")
+
+
+def take_value(path: Path, key: str) -> None:
+    """Takes one key of one table out of the file; a table that is left without any goes, too. Raises `ConfigError`."""
+    table, _, name = key.partition(".")
+
+    def take(content: dict[str, Any]) -> None:
+        if isinstance(inner := content.get(table), MutableMapping):
+            inner.pop(name, None)
+            if not inner:
+                content.pop(table)
+
+    rewrite(path, take, take, f"take `{name}` out of `[{table}]` there by hand")

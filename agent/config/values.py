@@ -1,0 +1,138 @@
+"""What a run is configured with: its values, its providers and its folders."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from agent.config.option_values import AfterTool
+from agent.config.options import KeysName, Mode, NotifyName, StatusPart, ThemeName
+from tools.scope import Scope
+
+Wire: TypeAlias = Literal["auto", "sdk", "http"]
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where this program keeps its files."""
+
+    config: Path
+    data: Path
+    logs: Path
+
+    @property
+    def drafts(self) -> Path:
+        """What was written for a session and not sent, a file each."""
+        return self.data / "drafts"
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderConfig:
+    base_url: str | None = field(default=None, repr=False)
+    """It may hold a password."""
+    api_key_env: str | None = None
+    """The environment variable that holds the key, when it is not the provider's usual one."""
+    wire: Wire = "auto"
+    timeout: float | None = None
+    """None: 120 seconds, 600 for a server on this machine."""
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    context_window_buffer_tokens: int | None = None
+    tokenizer: str | None = None
+    models: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """What the user knows better of a model than the registry, by model name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings of one run: the fields up to `deny` are the keys of `OPTIONS`, by `field_of`."""
+
+    folders: Folders
+    project: Path
+    """The top of the git work tree around the working folder, or that folder."""
+    model: str | None
+    fallback_models: tuple[str, ...]
+    """The models that follow, in order, when a conversation does not fit the one before."""
+    permission_mode: Mode
+    sandbox: Literal["require", "auto", "off"]
+    reasoning_effort: str | None
+    context_window: int | None
+    max_output_tokens: int | None
+    context_window_buffer_tokens: int | None
+    tokenizer: str | None
+    compact_trigger: float
+    threshold_ratio: float | None
+    """The trigger as a share of the whole window. Where it is set, it holds instead of `compact_trigger`."""
+    hard_block: float
+    background_at: float
+    background_messages: int
+    context_note_at: float
+    on_full: Literal["compact", "final"]
+    protect_tokens: int | None
+    """None: 24,000, but at most a quarter of the usable window."""
+    keep_last_n: int | None
+    result_offload_threshold: int
+    preview_bytes: int
+    max_message_bytes: int
+    max_line_length: int
+    tool_output_mode: Literal["auto", "full-chunked", "read-grep", "truncate"]
+    tool_deferral_threshold: float
+    tail_tokens: int
+    retain_last_turns: int
+    retain_tokens: int
+    summary_tokens: int
+    summary_model: str | None
+    summary_prompt: str | None
+    summary_directives: tuple[str, ...]
+    retain_prompt: str | None
+    retain_directives: tuple[str, ...]
+    rewrite_policy: Literal["rent", "total_budget", "fixed", "off"]
+    rewrite_kappa_mask: float
+    rewrite_kappa_compact: float
+    recall_scope: Scope
+    recall_embedding_model: str | None
+    """The folder of a static model by which searches also find what is near in meaning."""
+    archive_max_age: float | None
+    """Days."""
+    archive_max_bytes: int | None
+    retry_patience: float
+    retry_first: float
+    retry_fallback_after: float | None
+    mcp_startup_timeout: float | None
+    mcp_disabled: tuple[str, ...]
+    hooks_after_tool: tuple[AfterTool, ...]
+    tui_keys: KeysName
+    tui_theme: ThemeName
+    tui_notify: NotifyName
+    tui_status: tuple[StatusPart, ...]
+    max_turns: int | None
+    max_cost: float | None
+    allow: tuple[str, ...]
+    deny: tuple[str, ...]
+    tools_allowed: tuple[str, ...]
+    tools_denied: tuple[str, ...]
+    providers: Mapping[str, ProviderConfig]
+    servers: Mapping[str, Mapping[str, object]] = field(repr=False)
+    """What the user says of each server, by `SERVER_KEYS`."""
+    sources: Mapping[str, str]
+    """Where each value came from, by key (`agent.model`)."""
+    notices: tuple[str, ...] = ()
+    """What the user should know about the settings: keys of the project's file that were left out."""
+
+    @property
+    def servers_file(self) -> Path:
+        """Where the project declares servers."""
+        return self.project / ".mcp.json"
+
+    @property
+    def may_have_servers(self) -> bool:
+        return bool(self.servers) or self.servers_file.exists()
+
+    def provider(self, name: str) -> ProviderConfig:
+        return self.providers.get(name, ProviderConfig())
+
+
+def field_of(key: str) -> str:
+    """The field of `Config` that holds a key."""
+    table, _, name = key.partition(".")
+    return name if table in ("agent", "permissions") else f"{table}_{name}"

@@ -1,0 +1,46 @@
+"""Rewrites of the view, as a line for whoever runs without a terminal. Pure."""
+
+from collections.abc import Mapping
+
+from agent.context.pins import SHORTENED
+from agent.context.strategies import Strategy
+from agent.view_events import Cause, ContextCompacted
+
+_DONE: Mapping[Strategy, str] = {
+    "mask": "old outputs became one line each",
+    "share": "new outputs were cut to their share",
+    "summary": "a summary stands for what came before",
+    "chunks": "a summary, written in pieces, stands for what came before",
+    "ledger": "collected facts stand for what came before",
+    "mask_all": "all outputs that were seen became one line each",
+    "attachments": "what came with your message is shown in part",
+    "cut": "new outputs were cut to what was left",
+    "drop": "the older half of the turns left",
+    "last": "all but your last message and the newest step left",
+    "pictures": "pictures of your message are named only",
+    "least": "new outputs were cut as far as possible",
+    "references": "new outputs became one line each",
+    "step": "the newest step left, and its outputs are named",
+}
+_CAUSES: Mapping[Cause, str] = {
+    "full": "the window was full",
+    "background": "the window was full",
+    "asked": "it was asked for",
+    "overflow": "the provider found the request too large",
+    "rent": "that pays for itself",
+    "cold": "nothing was cached any more",
+    "budget": "old outputs took more than they may",
+}
+
+
+def announcement(event: ContextCompacted) -> str:
+    """What happened to the view, why, and its sizes before and after."""
+    done = [_words(name) for name in dict.fromkeys(event.strategies)]
+    sizes = f"about {event.before_tokens:,} tokens became {event.after_tokens:,}"
+    return f"context rewritten, since {_CAUSES[event.cause]}: {sizes}; {', '.join(done)}. All of it is kept"
+
+
+def _words(strategy: str) -> str:
+    if strategy == SHORTENED:
+        return "pins were shortened"
+    return next((words for name, words in _DONE.items() if name == strategy), "tools were held back")

@@ -1,0 +1,141 @@
+"""What each strategy that needs no model makes of a conversation, and whether that is enough. Pure."""
+
+from dataclasses import replace
+
+from agent.context.compaction import (
+    LEAST_CAP,
+    LEAST_SHARE,
+    Floor,
+    compacted,
+    fewer_pictures,
+    lean_request,
+    plan_at,
+    plan_compaction,
+    share_out,
+)
+from agent.context.ledger import render_ledger
+from agent.context.mask import mask_outputs
+from agent.context.settings import Caps
+from agent.context.steps import is_by_user, is_request, turn_starts, unseen_from
+from agent.context.strategies import TOOLS, Room, Strategy, size_of
+from agent.context.unseen_outputs import (
+    by_reference,
+    cut_to_fit,
+    named_step,
+    size_of_unseen,
+    unseen_outputs,
+    without_named_step,
+)
+from agent.messages import Assistant, Conversation, Summary, User
+
+AFTER_MASK = 0.5
+"""Masking is enough when what the model has seen takes less than this share of what messages may; otherwise it would
+soon come again."""
+
+
+def cut_outputs(rung: Strategy, conversation: Conversation, room: Room) -> Conversation | None:
+    """The conversation with its unseen outputs in their share of the window, or in what everything else of it leaves,
+    as far as that can be. None when nothing gets smaller."""
+    if rung == "share":
+        after = share_out(conversation, room)
+    else:
+        unseen = size_of_unseen(conversation)
+        left = room.messages - (size_of(conversation) - unseen)
+        if rung == "cut" and left < min(unseen, int(LEAST_SHARE * room.effective / room.scale)):
+            return None
+        after = cut_to_fit(conversation, left)
+    return None if after is conversation else after
+
+
+def drop_half(conversation: Conversation, caps: Caps) -> Conversation | None:
+    """The conversation without the older half of its turns, which only the ledger remembers. None when there is one, or
+    the model has not seen what was done in the last one."""
+    seen = unseen_from(conversation.messages)
+    later = [start for start in turn_starts(conversation.messages) if 0 < start <= seen]
+    if not later:
+        return None
+    plan = plan_at(conversation, later[(len(later) - 1) // 2])
+    return compacted(plan, None, caps)
+
+
+def last_message(conversation: Conversation, ledger: int = LEAST_CAP) -> Conversation | None:
+    """The conversation with nothing but what the user wants now, the facts and the step that the model has not seen,
+    the calls of which may still have no outputs. None when there is nothing else."""
+    cut = unseen_from(conversation.messages)
+    # What names a step is read with the first reply behind it.
+    was_read = any(isinstance(message, Assistant) and not is_by_user(message) for message in conversation.messages)
+    told = conversation.summary.request
+    if not cut and (not was_read or without_named_step(told) == told):
+        return None
+    after = _without(conversation, cut, ledger)
+    asked = after.summary.request
+    return replace(after, summary=replace(after.summary, request=without_named_step(asked) if was_read else asked))
+
+
+def without_step(conversation: Conversation, ledger: int = LEAST_CAP) -> Conversation | None:
+    """The conversation without the step that the model has not seen, whose outputs are named; calls without an output
+    stay, since their outputs will come. None when there is no such step."""
+    outputs = unseen_outputs(conversation)
+    if not outputs:
+        return None
+    after = _without(conversation, len(conversation.messages) - (1 if conversation.unanswered else 0), ledger)
+    request = named_step(after.summary.request, outputs)
+    return replace(after, summary=replace(after.summary, request=request))
+
+
+def _without(conversation: Conversation, cut: int, ledger: int) -> Conversation:
+    """The conversation from a message on, with what the user wants now and facts of at most so many tokens for all that
+    was before."""
+    plan = plan_at(conversation, cut)
+    is_shown = any(map(is_request, plan.tail))
+    request = plan.request if plan.request.parts or is_shown else _last_request(conversation)
+    kept = plan.rest.summary.kept
+    return replace(
+        plan.rest, summary=Summary(ledger=render_ledger(plan.facts, min(ledger, LEAST_CAP)), request=request, kept=kept)
+    )
+
+
+def _last_request(conversation: Conversation) -> User:
+    for message in reversed(conversation.messages):
+        if is_request(message) and isinstance(message, User):
+            return message
+    return conversation.summary.request
+
+
+def climb(rung: Strategy, conversation: Conversation, caps: Caps, floor: Floor) -> Conversation | None:
+    """What a strategy makes of the conversation that needs no model and is no `cut_outputs`; None when it can do
+    nothing."""
+    match rung:
+        case "mask":
+            after = mask_outputs(conversation, caps.protect, caps.newest)
+        case "mask_all":
+            after = mask_outputs(conversation, 0)
+        case "ledger":
+            plan = plan_compaction(conversation, floor.caps.tail, least=floor.least, newest=caps.turns)
+            return compacted(plan, None, floor.caps) if plan else None
+        case "attachments":
+            return lean_request(conversation, floor.caps, floor.request)
+        case "pictures":
+            return fewer_pictures(conversation, floor.caps, floor.request)
+        case "words":
+            return lean_request(conversation, floor.caps, floor.request, words=True)
+        case "drop":
+            return drop_half(conversation, floor.caps)
+        case "last":
+            return last_message(conversation, floor.caps.ledger)
+        case "references":
+            after = by_reference(conversation)
+        case "step":
+            return without_step(conversation, floor.caps.ledger)
+        case "summary" | "chunks" | "share" | "cut" | "least":
+            return None
+    return None if after is conversation else after
+
+
+def is_enough(rung: str, conversation: Conversation, room: Room) -> bool:
+    """Whether no further strategy is needed after this one. A mask has to leave so much room that it does not soon come
+    again: what the model has not seen yet can be masked then."""
+    if room.share(conversation) > room.trigger:
+        return False
+    seen = size_of(conversation) - size_of_unseen(conversation)
+    return rung not in ("mask", TOOLS) or seen <= AFTER_MASK * room.messages

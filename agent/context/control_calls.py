@@ -1,0 +1,136 @@
+"""Calls by which the model steers the session itself: its list, its wish for a compaction, and the report of a final
+turn, when the window is full. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from agent.context.message_text import joins_turn
+from agent.messages import Assistant, Conversation, Message, Note, ToolCall, ToolOutput, User
+
+REPORT = "final_report"
+
+FINAL = (
+    "The context window is full, so this is the final turn. No other tool runs any more: call `final_report` with your "
+    "whole answer, what is done and what is left open, or write it as plain text."
+)
+
+FULL = "not run: the context window is full. Call `final_report` now, or answer in plain text"
+
+LAST = "not run: the turn had reached its limit of steps"
+
+
+def was_told_to_report(conversation: Conversation) -> bool:
+    """Whether the model has been told since the turn began that this is the final one."""
+    for message in reversed(conversation.messages):
+        if isinstance(message, User) and Note(FINAL) in message.parts:
+            return True
+        if isinstance(message, User) and message.text and not joins_turn(message):
+            return False
+    return False
+
+
+def report_in(reply: Assistant) -> str | None:
+    """The report that the model hands in, or None when it does not."""
+    reports = [call.arguments.get("report") for call in reply.calls if call.name == REPORT and not call.problem]
+    return next((report for report in reports if isinstance(report, str)), None)
+
+
+def answer_in(reply: Assistant) -> str:
+    """What the reply answers: its report, or else its text."""
+    return report_in(reply) or reply.text
+
+
+def not_run(reply: Assistant, why: str) -> tuple[ToolOutput, ...]:
+    """Outputs for calls that come too late; a report is taken all the same."""
+    return tuple(
+        ToolOutput(call.id, "the report is taken")
+        if call.name == REPORT
+        else ToolOutput(call.id, why, "failed" if why == FULL else "interrupted")
+        for call in reply.calls
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionWish:
+    focus: str | None
+
+
+def compaction_wish(messages: Sequence[Message]) -> CompactionWish | None:
+    """What the last step's `compact_context` call asks for, or None without one. Once anything was said after that
+    step, its wish is over."""
+    match messages:
+        case (*_, Assistant() as reply, User() as outputs) if not outputs.text:
+            done = {output.call_id for output in outputs.outputs if output.status == "done"}
+        case _:
+            return None
+    for call in reversed(reply.calls):
+        if call.name == "compact_context" and call.id in done:
+            focus = call.arguments.get("focus")
+            return CompactionWish(focus if isinstance(focus, str) and focus.strip() else None)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class TodoItem:
+    text: str
+    status: str
+    """`pending`, `doing` or `done`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TodoState:
+    """The list and the notes as `todo` calls have left them; None where no call has set them."""
+
+    todos: tuple[TodoItem, ...] | None = None
+    notes: str | None = None
+    asked: tuple[ToolCall, ...] = ()
+    """Calls that are not answered yet."""
+
+    def plus(self, message: Message) -> "TodoState":
+        """This with what a message says of it. Only a successful call counts."""
+        if isinstance(message, Assistant):
+            asked = tuple(call for call in message.calls if call.name == "todo")
+            return replace(self, asked=asked) if asked or self.asked else self
+        if not self.asked:
+            return self
+        done = {output.call_id for output in message.outputs if output.status == "done"}
+        todos, notes = self.todos, self.notes
+        for call in self.asked:
+            if call.id in done:
+                todos = _items(call)
+                notes = str(call.arguments["notes"]).strip() if "notes" in call.arguments else notes
+        return TodoState(todos, notes)
+
+
+def kept_in(messages: Iterable[Message]) -> TodoState:
+    """The list and the notes as the calls in the messages have left them."""
+    kept = TodoState()
+    for message in messages:
+        kept = kept.plus(message)
+    return kept
+
+
+def last_todos(messages: Iterable[Message]) -> tuple[TodoItem, ...] | None:
+    """The list that the last successful `todo` call set, or None when the messages hold no such call."""
+    return kept_in(messages).todos
+
+
+def last_notes(messages: Iterable[Message]) -> str | None:
+    """The notes of the last successful `todo` call that brought some, or None when none did."""
+    return kept_in(messages).notes
+
+
+def open_items(items: Sequence[TodoItem]) -> str:
+    """What is not done yet, a line each."""
+    return "\n".join(f"- [{item.status}] {item.text}" for item in items if item.status != "done")
+
+
+def _items(call: ToolCall) -> tuple[TodoItem, ...]:
+    items = call.arguments.get("items")
+    if not isinstance(items, list):
+        return ()
+    return tuple(
+        TodoItem(str(item.get("text", "")), str(item.get("status", "pending")))
+        for item in items
+        if isinstance(item, dict)
+    )

@@ -1,0 +1,71 @@
+"""Messages as words: each id of a call once, messages and calls as text, and what the user said while a turn ran.
+Pure."""
+
+import itertools
+import json
+from collections.abc import Sequence, Set
+from dataclasses import replace
+
+from agent.messages import Assistant, Image, Message, Note, Opaque, Reasoning, Text, ToolCall, ToolOutput, User
+
+
+def with_own_ids(reply: Assistant, earlier: Set[str]) -> Assistant:
+    """The reply with new ids for those of its calls whose id an earlier call has. Some servers count from the start in
+    each reply, and what is kept of a call is kept by its id: the output of a later one would pass for masked."""
+    if not any(call.id in earlier for call in reply.calls):
+        return reply
+    taken = {*earlier, *(call.id for call in reply.calls)}
+    parts = [
+        replace(part, id=_free(part.id, taken)) if isinstance(part, ToolCall) and part.id in earlier else part
+        for part in reply.parts
+    ]
+    return replace(reply, parts=tuple(parts))
+
+
+def are_own(shown: Sequence[Message]) -> bool:
+    """Whether no two calls have the same id."""
+    ids = [call.id for message in shown if isinstance(message, Assistant) for call in message.calls]
+    return len(set(ids)) == len(ids)
+
+
+def _free(id: str, taken: set[str]) -> str:
+    free = next(name for number in itertools.count(2) if (name := f"{id}-{number}") not in taken)
+    taken.add(free)
+    return free
+
+
+def message_text(message: Message) -> str:
+    """All that can be read of a message, in its order."""
+    return "\n\n".join(filter(None, map(_part, message.parts)))
+
+
+def call_text(call: ToolCall) -> str:
+    """A call as its name and its arguments."""
+    return f"{call.name}({call.source or json.dumps(dict(call.arguments), ensure_ascii=False)})"
+
+
+def _part(part: Text | Image | ToolOutput | Note | Reasoning | ToolCall | Opaque) -> str:
+    match part:
+        case Note(text=text, whole=whole) | Text(text=text, whole=whole):
+            return whole or text
+        case ToolOutput(text=text) | Reasoning(text=text):
+            return text
+        case Image(media_type=media_type):
+            return f"[{media_type}]"
+        case ToolCall():
+            return call_text(part)
+        case Opaque():
+            return ""
+
+
+MEANWHILE = "[The user says this while you work. Take it into account, and go on with what you were asked.]"
+
+
+def said_meanwhile(message: User) -> User:
+    """The message as the model is shown it in the middle of a turn."""
+    return replace(message, parts=(Note(MEANWHILE), *message.parts))
+
+
+def joins_turn(message: Message) -> bool:
+    """Whether the message was said while the turn that it stands in ran."""
+    return isinstance(message, User) and Note(MEANWHILE) in message.parts

@@ -1,0 +1,73 @@
+"""Documents and media that came with an output: what is read as a part of its text, and the line that stands for each
+of the others. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tools.base import Attached, Picture, Result
+from tools.extent import counted
+from tools.pictures import LARGEST_PICTURE, picture_type
+from tools.truncate import is_mostly_noise, plain
+
+_NAME = 120
+"""Characters of a name that are shown."""
+_TEXTUAL = re.compile(
+    r"text/.+|(application|image)/(.+\+)?(json|xml|yaml|x-yaml|toml|javascript|x-javascript|sql|x-sh|x-ndjson|csv)|",
+    re.IGNORECASE,
+)
+"""Media types of what may be read, among them none at all."""
+
+
+def sorted_out(raw: Result) -> Result:
+    """The result with its documents that can be read at the end of its text, and among its pictures only those that a
+    model takes, each with the type that it really has; what is left are files. Beside what a program printed documents
+    stay files: that is never held whole."""
+    pictures, files = list[Picture](), list[Attached]()
+    for picture in raw.pictures:
+        found = picture_type(picture.data)
+        if found and len(picture.data) <= LARGEST_PICTURE:
+            pictures.append(Picture(found, picture.data))
+        else:
+            files.append(Attached("picture", found or picture.media_type, picture.data))
+    files += raw.files
+    documents = list[str]()
+    if raw.log is None and raw.uncut is None:
+        texts = [(file, read_as_text(file)) for file in files]
+        documents = [text for _, text in texts if text is not None]
+        files = [file for file, text in texts if text is None]
+    text = "\n".join(part for part in (raw.text, *documents) if part)
+    return replace(raw, text=text, pictures=tuple(pictures), files=tuple(files))
+
+
+def read_as_text(file: Attached) -> str | None:
+    """A document under a line that names it, or None when it is none that can be read."""
+    if not _TEXTUAL.fullmatch(file.media_type.partition(";")[0].strip()):
+        return None
+    try:
+        text = file.data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text or is_mostly_noise(text) else f"[{_described(file)}:]\n{text}"
+
+
+def media_line(file: Attached, ref: str | None) -> str:
+    """What stands in the view for a file. `ref`: where it is kept; None when it could not be."""
+    where = f'kept as ref_id="{ref}"' if ref else "it could not be kept"
+    return f"[{_described(file)}; {where}]"
+
+
+def lines_for(files: Sequence[Attached], refs: Sequence[str | None]) -> str:
+    return "\n".join(media_line(file, ref) for file, ref in zip(files, refs, strict=True))
+
+
+def _described(file: Attached) -> str:
+    return (
+        f'Attached "{_flat(file.name)}" — {_flat(file.media_type) or "unknown type"}, {counted(len(file.data), "byte")}'
+    )
+
+
+def _flat(text: str) -> str:
+    """A name on one line."""
+    flat = " ".join(plain(text).split())
+    return flat if len(flat) <= _NAME else f"{flat[: _NAME - 1]}…"

@@ -1,0 +1,191 @@
+"""References to what left the view: read from text and written as text. Whether there is such a thing is found out
+elsewhere. Pure."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import quote, unquote
+
+from agent.messages import Message, Note, Text, ToolCall, ToolOutput, User
+
+CURRENT_SESSION, CURRENT_PROJECT = "current", "_"
+
+FORMS = (
+    "write `r12`, `msg-1a2b3c4d`, `sum-2` or `ebb://PROJECT/SESSION/r12`, each with `:L50-100` for lines, "
+    "`:B0-4096` for bytes or `:tool-2` for the second picture or file of an output behind it"
+)
+
+_SCHEME = re.compile(r"(?:ebb|nexora)://", re.IGNORECASE)
+_OBJECT = re.compile(
+    r"r(?P<output>[1-9]\d{0,17})|msg-(?P<message>[0-9a-f]{1,8})|sum-(?P<summary>[1-9]\d{0,17})", re.IGNORECASE
+)
+_LOCATION = re.compile(
+    r"L(?P<first>[1-9]\d{0,17})(?:-L?(?P<last>[1-9]\d{0,17}))?|B(?P<start>\d{1,18})-B?(?P<end>\d{1,18})|"
+    r"match-(?P<match>[1-9]\d{0,17})|tool-(?P<tool>[1-9]\d{0,17})",
+    re.IGNORECASE,
+)
+_AROUND = re.compile(r"^(?:[\s`'\"\[(<*‘“]|recall:|ref_id=)+|[\s`'\"\])>*’”.,;]+$", re.IGNORECASE)
+"""What people and models write around a reference."""
+
+
+class BadReference(ValueError):
+    """The text is no reference. Says what one looks like."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRef:
+    number: int
+    """Outputs are counted from 1 in each session, in the order of calls."""
+
+    def __str__(self) -> str:
+        return f"r{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRef:
+    prefix: str
+    """The beginning of the message's eight hexadecimal digits, or all of them."""
+
+    def __str__(self) -> str:
+        return f"msg-{self.prefix}"
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRef:
+    number: int
+
+    def __str__(self) -> str:
+        return f"sum-{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class LineRange:
+    first: int
+    """Counted from 1."""
+    last: int
+    """The last line that is meant."""
+
+    def __str__(self) -> str:
+        return f"L{self.first}-{self.last}"
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    start: int
+    end: int
+    """Behind the last byte that is meant."""
+
+    def __str__(self) -> str:
+        return f"B{self.start}-{self.end}"
+
+
+@dataclass(frozen=True, slots=True)
+class MatchPart:
+    """One of the lines that a search found."""
+
+    number: int
+
+    def __str__(self) -> str:
+        return f"match-{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPart:
+    """One of the calls, of the outputs or of the pictures of a message; or one of the pictures and files that came with
+    an output."""
+
+    number: int
+
+    def __str__(self) -> str:
+        return f"tool-{self.number}"
+
+
+Target: TypeAlias = OutputRef | MessageRef | SummaryRef
+Location: TypeAlias = LineRange | ByteRange | MatchPart | ToolPart
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    target: Target
+    location: Location | None = None
+    session: str = CURRENT_SESSION
+    """The beginning of a session's id, or `current`."""
+    project: str = CURRENT_PROJECT
+    """The name of a project's folder, or `_` for the current one."""
+
+    def __str__(self) -> str:
+        where = f"{self.target}" if self.location is None else f"{self.target}:{self.location}"
+        if (self.session, self.project) == (CURRENT_SESSION, CURRENT_PROJECT):
+            return where
+        return f"ebb://{quote(self.project, safe='')}/{quote(self.session, safe='')}/{where}"
+
+
+def parse_reference(text: str) -> Reference:
+    """The reference that a text is, in its short form or as a URI. Raises `BadReference`."""
+    bare = _AROUND.sub("", text)
+    scheme = _SCHEME.match(bare)
+    if scheme is None:
+        return Reference(*_object(bare, text))
+    pieces = bare[scheme.end() :].split("/")
+    if len(pieces) != 3 or not all(pieces):
+        raise BadReference(f"`{text}` is no reference: {FORMS}")
+    project, session, thing = pieces
+    return Reference(*_object(thing, text), unquote(session), unquote(project))
+
+
+def _object(thing: str, text: str) -> tuple[Target, Location | None]:
+    name, colon, place = thing.partition(":")
+    found, where = _OBJECT.fullmatch(name), _LOCATION.fullmatch(place)
+    if found is None or (colon and where is None):
+        raise BadReference(f"`{text}` is no reference: {FORMS}")
+    location = _location(where) if where is not None else None
+    if isinstance(location, LineRange) and location.last < location.first:
+        raise BadReference(f"`{text}` ends before it begins: write `L10-50` with the smaller number first")
+    if isinstance(location, ByteRange) and location.end < location.start:
+        raise BadReference(f"`{text}` ends before it begins: write `B0-4096` with the smaller number first")
+    if found["output"]:
+        return OutputRef(int(found["output"])), location
+    if found["message"]:
+        return MessageRef(found["message"].lower()), location
+    return SummaryRef(int(found["summary"])), location
+
+
+def _location(where: re.Match[str]) -> Location:
+    if where["first"]:
+        return LineRange(int(where["first"]), int(where["last"] or where["first"]))
+    if where["start"]:
+        return ByteRange(int(where["start"]), int(where["end"]))
+    if where["match"]:
+        return MatchPart(int(where["match"]))
+    return ToolPart(int(where["tool"]))
+
+
+def message_digits(message: Message) -> str:
+    """The eight hexadecimal digits that a message is referred to by: the same for the same message in any session."""
+    text = _words(message) if isinstance(message, User) else ""
+    if not text:
+        text = "\0".join(_named(part) for part in message.parts)
+    found = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+    for part in message.parts:
+        if isinstance(part, Note) and part.whole:
+            found.update(b"\0")
+            found.update(part.whole.encode("utf-8", "surrogatepass"))
+    return found.hexdigest()[:8]
+
+
+def _words(message: User) -> str:
+    """All that the user said, also what is shown in part."""
+    return "\n".join(part.whole or part.text for part in message.parts if isinstance(part, Text))
+
+
+def _named(part: object) -> str:
+    match part:
+        case Text(text=text):
+            return text
+        case ToolCall(id=id, name=name):
+            return f"{id} {name}"
+        case ToolOutput(call_id=id):
+            return id
+        case _:
+            return type(part).__name__

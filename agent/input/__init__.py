@@ -1,0 +1,1 @@
+"""What the user says or brings, made into messages; the system text."""

@@ -1,0 +1,125 @@
+"""Files and folders that a message names as `@PATH`, read when it is sent. They stand with the message, as much of them
+as has room; the rest the model finds where it is. What may not be read is not, and the user is told."""
+
+import asyncio
+import base64
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from agent.calls.policy import PermissionRequest, decide
+from agent.context.attachments import LEAST, attached_in, file_note, folder_note, picture_note
+from agent.context.attachments import fitted as fitted_in
+from agent.context.mentions import MOST, Reading, is_piped, mentions, room_for
+from agent.events import Noticed
+from agent.messages import Conversation, Image, Note, User, UserPart
+from agent.window.env import Env
+from agent.window.measure import budget_of, window_of
+from tools.base import ReadLimits, ToolError, Workspace
+from tools.paths import kind_of, locate
+from tools.read import Read
+from tools.truncate import printable
+from tools.walk import entries_of
+
+MOST_ENTRIES = 400
+"""Names of a folder that are listed."""
+
+
+async def with_attached(said: User, env: Env) -> User:
+    """The message with the files and folders that it names, as many as have room beside what came with it."""
+    room = room_for(env.provider.window.effective)
+    room -= sum(_size(part) for part in said.parts if not (isinstance(part, Note) and is_piped(part)))
+    parts: list[UserPart] = []
+    meant = dict[Path, Reading]()
+    for readings in mentions(said.text):
+        found = _found(readings, env.hands.workspace)
+        if found is None:
+            if readings[0].is_certain:
+                env.emit(Noticed(f"`{printable(readings[0].name)}` is not attached: there is no such file"))
+            continue
+        path, reading = found
+        if meant.get(path) == reading:
+            continue
+        meant[path] = reading
+        if len(meant) > MOST:
+            env.emit(Noticed(f"one message may bring {MOST} files: the others are not attached"))
+            break
+        try:
+            attachment = await _attached(path, reading, room, env)
+        except ToolError as error:
+            env.emit(Noticed(f"`{printable(reading.name)}` is not attached: {error}"))
+            continue
+        room -= sum(map(_size, attachment))
+        parts += attachment
+    message = User((*said.parts, *parts)) if parts else said
+    if attached := attached_in(message.parts):
+        env.emit(Noticed(f"attached {', '.join(attached)}"))
+    if not env.provider.facts.images and any(isinstance(part, Image) for part in message.parts):
+        env.emit(Noticed(f"`{env.provider.facts.id}` takes no pictures: it is told that there is one"))
+    return message
+
+
+def fitted(said: User, env: Env) -> User:
+    """The message as it can be sent: what is too long is shown in part, and kept with the message."""
+    windows = (window_of(env), *(target.window for target in env.targets.fallbacks))
+    effective = max(window.effective for window in windows)  # what only a larger model takes goes to that
+    return fitted_in(said, effective, effective - budget_of(Conversation(), env).used)
+
+
+def _size(part: UserPart) -> int:
+    """Bytes of what came with the words."""
+    return len(part.text.encode("utf-8", "surrogatepass")) if isinstance(part, Note) else 0
+
+
+def _found(readings: tuple[Reading, ...], workspace: Workspace) -> tuple[Path, Reading] | None:
+    """What is there under one of the readings."""
+    for reading in readings:
+        try:
+            path = locate(reading.path, workspace)
+        except ToolError:
+            continue
+        if os.path.exists(path):
+            return path, reading
+    return None
+
+
+async def _attached(path: Path, reading: Reading, room: int, env: Env) -> tuple[UserPart, ...]:
+    """Raises `ToolError` with why it is not."""
+    ruling = decide(PermissionRequest("read", "read", (str(path),)), env.hands.gate.policy)
+    if ruling.verdict != "allow":
+        raise ToolError(ruling.rule)
+    if room < LEAST:
+        raise ToolError("what is attached already takes all the room that there is for it")
+    if kind_of(path) == "folder":
+        return await asyncio.to_thread(_folder, path, reading, room)
+    return await _file(path, reading, room, env)
+
+
+async def _file(path: Path, reading: Reading, room: int, env: Env) -> tuple[UserPart, ...]:
+    workspace = env.hands.workspace
+    limits = ReadLimits(min(room, workspace.reads.most_bytes), workspace.reads.longest_line)
+    arguments: dict[str, object] = {"path": str(path), "offset": reading.first}
+    if reading.last is not None:
+        arguments["limit"] = reading.last - reading.first + 1
+    result = await Read().run(arguments, replace(workspace, reads=limits, granted=frozenset([str(path)])))
+    if result.pictures:
+        encoded = base64.b64encode(result.pictures[0].data).decode("ascii")
+        return picture_note(reading.name), Image(result.pictures[0].media_type, encoded)
+    return (file_note(reading.name, result.text),)
+
+
+def _folder(path: Path, reading: Reading, room: int) -> tuple[UserPart, ...]:
+    shown, left_out, size = list[str](), 0, 0
+    for name in _names(path):
+        size += len(name.encode("utf-8", "surrogatepass")) + 1
+        if len(shown) == MOST_ENTRIES or size > room:
+            left_out += 1
+        else:
+            shown.append(name)
+    return (folder_note(reading.name, shown, left_out),)
+
+
+def _names(path: Path) -> Iterator[str]:
+    for name, is_folder in entries_of(str(path)):
+        yield printable(name) + ("/" if is_folder else "")

@@ -1,0 +1,59 @@
+"""What the user says, with the prompts and resources of servers and the files that it names; heard where a turn or a
+step begins."""
+
+from dataclasses import replace
+
+from agent.context.attachments import needs_fitting
+from agent.context.message_text import said_meanwhile
+from agent.errors import UsageError
+from agent.events import Noticed, Steered
+from agent.messages import Conversation, User
+from agent.window.env import Env
+from agent.window.preflight import begin_session
+
+
+async def hear(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation with what the user has said since the step before, behind its outputs. It is on disk before the
+    model sees it. In a turn that is interrupted nothing is heard any more: whoever sent it still has it."""
+    if env.interrupt.requested():
+        return conversation
+    for said in env.pending_messages():
+        message = said_meanwhile(await _with_named(said, env))
+        await env.recorder.said(message)
+        env.emit(Steered(said.text))
+        conversation = conversation.plus(message)
+    return conversation
+
+
+async def _with_named(said: User, env: Env) -> User:
+    """What the user said, with the prompts and resources of servers that it names, as far as there are such."""
+    try:
+        return await with_named(said, env)
+    except UsageError as error:
+        env.emit(Noticed(str(error)))
+        return said
+
+
+async def settle_tools(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation, once servers had their say. Before the first request their tools are offered; later they wait
+    until the view is rewritten."""
+    if env.servers is None:
+        return conversation
+    first = not env.watch.has_sent
+    await env.interrupt.race(env.servers.settle(first=first))
+    return begin_session(conversation, env) if first and env.served.has_changed else conversation
+
+
+async def with_named(said: User, env: Env) -> User:
+    """What the user said, with the prompts and resources of servers and the files that it names. Raises
+    `UsageError`."""
+    with_files = said
+    if "@" in said.text or needs_fitting(said):
+        from agent.input.attach import fitted, with_attached  # noqa: PLC0415  # deferred: most messages bring nothing
+
+        said = fitted(said, env)  # also when the user is faster than what follows
+        with_files = await env.interrupt.race(with_attached(said, env)) or said
+    if env.servers is None:
+        return with_files
+    named = await env.interrupt.race(env.servers.with_named(said)) or said
+    return replace(with_files, parts=(*with_files.parts, *named.parts[len(said.parts) :]))

@@ -1,0 +1,1 @@
+"""MCP servers of a session: declared, approved, running, and their questions."""

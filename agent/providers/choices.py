@@ -1,0 +1,90 @@
+"""The models that a user may choose from, with what is known of each without asking anybody. It connects to none."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.config.values import Config
+from agent.errors import AgentError
+from agent.providers.base import Prices
+from agent.providers.factory import LOCAL, configured_models, known_model
+from agent.providers.registry import known_models
+from agent.providers.setup import FIRST_CHOICE, find_endpoint, key_variable
+
+_LISTED = ("anthropic", "openai")
+"""Providers whose models the table has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """One model. What is not known of it is None."""
+
+    model: str
+    """`provider/name`."""
+    window: int | None = None
+    """Tokens."""
+    prices: Prices | None = None
+    tools: bool | None = None
+    pictures: bool | None = None
+    thinking: bool | None = None
+    has_key: bool = True
+    """It could be asked now: there is a key for it, or it needs none."""
+    key: str = ""
+    """The environment variable for the key; empty where none is needed."""
+    is_own: bool = False
+    """The user's configuration names it."""
+
+
+def offers(config: Config, environment: Mapping[str, str], local: Sequence[str] = ()) -> tuple[ModelChoice, ...]:
+    """Those that the configuration names, then those that could be asked now, then all others. `local`: the models of a
+    server on this machine."""
+    own = configured_models(config)
+    found = [offer_of(model, config, environment) for model in dict.fromkeys((*own, *_usual(), *local, *_listed()))]
+    return tuple(sorted(found, key=lambda offer: (not offer.is_own, not offer.has_key)))
+
+
+def offer_of(model: str, config: Config, environment: Mapping[str, str]) -> ModelChoice:
+    """What is known of one model, also of one that nobody has heard of."""
+    provider, _, name = model.partition("/")
+    settings = config.provider(provider)
+    is_own = model in configured_models(config)
+    if provider == "scripted" or not name:
+        return ModelChoice(model, is_own=is_own)
+    facts, window = known_model(config, model)
+    sources = dict(facts.sources)
+
+    def known(fact: str) -> bool:
+        return sources.get(fact, "default") != "default"
+
+    is_listed = known("max_output_tokens")
+    return ModelChoice(
+        model,
+        window.size if known("context_window") or provider in LOCAL else None,
+        facts.prices,
+        True if is_listed else None,  # the table holds only models that take tools
+        facts.images if is_listed or known("images") else None,
+        facts.thinking != "none" if is_listed or known("thinking") else None,
+        _has_key(provider, config, environment),
+        "" if provider in LOCAL else key_variable(provider, settings) or "",
+        is_own,
+    )
+
+
+def _has_key(provider: str, config: Config, environment: Mapping[str, str]) -> bool:
+    try:
+        find_endpoint(provider, config.provider(provider), environment)
+    except (AgentError, KeyError):
+        return False
+    return True
+
+
+def _usual() -> Iterator[str]:
+    return (model for _, model in FIRST_CHOICE)
+
+
+def _listed() -> Iterator[str]:
+    return (f"{provider}/{name}" for provider in _LISTED for name in known_models(provider))
+
+
+def price_of_switch(offer: ModelChoice, tokens: int) -> float | None:
+    """US dollars for reading so many tokens into the model's cache anew; None when its prices are not known."""
+    return None if offer.prices is None else tokens * offer.prices.at(tokens).cache_write

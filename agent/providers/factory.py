@@ -1,0 +1,168 @@
+"""The models of a configuration: what is known of each, and each one connected. It alone names adapters."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from agent.config.options import PROVIDERS
+from agent.config.values import Config
+from agent.context.budget import Window
+from agent.context.estimate import Estimator, Ruler
+from agent.context.images import ImageRule
+from agent.context.prefix import digest
+from agent.context.preflight import Target
+from agent.errors import UsageError
+from agent.providers.base import Endpoint, ModelFacts, Provider
+from agent.providers.fallbacks import Connect, Targets, chain_after
+from agent.providers.meter import Meter
+from agent.providers.registry import at_other_server, facts_for
+from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_setting, find_window, is_own_server, overrides
+from agent.providers.summarisers import CheaperSummarisers, Summarisers
+from agent.providers.tokenizers import factor_of, load_in_background, load_tokenizer
+
+WireName = Literal["sdk", "http"]
+LOCAL = ("ollama", "scripted")
+"""Providers for which nothing is fetched from elsewhere."""
+KNOWN_WELL = 20
+"""Samples of a model's usage after which a tokenizer adds nothing to what was learned."""
+FASTEST = "fastest"
+
+
+def known_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The configured model, those the configuration describes, the usual ones there is a key for."""
+    usual = [model for key, model in FIRST_CHOICE if key in environment]
+    return tuple(dict.fromkeys((*configured_models(config), *usual)))
+
+
+def configured_models(config: Config) -> tuple[str, ...]:
+    """The models that the user's configuration names."""
+    described = [f"{name}/{m}" for name, provider in config.providers.items() for m in provider.models]
+    return tuple(dict.fromkeys((*([config.model] if config.model else []), *config.fallback_models, *described)))
+
+
+def known_model(config: Config, model: str) -> tuple[ModelFacts, Window]:
+    """What is known of a model without asking anybody, and the window that follows from it."""
+    name, _, model_name = model.partition("/")
+    known = overrides(config, config.provider(name), name, model_name) if name in PROVIDERS else {}
+    facts = facts_for(name, model_name, known)
+    return facts, find_window(facts, config)
+
+
+def split_name(model: str) -> tuple[str, str]:
+    """The provider's name and the model's. Raises `UsageError` for what is no `PROVIDER/NAME`."""
+    name, slash, model_name = model.partition("/")
+    if not slash or not model_name or name not in PROVIDERS or not model.isprintable():
+        raise UsageError(f"`{model}` is not a model; write PROVIDER/NAME with a provider of {', '.join(PROVIDERS)}")
+    return name, model_name
+
+
+async def build_provider(
+    config: Config, model: str, environment: Mapping[str, str], *, headless: bool, is_precise: bool = False
+) -> Provider:
+    """The model that `PROVIDER/NAME` stands for, ready to be asked. `is_precise`: see `find_window`. Raises
+    `UsageError`, also for a model without known prices while the cost is limited, and `AuthFailed`."""
+    provider = await _built(config, model, environment, headless=headless, is_precise=is_precise)
+    if config.max_cost is not None and provider.facts.prices is None:
+        await provider.close()
+        raise UsageError(f"the prices of `{model}` are not known, so `--max-cost` cannot hold; leave it out")
+    return provider
+
+
+async def _built(
+    config: Config, model: str, environment: Mapping[str, str], *, headless: bool, is_precise: bool
+) -> Provider:
+    name, model_name = split_name(model)
+    if name == "scripted":
+        from agent.providers.wires.scripted import Scripted, read_script  # noqa: PLC0415  # deferred: one adapter a run
+
+        scripted = Scripted(read_script(Path(model_name)), model_name)
+        scripted.limits = find_window(scripted.facts, config, is_precise=is_precise)
+        return scripted
+    settings = config.provider(name)
+    endpoint = find_endpoint(name, settings, environment)
+    facts = facts_for(name, model_name, overrides(config, settings, name, model_name))
+    facts = facts if is_own_server(name, endpoint) else at_other_server(facts)
+    facts = replace(facts, server=digest(endpoint.base_url.encode("utf-8", "surrogatepass")))
+    wire: WireName = ("http" if headless else "sdk") if settings.wire == "auto" else settings.wire
+
+    def window(facts: ModelFacts) -> Window:
+        return find_window(facts, config, is_precise=is_precise)
+
+    return await _adapter(name, facts, endpoint, wire, window)
+
+
+async def _adapter(
+    name: str, facts: ModelFacts, endpoint: Endpoint, wire: WireName, window: Callable[[ModelFacts], Window]
+) -> Provider:
+    match name:
+        case "anthropic":
+            from agent.providers.wires.anthropic import Anthropic  # noqa: PLC0415  # deferred: one adapter a run
+
+            return Anthropic(facts, window(facts), endpoint, wire)
+        case "openai":
+            from agent.providers.wires.openai_responses import OpenAIResponses  # noqa: PLC0415  # deferred: one adapter a run
+
+            return OpenAIResponses(facts, window(facts), endpoint, wire)
+        case "openai-chat":
+            from agent.providers.wires.openai_chat import OpenAIChat  # noqa: PLC0415  # deferred: one adapter a run
+
+            return OpenAIChat(facts, window(facts), endpoint, wire)
+        case _:
+            from agent.providers.wires.ollama import Ollama, live_facts  # noqa: PLC0415  # deferred: one adapter a run
+
+            facts = await live_facts(endpoint, facts)
+            return Ollama(facts, window(facts), endpoint, wire)
+
+
+def make_meter(config: Config, model: str, estimator: Estimator, *, interactive: bool) -> Meter:
+    """The measure of a session. A tokenizer that somebody has set is loaded now, from a vocabulary that is there; in a
+    terminal the usual one is loaded in the background, and fetched, while nothing better is known of the model."""
+    provider, _, name = model.partition("/")
+    images: ImageRule = "tiles" if provider in ("openai", "openai-chat") else "area"
+    folder = config.folders.data / "vocabularies"
+    wanted = find_setting(config, provider, name, "tokenizer")
+    if wanted is not None:
+        return Meter(estimator, Ruler(load_tokenizer(str(wanted.value), folder, name), images))
+    if not interactive or provider in LOCAL or estimator.samples >= KNOWN_WELL:
+        return Meter(estimator, Ruler(images=images))
+
+    def load(meter: Meter) -> None:
+        factor = factor_of(provider, name)
+        load_in_background("o200k_base", folder, lambda count: meter.use(Ruler(lambda t: factor * count(t), images)))
+
+    return Meter(estimator, Ruler(images=images), load)
+
+
+def build_summarisers(
+    config: Config, environment: Mapping[str, str], own: Callable[[], ModelFacts], *, headless: bool
+) -> Summarisers | CheaperSummarisers:
+    """The models that write summaries: the one that the user set, or `fastest` of those that are known. Where nothing
+    is set, one of the configured models, when it is cheaper than the session's own."""
+    chosen = config.summary_model
+
+    async def connect(model: str) -> Provider:
+        return await build_provider(config, model, environment, headless=headless)
+
+    if chosen is None:
+        return CheaperSummarisers(own, possible_writers(config), connect)
+    if chosen != FASTEST:
+        return Summarisers([chosen], connect)
+    return Summarisers(known_models(config, environment), connect, measure=True)
+
+
+def possible_writers(config: Config) -> tuple[ModelFacts, ...]:
+    """The configured models that could write summaries in place of a session's own. A local one costs time instead of
+    dollars: whoever wants that sets it."""
+    others = [model for model in configured_models(config) if model.partition("/")[0] not in LOCAL]
+    return tuple(known_model(config, model)[0] for model in others)
+
+
+def targets_for(config: Config, model: str, provider: Provider, connect: Connect) -> Targets:
+    """A session's model and those that may follow it, whose windows are as far known as without connecting. Raises
+    `UsageError` for what is no model."""
+    for name in config.fallback_models:
+        split_name(name)
+    known = [known_model(config, name) for name in chain_after(model, config.fallback_models)]
+    follow = tuple(Target(facts.provider, facts.name, window) for facts, window in known)
+    return Targets(provider, follow, connect)

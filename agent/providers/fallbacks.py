@@ -1,0 +1,64 @@
+"""The models that a session may use: its own, then those that take over from it, each connected when it is needed."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from agent.context.preflight import Target
+from agent.errors import UsageError
+from agent.providers.base import Provider
+from agent.providers.meter import Meter
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A model that can be asked, and the measure of its tokens."""
+
+    provider: Provider
+    meter: Meter
+
+
+Connect: TypeAlias = Callable[[str], Awaitable[Connected]]
+"""Connects to a model, `provider/name`. Raises `UsageError` and `ProviderError`."""
+
+
+async def _nobody(model: str) -> Connected:
+    raise UsageError(f"`{model}` cannot be used: nothing here connects to models")
+
+
+class Targets:
+    """One for each session. It only goes forward: a model that was left, or passed over, is not used again."""
+
+    def __init__(self, provider: Provider, fallbacks: Sequence[Target] = (), connect: Connect = _nobody) -> None:
+        """`provider` is the session's model now; whoever gives it closes it."""
+        self.provider = provider
+        self.fallbacks = tuple(fallbacks)
+        """Those that may follow, with the windows they are known to have."""
+        self._connect = connect
+        self._opened: list[Provider] = []
+
+    async def connect(self, target: Target) -> Connected:
+        """One of the fallbacks, connected. Raises `UsageError` and `ProviderError`."""
+        connected = await self._connect(target.id)
+        self._opened.append(connected.provider)
+        return connected
+
+    def pass_over(self, target: Target) -> None:
+        """It is not tried again."""
+        self.fallbacks = tuple(other for other in self.fallbacks if other is not target)
+
+    def go_on_with(self, target: Target, provider: Provider) -> None:
+        """The session's model from now on."""
+        self.provider = provider
+        self.fallbacks = self.fallbacks[self.fallbacks.index(target) + 1 :]
+
+    async def close(self) -> None:
+        """Gives back what was connected here."""
+        while self._opened:
+            await self._opened.pop().close()
+
+
+def chain_after(model: str, fallbacks: Sequence[str]) -> tuple[str, ...]:
+    """Those that may follow a session's model: all of them, or those after it where it is one of them."""
+    start = fallbacks.index(model) + 1 if model in fallbacks else 0
+    return tuple(dict.fromkeys(fallbacks[start:]))

@@ -1,0 +1,81 @@
+"""What a session learns about its model, and who writes its summaries. It compacts nothing."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from agent.context.budget import Window, after_overflow
+from agent.context.last_request import Mark
+from agent.context.summary_cost import SummaryJob
+from agent.events import Event
+from agent.providers.base import Provider
+
+FAILURES = 3
+"""Summaries in a row that failed, after which no more are asked for until something changes."""
+
+PAUSE, LONG_PAUSE = 5, 10
+"""Requests that are answered after a summary before the next is asked for; in a small window, which a step or two fill,
+more of them."""
+SMALL = 16_000
+"""Tokens that requests may take in such a window."""
+
+Summarisers: TypeAlias = Callable[[SummaryJob, Callable[[Event], None]], Awaitable[Sequence[Provider]]]
+"""The models to ask for a summary before the session's own, the first to ask in front. Called when one is needed, with
+what is told of requests that finding them takes."""
+
+
+LEAST_SHOWN = 4_000
+"""Tokens below which a window that was shown is not believed by the next program: a session could only end in it."""
+
+
+def window_shown(mark: Mark | None, provider: Provider) -> Window | None:
+    """The window that the provider showed to be smaller before the program was started anew. None where it did not, and
+    where another model, another server or another setting makes it another window."""
+    if mark is None or mark.window is None or mark.believed != provider.window.size:
+        return None
+    if mark.window.size < LEAST_SHOWN:
+        return None
+    if (mark.model, mark.server) != (provider.facts.id, provider.facts.server):
+        return None
+    return after_overflow(provider.window, mark.believed, mark.window.size)
+
+
+def window_in_force(sent: Mark, known: Window) -> Window:
+    """The window of the next request of a session that is not open: that of the last one, whatever flags made it,
+    unless the user has set another since. `known`: what the settings say now."""
+    before = sent.window
+    if before is None:
+        return known
+    is_own = known.is_set("context_window") and known.size not in (before.size, sent.believed)
+    return known if is_own else before
+
+
+@dataclass(slots=True)
+class LearnedLimits:
+    """What a session has learnt about the model's window and about its summaries."""
+
+    window: Window | None = None
+    """The real window, when the provider has shown that it is smaller than was known."""
+    failures: int = 0
+    """Summaries in a row that could not be used."""
+    since_summary: int = LONG_PAUSE
+    """Requests that were answered since a summary was asked for."""
+    is_floor_told: bool = False
+    """Whether the user knows that what stays after any compaction leaves too little room."""
+
+    def forget(self) -> None:
+        """Another model has another window, and may write summaries that can be used."""
+        self.window, self.failures, self.is_floor_told = None, 0, False
+
+    def rests_in(self, effective: int) -> bool:
+        """Whether a summary was asked for only a few requests ago, in a window with room for so many tokens."""
+        return self.since_summary < (LONG_PAUSE if effective <= SMALL else PAUSE)
+
+    def rest_is_over(self) -> None:
+        """A summary may be asked for again."""
+        self.since_summary = LONG_PAUSE
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether no summary is asked for any more, until something changes."""
+        return self.failures >= FAILURES

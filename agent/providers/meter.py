@@ -1,0 +1,389 @@
+"""A session's measure of its requests: what was learned of the model's tokens, and the counters of the turn. It decides
+nothing and knows no store; what it has learned is one JSON text."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from agent.context.budget import ContextBudget, Section, Window, apportion, count_summary
+from agent.context.estimate import (
+    Counts,
+    Estimator,
+    Ruler,
+    chars_estimate,
+    count_message,
+    count_messages,
+    count_text,
+    count_tools,
+    is_plausible,
+    learn,
+    tools_text,
+    total,
+)
+from agent.context.incremental import Growing
+from agent.context.preflight import Counters, enforced
+from agent.context.prompt import Prompt
+from agent.context.tool_selection import ToolSpec
+from agent.context.truncation import SMALLEST, Record, Sent, is_new, judge, least_of, since_reply
+from agent.context.view import View
+from agent.events import Event, Noticed
+from agent.messages import Conversation, Message, Opaque, Summary, Usage
+from agent.providers.base import Reply
+from agent.providers.estimator_text import encode_estimator
+from agent.providers.usage import drops_reasoning, is_foreign, less, what_stays
+
+Reading: TypeAlias = Literal["counted", "missing", "nonsense", "fresh", "doubtful", "truncated"]
+"""What a reported usage is worth. `fresh`: of what was new only. `doubtful`: less than can be, for the first time."""
+
+_SEEN = 64
+"""Texts whose counts are kept: the sections of the system text."""
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """The first request that was counted: the tool definitions are what its other parts leave of it."""
+
+    tools: tuple[ToolSpec, ...]
+    rest: Counts
+    prompt: int
+
+
+@dataclass(slots=True)
+class _Inside:
+    """What messages hold that takes tokens."""
+
+    counts: Counts = field(default_factory=Counts)
+    names: list[str] = field(default_factory=list)
+    """Tools that the provider's search has found."""
+
+    def plus(self, message: Message, ruler: Ruler) -> "_Inside":
+        self.counts += count_message(message, ruler)
+        self.names += (name for part in message.parts if isinstance(part, Opaque) for name in part.tools)
+        return self
+
+
+class Meter:
+    """One for each session. `ruler` may be replaced when a tokenizer has been loaded."""
+
+    def __init__(
+        self,
+        estimator: Estimator | None = None,
+        ruler: Ruler | None = None,
+        load: Callable[["Meter"], None] | None = None,
+    ) -> None:
+        """`load`: starts to load a tokenizer in the background, when the front end says that there is time."""
+        self.estimator = estimator or Estimator()
+        self.ruler = ruler or Ruler()
+        self.counters = Counters()
+        self.crowded = False
+        """Whether an output of the last step found no room."""
+        self._load = load
+        self._next: Ruler | None = None
+        self._shown: tuple[str, ...] = ()
+        self._texts: dict[str, Counts] = {}
+        self._tools: tuple[tuple[ToolSpec, ...], Counts] = ((), Counts())
+        self._summary: tuple[Summary, dict[Section, Counts]] = (Summary(), {})
+        self._messages = self._counted()
+        self._first: _First | None = None
+        self._remembered: tuple[tuple[ToolSpec, ...], int] = (), 0
+        self._view = View()
+        self._told: set[Reading] = set()
+        self._schema_told = 0
+        self.record: Record | None = None
+        """What the server's counts have been like; None before the first."""
+        self._least: tuple[tuple[Message, ...], int] = ((), 0)
+        self._real_window: int | None = None
+        self.scale = 1.0
+        """Tokens that were counted for one that is estimated of messages, before they were rewritten last: what is
+        left of them is estimated with it until it is counted."""
+
+    def become(self, other: "Meter") -> None:
+        """Measures as the other does, from nothing: for another model, which counts in other tokens."""
+        self.estimator, self.ruler, self._load = other.estimator, other.ruler, other._load
+        self._next, self._first, self._remembered = None, None, ((), 0)
+        self._texts, self._tools, self._messages = {}, ((), Counts()), self._counted()
+        self._summary = (Summary(), {})
+        self._told = set()
+        self.record, self._real_window, self.scale = None, None, 1.0
+        self.rewritten()
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Starts what makes the first estimates better, once."""
+        load, self._load = self._load, None
+        if load is not None:
+            load(self)
+
+    def use(self, ruler: Ruler) -> None:
+        """Counts with this ruler from the next measurement on. May be called from any thread."""
+        self._next = ruler
+
+    def _take_ruler(self) -> None:
+        ruler, self._next = self._next, None
+        if ruler is not None:
+            self.ruler = ruler
+            self._texts, self._tools, self._messages = {}, ((), Counts()), self._counted()
+            self._summary = (Summary(), {})
+            self._first = None
+
+    def measure(
+        self,
+        prompt: Prompt,
+        conversation: Conversation,
+        tools: tuple[ToolSpec, ...],
+        window: Window,
+        sections: Mapping[Section, str] | None = None,
+    ) -> ContextBudget:
+        """The budget of the next request. `tools` are those that are offered, the deferred ones among them: they take
+        nothing until they are found. `sections` are the parts of the system text that are shown by themselves, and
+        what else stands before the messages."""
+        self._take_ruler()
+        counts = self._sections(prompt.system, conversation.summary, tools, sections or {})
+        seen, unseen = self._split(conversation)
+        counted = conversation.anchor.total if conversation.anchor is not None else None
+        scale = self.scale if counted is None else 1.0
+        budget = apportion(counts, seen, unseen, counted, window, self.estimator, self._schema(tools), scale)
+        budget = replace(budget, crowded=self.crowded)
+        self.counters = self.counters.measured(budget, is_counted=counted is not None)
+        return budget
+
+    def size_of(self, message: Message) -> int:
+        """Estimated tokens of a message by itself."""
+        return self.estimator.tokens(count_messages((message,), self.ruler))
+
+    def size_of_tool(self, spec: ToolSpec) -> int:
+        """Estimated tokens of a tool's definition."""
+        return self.estimator.tokens(count_tools((spec,), self.ruler))
+
+    @property
+    def tool_tokens(self) -> int:
+        """Estimated tokens of the tool definitions that were measured last."""
+        known = self._schema(self._tools[0])
+        return self.estimator.tokens(self._tools[1]) if known is None else known
+
+    def remember_tools(self, tools: tuple[ToolSpec, ...], tokens: int) -> None:
+        """What these definitions took in an earlier request, to be taken as known until they are counted again."""
+        self._remembered = tools, tokens
+
+    def remember_counts(self, record: Record | None, scale: float, *, begins_as_before: bool) -> None:
+        """What the server's counts were like before the program was started, and by what is estimated what has not been
+        counted since. `begins_as_before`: with the system text and the tools of then."""
+        self.record = record if record is None or begins_as_before else record.rewritten()
+        self.scale = scale
+
+    def like(self) -> "Meter":
+        """One that measures as this does, and may be used beside it."""
+        other = Meter(self.estimator, self.ruler)
+        known = self._schema(self._tools[0])
+        other.remember_tools(*(self._remembered if known is None else (self._tools[0], known)))
+        other.scale = self.scale
+        return other
+
+    def scale_by(self, conversation: Conversation, budget: ContextBudget) -> None:
+        """From now on what is not counted is estimated as this conversation, whose budget this is, was counted."""
+        if conversation.anchor is None:
+            return
+        summary = count_summary(conversation.summary, self.ruler).values()
+        inside = self._counted().of(self._view.shown(conversation))
+        estimated = self.estimator.tokens(total(summary) + inside.counts + self._found(inside.names))
+        counted = budget.history + budget.pending + budget.retain + budget.summary
+        self.scale = min(max(counted / estimated, 0.25), 3.0) if estimated else 1.0
+
+    def begin_turn(self, said: Message) -> int:
+        """Seeds the counters of a turn, and tells with how much."""
+        self.crowded = False
+        seed = self.size_of(said)
+        self.counters = self.counters.begun(seed)
+        return seed
+
+    def force_final(self) -> None:
+        """Settles the counters, since this turn goes no further than its report."""
+        self.counters = enforced(self.counters)
+
+    def schema_scale(self, tools: Sequence[ToolSpec]) -> float | None:
+        """How many tokens the tool definitions take for every four characters of them; None when they take what they
+        took when this was last asked."""
+        schema, before = self.counters.schema, self._schema_told
+        self._schema_told = schema
+        return None if schema == before else round(schema / max(chars_estimate(tools_text(tools)), 1), 3)
+
+    def end_turn(self, conversation: Conversation) -> None:
+        """Commits the counters: to what the provider counted, with an estimate of what it has not seen."""
+        if conversation.anchor is None:
+            self.counters = self.counters.committed()
+            return
+        _, unseen = self._split(conversation)
+        self.counters = self.counters.committed(conversation.anchor.total + self.estimator.tokens(unseen))
+
+    def rewritten(self) -> None:
+        """After a compaction the counters begin again with the next measurement."""
+        self.counters, self.crowded = Counters(reasoning=self.counters.reasoning), False
+        self.record = self.record and self.record.rewritten()
+        self._least = (), 0
+
+    def take_real_window(self) -> int | None:
+        """The window of a server that has left out the beginning of the request that was counted last, once."""
+        window, self._real_window = self._real_window, None
+        return window
+
+    def anchored(
+        self,
+        conversation: Conversation,
+        reply: Reply,
+        budget: ContextBudget,
+        emit: Callable[[Event], None],
+    ) -> Conversation:
+        """The conversation with the reply, anchored at what the provider counted of the request that was measured last.
+        A count that cannot be meant anchors nothing and teaches nothing."""
+        answered = conversation.plus(reply.message)
+        if reply.passes > 1:
+            return answered  # its counts may be of more than one request
+        reading = self._read(reply, conversation, budget)
+        if reading != "counted":
+            self._tell(reading, reply, budget, emit)
+            return self._distrusting(answered) if reading == "truncated" else answered
+        self._learn(conversation, reply.usage, reply.message.model)
+        return replace(answered, anchor=what_stays(reply), anchored=len(answered.messages))
+
+    def encoded(self) -> str:
+        return encode_estimator(self.estimator)
+
+    def _read(self, reply: Reply, conversation: Conversation, budget: ContextBudget) -> Reading:
+        """Whether a reply's usage can be meant, and is of all that was sent."""
+        usage = reply.usage
+        if min(usage.input, usage.cache_read, usage.cache_write, usage.output) < 0:
+            return "nonsense"
+        if usage.prompt == 0:
+            return "missing"
+        finding, self.record = judge(self._record_for(conversation, reply), self._sent(conversation, usage, budget))
+        if finding != "whole" and (finding == "fresh" or usage.prompt >= SMALLEST):
+            return finding
+        return "counted" if finding == "whole" and is_plausible(usage.prompt, budget.used) else "nonsense"
+
+    def _record_for(self, conversation: Conversation, reply: Reply) -> Record:
+        """What a count is compared with: a session that goes on begins with what was counted then, as far as requests
+        have only grown since."""
+        is_other = is_foreign(conversation, reply.message.model) or drops_reasoning(conversation)
+        if self.record is not None:
+            return self.record.rewritten() if is_other else self.record
+        if conversation.anchor is None or is_other:
+            return Record()
+        before = self._view.shown(conversation)[: max(conversation.anchored - 1, 0)]
+        return Record().seeded(least_of(before), conversation.anchor.prompt)
+
+    def _sent(self, conversation: Conversation, usage: Usage, budget: ContextBudget) -> Sent:
+        shown = self._view.shown(conversation)
+        before, least = self._least
+        if shown[: len(before)] != before:
+            before, least = (), 0
+        least += least_of(shown[len(before) :])
+        self._least = shown, least
+        outputs = since_reply(shown)
+        reply = shown[len(shown) - len(outputs) - 1 : len(shown) - len(outputs)]
+        new = self.estimator.tokens(count_messages(outputs, self.ruler))
+        both = self.estimator.tokens(count_messages((*reply, *outputs), self.ruler))
+        is_over = budget.used > budget.window.size >= usage.prompt
+        opening = budget.used - budget.history - budget.pending
+        return Sent(least, (new, both), usage.prompt, budget.used, opening, is_new(conversation), is_over)
+
+    def _distrusting(self, conversation: Conversation) -> Conversation:
+        """Without what was counted and learned so far of a server that leaves something out, since part of it was
+        counted when it did already. What it has read at most is what it can read."""
+        assert self.record is not None, "a finding comes with a record"
+        self._real_window, self.record = self.record.window, Record()
+        self.estimator, self._first, self._remembered, self.scale = Estimator(), None, ((), 0), 1.0
+        return replace(conversation, anchor=None, anchored=0)
+
+    def _learn(self, conversation: Conversation, usage: Usage, model: str) -> None:
+        seen, unseen = self._split(conversation)
+        if conversation.anchor is None:
+            written = (*(self._text(text) for text in self._shown), *self._summary[1].values())
+            rest = total(written) + seen + unseen
+            self._first = _First(self._tools[0], rest, usage.prompt)
+            counts = rest + self._tools[1]
+            self.estimator = learn(self.estimator, counts, usage.prompt, usage.prompt, whole=True)
+        elif unseen != Counts() and not is_foreign(conversation, model) and not drops_reasoning(conversation):
+            reported = usage.prompt - conversation.anchor.total
+            self.estimator = learn(self.estimator, unseen, reported, usage.prompt)
+
+    def _sections(
+        self, system: str, summary: Summary, tools: tuple[ToolSpec, ...], sections: Mapping[Section, str]
+    ) -> dict[Section, Counts]:
+        texts: dict[Section, str] = {"system": system, **{name: text for name, text in sections.items() if text}}
+        self._shown = tuple(text for name, text in texts.items() if name == "system")
+        counts: dict[Section, Counts] = {name: self._text(text) for name, text in texts.items()}
+        if self._summary[0] != summary:
+            self._summary = (summary, count_summary(summary, self.ruler))
+        counts.update(self._summary[1])
+        inside = [counts[name] for name in ("instructions", "memories", "skills") if name in counts]
+        counts["system"] = less(counts["system"], inside)
+        if self._tools[0] != tools or not tools:
+            self._tools = (tools, count_tools(tools, self.ruler))
+        counts["tools"] = self._tools[1]
+        return counts
+
+    def _text(self, text: str) -> Counts:
+        if text not in self._texts:
+            if len(self._texts) >= _SEEN:
+                self._texts.clear()
+            self._texts[text] = count_text(text, self.ruler)
+        return self._texts[text]
+
+    def _split(self, conversation: Conversation) -> tuple[Counts, Counts]:
+        """Counts of the messages that the provider has counted, and of those it has not."""
+        shown = self._view.shown(conversation)
+        if conversation.anchor is None:
+            inside = self._messages.of(shown)
+            return inside.counts + self._found(inside.names), Counts()
+        unseen = shown[conversation.anchored :]
+        if not unseen:
+            return Counts(), Counts()
+        inside = self._counted().of(unseen)
+        return Counts(), inside.counts + self._found(inside.names) + Counts(replies=1)
+
+    def _counted(self) -> "Growing[_Inside, Message]":
+        """What is in messages, as the ruler of now counts it."""
+        ruler = self.ruler
+        return Growing(_Inside, lambda inside, message: inside.plus(message, ruler))
+
+    def _found(self, names: Sequence[str]) -> Counts:
+        """Counts of the definitions that the model is shown because the provider's search has found them."""
+        if not names:
+            return Counts()
+        deferred = {spec.name: replace(spec, deferred=None) for spec in self._tools[0] if spec.deferred is not None}
+        return count_tools((deferred[name] for name in names if name in deferred), self.ruler)
+
+    def _schema(self, tools: tuple[ToolSpec, ...]) -> int | None:
+        if self._first is None or self._first.tools != tools:
+            return self._remembered[1] if tools and self._remembered[0] == tools else None
+        guess = self.estimator.tokens(self._tools[1])
+        return min(max(self._first.prompt - self.estimator.tokens(self._first.rest), guess // 3), guess * 4)
+
+    def _tell(self, reading: Reading, reply: Reply, budget: ContextBudget, emit: Callable[[Event], None]) -> None:
+        if reply.stop_reason == "interrupted" or reading in self._told:
+            return
+        self._told.add(reading)
+        counted, expected = reply.usage.prompt, budget.used
+        match reading:
+            case "missing":
+                emit(Noticed("the provider does not say how many tokens a request takes; they are estimated"))
+            case "nonsense":
+                emit(
+                    Noticed(
+                        f"the provider counted {counted:,} tokens where about {expected:,} were sent; its counts are "
+                        "left out and the tokens are estimated"
+                    )
+                )
+            case "truncated":
+                emit(Noticed(truncation_told(counted, expected)))
+            case "fresh" | "doubtful" | "counted":
+                pass
+
+
+def truncation_told(counted: int, expected: int) -> str:
+    """What the user is told of a server that leaves something out, and what to do about it."""
+    return (
+        f"the server read only {counted:,} of about {expected:,} tokens: it leaves out the beginning of what it is "
+        "sent. From now on requests are kept as small as what it reads. Set `agent.context_window` to the window that "
+        "the server really has, or give the model a larger one there (`num_ctx` of Ollama, `--ctx-size` of llama.cpp)"
+    )

@@ -1,0 +1,222 @@
+"""One request and its reply, tried again when that can help; and what the provider's own search has found in it."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agent.context.budget import ContextBudget
+from agent.errors import EmptyAnswer, ProviderError, StreamCut, Unreachable
+from agent.events import CallDelta, Event, Noticed, ReasoningDelta, ReplyFinished, RetryScheduled, TextDelta, ToolsFound
+from agent.interrupt import Interrupt
+from agent.messages import Assistant, Opaque, Text, Usage
+from agent.providers.base import CallChunk, Provider, ReasoningChunk, Reply, Request, TextChunk
+from agent.providers.retry import ATTEMPTS, Persistence, delay_before
+
+
+def tools_found(message: Assistant) -> Iterator[tuple[str, ...]]:
+    """The names of the tools that each search has found."""
+    for part in message.parts:
+        if not isinstance(part, Opaque):
+            continue
+        match part.native.get("type"):
+            case "tool_search_tool_result":
+                yield part.tools
+            case "tool_search_output":
+                yield tuple(_names(part.native.get("tools")))
+
+
+def _names(tools: object) -> Iterator[str]:
+    """Tools may stand in a namespace."""
+    for tool in tools if isinstance(tools, list) else ():
+        if isinstance(tool, dict) and tool.get("type") == "namespace":
+            yield from _names(tool.get("tools"))
+        elif isinstance(tool, dict) and isinstance(tool.get("name"), str):
+            yield tool["name"]
+
+
+Emit = Callable[[Event], None]
+
+MOST_OUTPUT = 65_536
+"""Tokens that a reply may take when it is asked for again because it was too long."""
+
+QUICK = Persistence(patience=60.0)
+"""For what the session can do without: summaries, readings, samples."""
+
+
+@dataclass(slots=True)
+class Retries:
+    """How requests are tried again, and what is known of the ways to the servers. One for each session."""
+
+    persistence: Persistence = QUICK
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
+    reached: set[str] = field(default_factory=set)
+    """Models whose servers have said something."""
+
+
+async def stream_reply(
+    provider: Provider,
+    request: Request,
+    interrupt: Interrupt,
+    emit: Emit,
+    budget: ContextBudget | None = None,
+    retries: Retries | None = None,
+    *,
+    may_leave: bool = False,
+) -> Reply:
+    """The model's reply. When the user interrupts, the reply is what had been said, without calls. A reply that says
+    nothing is asked for once more. So is one that was cut at the limit of its length, with more room, where the
+    request's `budget` tells how much there is; when that fails, it is taken as it was cut. `may_leave`: another model
+    can take over. Raises `ProviderError` after the last attempt, and `EmptyAnswer`."""
+    trying = _Trying(provider, interrupt, emit, retries or Retries(), may_leave)
+    reply = await trying.reply(request)
+    again = _second_try(request, reply, provider, budget)
+    if again is not None:
+        request, why = again
+        emit(RetryScheduled(2, 2, 0.0, why))
+        try:
+            reply = await trying.reply(request)
+        except ProviderError as error:
+            if _is_empty(reply):
+                raise
+            emit(Noticed(f"the reply is taken as it was cut, since it could not be had again: {error}"))
+            emit(TextDelta(reply.message.text))  # whoever shows it has let it go for the second try
+    if _is_empty(reply):
+        raise EmptyAnswer(f"`{provider.facts.id}` {_why_empty(reply, request)}")
+    if reply.stop_reason == "max_tokens" and not reply.message.calls:
+        emit(Noticed("the answer was cut at the limit of what the model may write; ask it to go on"))
+    return reply
+
+
+def _second_try(
+    request: Request, reply: Reply, provider: Provider, budget: ContextBudget | None
+) -> tuple[Request, str] | None:
+    """What is asked once more, and why; None when the reply is taken as it is."""
+    larger = with_more_output(request, reply, provider, budget)
+    if _is_empty(reply):
+        return None if reply.stop_reason == "refusal" else (larger, "the model answered with nothing")
+    if budget is None or larger.max_output_tokens == request.max_output_tokens:
+        return None
+    limits = f"{request.max_output_tokens:,} tokens, and may take {larger.max_output_tokens:,} now"
+    return larger, f"the reply was cut at {limits}"
+
+
+def with_more_output(
+    request: Request, reply: Reply, provider: Provider, budget: ContextBudget | None = None
+) -> Request:
+    """The request with as much room for the reply as the model can use, when the last one used it all up, and when that
+    fits into the window as far as it is known."""
+    more = min(MOST_OUTPUT, provider.facts.max_output_tokens)
+    window = budget.window if budget is not None else provider.window
+    prompt = max(reply.usage.prompt, budget.used if budget is not None else 0)
+    if reply.stop_reason != "max_tokens" or prompt + more > window.size:
+        return request
+    return replace(request, max_output_tokens=max(more, request.max_output_tokens))
+
+
+def _is_empty(reply: Reply) -> bool:
+    says_nothing = not reply.message.text.strip() and not reply.message.calls
+    is_going_on = reply.stop_reason == "pause" and bool(reply.message.parts)
+    return says_nothing and not is_going_on and reply.stop_reason not in ("interrupted", "overflow")
+
+
+def _why_empty(reply: Reply, request: Request) -> str:
+    match reply.stop_reason:
+        case "refusal":
+            return "declined to answer; say it differently or take another model"
+        case "max_tokens":
+            limit = request.max_output_tokens
+            return f"used all {limit} tokens it may write before it answered; raise `agent.max_output_tokens`"
+        case _:
+            return "answered with nothing, twice; say it differently or take another model"
+
+
+@dataclass(frozen=True, slots=True)
+class _Trying:
+    """Requests to a provider, each as often as it takes."""
+
+    provider: Provider
+    interrupt: Interrupt
+    emit: Emit
+    retries: Retries
+    may_leave: bool
+
+    async def reply(self, request: Request) -> Reply:
+        attempt, began, model = 1, self.retries.now(), self.provider.facts.id
+        while True:
+            heard: list[str] = []
+            try:
+                reply = await self.interrupt.race(_read(self.provider, request, self.emit, heard))
+            except ProviderError as error:
+                delay = self._delay(attempt, began, error, bool(heard))
+                attempt += 1
+                await self.interrupt.race(self.retries.sleep(delay))
+                if not self.interrupt.requested():
+                    continue
+                heard, reply = [], None
+            if reply is None:
+                said = (Text("".join(heard)),) if "".join(heard).strip() else ()
+                return Reply(Assistant(said, model), Usage(), "interrupted")
+            self.retries.reached.add(model)
+            cost = self.provider.facts.prices.cost(reply.usage) if self.provider.facts.prices else None
+            for names in tools_found(reply.message):
+                self.emit(ToolsFound(names))
+            self.emit(ReplyFinished(model, reply.stop_reason, reply.usage, cost))
+            return reply
+
+    def _delay(self, attempt: int, began: float, error: ProviderError, heard: bool) -> float:
+        """Seconds until the next try, which are told. Raises the error when there is none."""
+        if heard or not isinstance(error, Unreachable):
+            self.retries.reached.add(self.provider.facts.id)
+        reached = self.provider.facts.id in self.retries.reached
+        limit = self.retries.persistence.limit(error, reached=reached, may_leave=self.may_leave)
+        waited = self.retries.now() - began
+        delay = delay_before(attempt, error, random.random(), waited, limit)
+        if delay is None:
+            raise _given_up(error, attempt, waited, limit)
+        last = ATTEMPTS if isinstance(error, StreamCut) else 0
+        left = None if limit is None else max(limit - waited - delay, 0.0)
+        self.emit(RetryScheduled(attempt + 1, last, delay, str(error), left))
+        return delay
+
+
+def _given_up(error: ProviderError, attempt: int, waited: float, limit: float | None) -> ProviderError:
+    """The error, with how long it was tried or why it was not."""
+    wait = error.retry_after
+    if error.retryable and wait is not None and limit is not None and wait > limit - waited:
+        more = f"It asks for a wait of {_span(wait)}, which is more than `retry.patience` has left."
+    elif attempt > 1:
+        more = f"Tried {attempt} times in {_span(waited)}."
+    else:
+        return error
+    text = str(error)
+    told = type(error)(
+        f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {more}",
+        status=error.status, retry_after=wait, cause=error.cause,
+    )  # fmt: skip
+    told.__cause__ = error
+    return told
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+async def _read(provider: Provider, request: Request, emit: Emit, heard: list[str]) -> Reply:
+    async for chunk in provider.stream(request):
+        match chunk:
+            case TextChunk(text):
+                heard.append(text)
+                emit(TextDelta(text))
+            case ReasoningChunk(text):
+                emit(ReasoningDelta(text))
+            case CallChunk(_, name, size):
+                emit(CallDelta(name, size))
+            case Reply():
+                return chunk
+    raise AssertionError("a provider's stream ends in a reply or raises")

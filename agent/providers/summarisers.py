@@ -1,0 +1,117 @@
+"""Other models that write summaries, connected when the first summary is needed: those that the user set, or one that
+is cheaper."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from agent.context.summary_cost import SummaryJob, SummaryModel, SummaryOffer, cheapest_reader, fastest_first
+from agent.errors import AgentError
+from agent.events import Event, ReplyFinished
+from agent.messages import Text, User
+from agent.providers.base import ModelFacts, Provider, Reply, Request
+
+Emit = Callable[[Event], None]
+Connect = Callable[[str], Awaitable[Provider]]
+"""Connects to a model, `provider/name`. Raises `AgentError`."""
+
+PROBE_SECONDS = 5.0
+
+
+class Summarisers:
+    """Finds out once which models to ask, and gives back their connections in the end."""
+
+    def __init__(self, models: Sequence[str], connect: Connect, *, measure: bool = False) -> None:
+        """`models` in the order in which to ask them; with `measure` the fastest to answer comes first."""
+        self._models = tuple(dict.fromkeys(models))
+        self._connect = connect
+        self._measure = measure
+        self._found: tuple[Provider, ...] | None = None
+
+    async def __call__(self, job: SummaryJob, emit: Emit) -> Sequence[Provider]:
+        """The models that can be reached, the one to ask first in front; what it took to measure them is told. Raises
+        `AgentError` when there is none."""
+        if self._found is None:
+            connected = await asyncio.gather(*map(self._connect, self._models), return_exceptions=True)
+            failed = [found for found in connected if isinstance(found, BaseException)]
+            for failure in failed:
+                if not isinstance(failure, AgentError):
+                    raise failure
+            providers = [found for found in connected if not isinstance(found, BaseException)]
+            if failed and not providers:
+                raise failed[0]
+            self._found = await _ordered(providers, emit) if self._measure and len(providers) > 1 else tuple(providers)
+        return self._found
+
+    async def close(self) -> None:
+        for provider in self._found or ():
+            await provider.close()
+        self._found = None
+
+
+class CheaperSummarisers:
+    """Asks one of the configured models where it writes the summary for clearly less than the session's own."""
+
+    def __init__(self, own: Callable[[], ModelFacts], others: Sequence[ModelFacts], connect: Connect) -> None:
+        """`own` is the session's model at that moment."""
+        self._own = own
+        self._others = {facts.id: facts for facts in others}
+        self._connect = connect
+        self._found: dict[str, Provider] = {}
+
+    async def __call__(self, job: SummaryJob, emit: Emit) -> Sequence[Provider]:
+        """The model to ask, or none. One that cannot be reached is left out from then on."""
+        while (model := self._cheapest(job)) is not None:
+            try:
+                if model not in self._found:
+                    self._found[model] = await self._connect(model)
+            except AgentError:
+                del self._others[model]
+            else:
+                return (self._found[model],)
+        return ()
+
+    def _cheapest(self, job: SummaryJob) -> str | None:
+        own = self._own()
+        price = own.prices.at(job.context) if own.prices else None
+        others = (facts for facts in self._others.values() if facts.id != own.id)
+        return cheapest_reader(price, job, tuple(_offer(facts, job) for facts in others))
+
+    async def close(self) -> None:
+        for provider in self._found.values():
+            await provider.close()
+        self._found.clear()
+
+
+def _offer(facts: ModelFacts, job: SummaryJob) -> SummaryOffer:
+    return SummaryOffer(facts.id, facts.prices.at(job.transcript) if facts.prices else None, facts.context_window)
+
+
+async def _ordered(providers: Sequence[Provider], emit: Emit) -> tuple[Provider, ...]:
+    measured = await asyncio.gather(*(_measured(provider, emit) for provider in providers))
+    by_model = {provider.facts.id: provider for provider in providers}
+    first = [by_model[model] for model in fastest_first(measured)]
+    return (*first, *(provider for provider in providers if provider not in first))
+
+
+async def _measured(provider: Provider, emit: Emit) -> SummaryModel:
+    facts = provider.facts
+    price = facts.prices.input if facts.prices else None
+    return SummaryModel(facts.id, await _seconds(provider, emit), facts.context_window, price)
+
+
+async def _seconds(provider: Provider, emit: Emit) -> float | None:
+    """How long the model takes to answer a short question; None when it fails or is too slow."""
+    request = Request("Answer with one word.", (User((Text("Say: ready"),)),), (), 64, "probe")
+    start = time.monotonic()
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            async for chunk in provider.stream(request):
+                if isinstance(chunk, Reply):
+                    prices = provider.facts.prices
+                    cost = prices.cost(chunk.usage) if prices else None
+                    emit(ReplyFinished(provider.facts.id, chunk.stop_reason, chunk.usage, cost, "probe"))
+                    return time.monotonic() - start
+    except (AgentError, TimeoutError):
+        return None
+    return None

@@ -1,0 +1,1 @@
+"""How requests, replies and errors travel: one adapter a wire, and what adapters share."""

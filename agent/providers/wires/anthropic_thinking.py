@@ -1,0 +1,52 @@
+"""How much Anthropic's models think, and what they have thought so far."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent.messages import (
+    Assistant,
+    Message,
+    Opaque,
+    Reasoning,
+)
+from agent.providers.base import ModelFacts, Request
+from agent.providers.wires.http import Json
+
+if TYPE_CHECKING:
+    pass
+
+BUDGETS = {"minimal": 1024, "low": 2048, "high": 16384, "xhigh": 32768, "max": 65536}
+"""Thinking tokens by effort, for models that want a budget."""
+
+USUAL_BUDGET = 8192
+
+LEAST_BUDGET = 1024
+"""The smallest that the API takes."""
+
+
+def thinking_body(request: Request, facts: ModelFacts) -> Json:
+    if facts.thinking == "adaptive":
+        if request.effort == "none":
+            return {}
+        thinking: Json = {"thinking": {"type": "adaptive", "display": "summarized"}}
+        if request.effort:
+            thinking["output_config"] = {"effort": "low" if request.effort == "minimal" else request.effort}
+        return thinking
+    budget = min(BUDGETS.get(request.effort or "", USUAL_BUDGET), request.max_output_tokens // 2)
+    if facts.thinking != "budget" or request.effort == "none" or budget < LEAST_BUDGET:
+        return {}
+    if not _thought_so_far(request.messages, facts):
+        return {}
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def _thought_so_far(messages: Sequence[Message], facts: ModelFacts) -> bool:
+    """False in the middle of a turn that was begun without thinking: models with a budget refuse to start it there.
+    What the user says right behind outputs is sent in one message with them, and ends no turn for the provider."""
+    has_outputs = False
+    for message in reversed(messages):
+        if isinstance(message, Assistant):
+            began = message.model == facts.id and isinstance(message.parts[0], Reasoning | Opaque)
+            return began or not (has_outputs and message.calls)
+        has_outputs = has_outputs or bool(message.outputs)
+    return True

@@ -1,0 +1,133 @@
+"""What a server's error means, as one of our errors, and the sentence for it. Pure; knows no network."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit, urlunsplit
+
+from agent.errors import (
+    AuthFailed,
+    ContextOverflow,
+    Overloaded,
+    ProviderError,
+    QuotaExceeded,
+    RateLimited,
+    UnknownModel,
+)
+from agent.providers.wires.error_answers import ErrorAnswer, read_body, tidy, wait_in
+from agent.providers.wires.error_rules import Meaning, meaning_of
+from agent.providers.wires.overflow_errors import numbers_in
+from tools.redaction import without_password
+
+
+def classify(
+    status: int,
+    headers: Mapping[str, str],
+    body: object,
+    provider: str,
+    key: str | None = None,
+    now: float | None = None,
+) -> ProviderError:
+    """The error that a server's answer stands for. `provider` is `provider/name`; `body` is bytes, text or parsed JSON;
+    `now` is the time, in seconds of Unix.
+
+    With status 200 the body is an error in place of an answer, or a frame in the middle of a stream.
+    """
+    said = read_body(body, key)
+    # A gateway may pass on what it was told with a status of its own.
+    effective = said.status or status if status in (200, 400, 500) else status
+    shown = None if status == 200 and said.status is None else effective
+    lowered = {name.lower(): value for name, value in headers.items()}
+    meaning = meaning_of(effective, lowered, said)
+    if meaning.kind is ContextOverflow:
+        return _overflow(provider, said, shown)
+    place = tidy(_place(lowered.get("location", "")), key, longest=200)
+    text = _sentence(meaning, provider, tidy(said.message, key), effective, place)
+    wait = retry_after(lowered, said.text, now)
+    return meaning.kind(text, status=shown, retry_after=wait, cause=meaning.cause)
+
+
+def _overflow(provider: str, said: ErrorAnswer, status: int | None) -> ContextOverflow:
+    size, limit = said.size, said.limit
+    if size is None and limit is None:
+        size, limit = numbers_in(said.text)
+    counted = f" ({size:,} tokens)" if size else ""
+    allowed = f" ({limit:,} tokens)" if limit else ""
+    return ContextOverflow(
+        f"the request{counted} is larger than {provider} takes{allowed}",
+        status=status,
+        size=size,
+        limit=limit,
+    )
+
+
+_BY_CAUSE: Mapping[str, str] = {
+    "proxy": "a proxy refuses requests to {model} ({status}){detail} Check its variable, such as `HTTPS_PROXY`.",
+    "portal": "a web page answers in place of {model}{detail} Log in to the network, or check `base_url`.",
+    "tls": "the server of {model} wants TLS{detail} Write `https://` in `base_url`.",
+    "challenge": "a page that tells people from programs stands before {model} ({status}){detail} "
+    "Try another network, or check `base_url`.",
+    "country": "{model} is not offered where this request comes from{detail} Use another model.",
+    "organisation": "a rule of the organisation forbids {model} ({status}){detail} Whoever manages it can change that.",
+    "content": "{model} refuses what was said{detail} Say it differently.",
+    "spending_limit": "a limit of spending for {model} is reached{detail} Raise it there, or use another model.",
+    "access": "{model} may not be used with this key ({status}){detail} Check what the key may use, and `base_url`.",
+    "retired": "{model} is no longer offered{detail} Use another model.",
+}
+"""A cause says more than a kind."""
+
+
+def _sentence(meaning: Meaning, provider: str, message: str, status: int, place: str) -> str:
+    """`place`: where a redirect leads."""
+    detail = f": {message}" if message else ""
+    end = "" if detail.endswith((".", "!", "?", "…")) else "."
+    if 300 <= status < 400:
+        return f"the server of {provider} redirects to `{place}`. Set `base_url` to where the server is."
+    if meaning.cause in _BY_CAUSE:
+        return _BY_CAUSE[meaning.cause].format(model=provider, status=status, detail=f"{detail}{end}")
+    kind = meaning.kind
+    if kind is AuthFailed:
+        return f"{provider} does not accept the key{detail}{end} Check the API key and what it may use."
+    if kind is UnknownModel:
+        return f"{provider} is not known to the server{detail}{end} Check the model's name and `base_url`."
+    if kind is QuotaExceeded:
+        return f"the account for {provider} has no credit left{detail}{end} Add credit, or use another model."
+    if kind is RateLimited:
+        return f"too many requests to {provider}{detail}{end} Wait, then try again."
+    if kind is Overloaded:
+        when = "in the middle of its answer" if status == 200 else f"({status})"
+        return f"the server of {provider} failed {when}{detail}{end} Try again in a while."
+    return f"{provider} refuses the request ({status}){detail}{end} Change the request or the model's settings."
+
+
+def _place(location: str) -> str:
+    """Where a redirect leads, without names, passwords and tokens."""
+    try:
+        parts = urlsplit(without_password(location))
+    except ValueError:
+        return "elsewhere"
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", "")) or "elsewhere"
+
+
+def retry_after(headers: Mapping[str, str], text: str = "", now: float | None = None) -> float | None:
+    """Seconds that the server asks us to wait. `headers` have names in lower case."""
+    for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        if re.fullmatch(r"\d{1,9}(\.\d+)?", value):  # more is a date in seconds, or nonsense
+            return float(value) / scale
+    then, here = _moment(headers.get("retry-after")), _moment(headers.get("date"))
+    # By the server's own clock, so that ours does not matter, unless it does not show it.
+    if then is not None and (since := here if here is not None else now) is not None:
+        return max(then - since, 0.0)
+    return wait_in(text)  # no date, or none that can be read: perhaps the text says it
+
+
+def _moment(date: str | None) -> float | None:
+    """Seconds of Unix; None where it is no date."""
+    try:
+        found = parsedate_to_datetime(date or "")
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,330 @@
+"""Chat Completions, for any server that speaks it: requests to bodies, events to chunks."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from agent.context.budget import Window
+from agent.context.long_texts import sendable
+from agent.messages import (
+    Assistant,
+    AssistantPart,
+    Image,
+    Message,
+    Note,
+    Reasoning,
+    StopReason,
+    Text,
+    ToolCall,
+    Usage,
+    User,
+)
+from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
+from agent.providers.wires.decoder import (
+    NO_IMAGE,
+    TOOL_IMAGES,
+    CallIds,
+    converse,
+    count,
+    make_call,
+    make_reply,
+    output_text,
+    sent_schema,
+    takes_images,
+    wire_name,
+)
+from agent.providers.wires.encoding import Sheet, WrittenRequest
+from agent.providers.wires.http import DONE, HttpWire, Json, Origin, Wire, bearer
+from agent.providers.wires.quirks import ALTERNATION, Quirks, alternating
+from agent.providers.wires.sdk import RawResponse, SdkWire, openai_client
+
+if TYPE_CHECKING:
+    import openai
+
+QUIRKS = {
+    "stream_options": "no stream_options",
+    "max_completion_tokens": "max_completion_tokens",
+    "reasoning_content": "no thoughts",
+    **ALTERNATION,
+}
+AT_OPENAI = frozenset({"max_completion_tokens", "prompt_cache_key"})
+"""What OpenAI's own server takes, and others may refuse."""
+
+LONGEST_ID = 40
+"""Characters of a call's id that OpenAI's server takes."""
+
+STOPS: dict[str, StopReason] = {
+    "tool_calls": "calls",
+    "function_call": "calls",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+}
+"""Every other reason to finish is an ordinary end."""
+
+THOUGHTS = ("reasoning_content", "reasoning")
+"""Where servers put the model's thinking. Only the first goes back, and only to the same model."""
+
+
+class OpenAIChat:
+    """A model behind a Chat Completions server, whose address is the endpoint's `base_url`."""
+
+    def __init__(
+        self, facts: ModelFacts, window: Window, endpoint: Endpoint, wire: Literal["sdk", "http"] = "http"
+    ) -> None:
+        self.facts = facts
+        self.window = window
+        self._origin = Origin(facts.id, endpoint)
+        self._wire: Wire = http_wire(self._origin) if wire == "http" else sdk_wire(self._origin)
+        self._written = WrittenRequest(ChatWriter)
+        at_openai = self._origin.host == "api.openai.com"
+        self._quirks = Quirks(QUIRKS, AT_OPENAI if at_openai else frozenset())
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
+            content = body(request, self.facts, quirks, self._written)
+            return converse(self._wire, content, ChatDecoder(self._origin), self._origin)
+
+        return self._quirks.stream(ask)
+
+    async def prepare(self) -> None:
+        await self._wire.prepare()
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+
+def http_wire(origin: Origin) -> Wire:
+    headers = {"accept": "text/event-stream", **bearer(origin.endpoint)}
+    return HttpWire(origin, f"{origin.endpoint.base_url.rstrip('/')}/chat/completions", headers)
+
+
+def sdk_wire(origin: Origin) -> Wire:
+    return SdkWire("openai", origin, openai_client, send)
+
+
+def send(client: "openai.AsyncOpenAI", body: Json) -> AbstractAsyncContextManager[RawResponse]:
+    return client.chat.completions.with_streaming_response.create(**body)
+
+
+def body(
+    request: Request,
+    facts: ModelFacts,
+    quirks: frozenset[str] = frozenset(),
+    written: "WrittenRequest[ChatWriter] | None" = None,
+) -> Json:
+    """The JSON body of a request. What was `written` for the one before it is not written anew."""
+    limit = "max_completion_tokens" if "max_completion_tokens" in quirks else "max_tokens"
+    sheet = (written or WrittenRequest(ChatWriter)).of(
+        request.messages, request.system, facts, "no thoughts" not in quirks
+    )
+    messages = alternating(sheet.items()) if "alternating" in quirks else sheet.items()
+    content: Json = {
+        "model": facts.name,
+        "messages": messages,
+        limit: request.max_output_tokens,
+        "stream": True,
+    }
+    if "no stream_options" not in quirks:
+        content["stream_options"] = {"include_usage": True}
+    if "prompt_cache_key" in quirks:
+        content["prompt_cache_key"] = request.session
+    if request.tools:
+        content["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": sent_schema(tool.schema),
+                },
+            }
+            for tool in request.tools
+        ]
+    if facts.thinking == "effort" and request.effort:
+        content["reasoning_effort"] = request.effort
+    return content
+
+
+class ChatWriter:
+    """Writes the conversation down. Thoughts of earlier turns stay, too: to leave them out later would change what the
+    server has cached. Those that the model is not to see again, its server leaves out itself."""
+
+    def __init__(self, system: str, facts: ModelFacts, keeps_thoughts: bool) -> None:
+        self.sheet = Sheet()
+        self.sheet.add([{"role": "system", "content": sendable(system)}] if system.strip() else [])
+        self._facts, self._keeps_thoughts = facts, keeps_thoughts
+        self._ids = CallIds(facts.id, longest=LONGEST_ID)
+
+    def add(self, message: Message) -> None:
+        if isinstance(message, Assistant):
+            self._ids.add(message)
+            keeps = self._keeps_thoughts and message.model == self._facts.id
+            self.sheet.add(_assistant(message, self._ids, keeps))
+        else:
+            self.sheet.add(_user(message, self._facts, self._ids))
+
+
+def _user(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
+    """Outputs as messages of their own; then their images, since they can hold none, and what the user said, in order:
+    a message that grows keeps its beginning."""
+    converted: list[Json] = [
+        {"role": "tool", "tool_call_id": ids[output.call_id], "content": output_text(output)}
+        for output in message.outputs
+    ]
+    of_tools = [image for output in message.outputs for image in output.images]
+    parts = [_text(TOOL_IMAGES)] if of_tools else []
+    parts += [_image(image, facts) for image in of_tools]
+    for part in message.parts:
+        match part:
+            case Text(text=text) | Note(text=text) if text:
+                parts.append(_text(text))
+            case Image():
+                parts.append(_image(part, facts))
+            case _:
+                pass
+    if all(part["type"] == "text" for part in parts):
+        text = "\n".join(part["text"] for part in parts)  # what servers without images understand
+        return [*converted, {"role": "user", "content": text}] if text else converted
+    return [*converted, {"role": "user", "content": parts}]
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": sendable(text)}
+
+
+def _image(image: Image, facts: ModelFacts) -> Json:
+    if not takes_images(facts):
+        return _text(NO_IMAGE)
+    return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{image.data}"}}
+
+
+def _assistant(message: Assistant, ids: CallIds, keeps_thoughts: bool) -> list[Json]:
+    if not message.text and not message.calls:
+        return []
+    converted: Json = {"role": "assistant", "content": sendable(message.text) or None}
+    thoughts = [part.native for part in message.parts if isinstance(part, Reasoning)] if keeps_thoughts else []
+    if any(THOUGHTS[0] in thought for thought in thoughts):
+        converted[THOUGHTS[0]] = "".join(str(thought.get(THOUGHTS[0], "")) for thought in thoughts)
+    if message.calls:
+        converted["tool_calls"] = [
+            {
+                "id": ids[call.id],
+                "type": "function",
+                "function": {"name": wire_name(call.name), "arguments": _source(call)},
+            }
+            for call in message.calls
+        ]
+    return [converted]
+
+
+def _source(call: ToolCall) -> str:
+    """The arguments as text. Servers with a chat template parse them, so that broken ones would fail the request."""
+    if call.problem:
+        return "{}"
+    return call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
+
+
+@dataclass(slots=True)
+class Open:
+    """A call whose pieces are arriving."""
+
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    size: int = 0
+
+
+@dataclass(slots=True)
+class ChatDecoder:
+    """Raw Chat Completions chunks in, our chunks out."""
+
+    origin: Origin
+    finished: bool = False
+    complete: bool = False
+    """A reason to finish has come. The usage may follow it, or not."""
+    _texts: list[str] = field(default_factory=list)
+    _thoughts: list[str] = field(default_factory=list)
+    _thoughts_field: str = THOUGHTS[0]
+    _calls: list[Open] = field(default_factory=list)
+    _places: dict[int, Open] = field(default_factory=dict)
+    """The newest call at each `index` that the server gave."""
+    _usage: Json = field(default_factory=dict)
+    _stop: StopReason = "end"
+
+    def feed(self, event: Json) -> Iterator[Chunk]:
+        if event is DONE:
+            self.finished = True
+            return
+        if event.get("error"):
+            raise self.origin.failure(200, {}, event)
+        self._usage = event.get("usage") or self._usage
+        for choice in (event.get("choices") or ())[:1]:
+            yield from self._add(choice.get("delta") or choice.get("message") or {})
+            if choice.get("finish_reason"):
+                self.complete = True
+                if self._stop != "refusal":
+                    self._stop = STOPS.get(choice["finish_reason"], "end")
+
+    def reply(self) -> Reply:
+        parts: list[AssistantPart] = []
+        if thoughts := sendable("".join(self._thoughts)):
+            parts.append(Reasoning(thoughts, {self._thoughts_field: thoughts}))
+        parts.append(Text(sendable("".join(self._texts))))
+        parts += [make_call(call.id, call.name, "".join(call.pieces)) for call in self._calls]
+        return make_reply(parts, self.origin.model, read_usage(self._usage), self._stop)
+
+    def _add(self, delta: Json) -> Iterator[Chunk]:
+        for name in THOUGHTS:
+            if isinstance(delta.get(name), str) and delta[name]:
+                self._thoughts_field = name
+                self._thoughts.append(delta[name])
+                yield ReasoningChunk(sendable(delta[name]))
+                break  # a server that sends both sends the same in both
+        if delta.get("refusal"):
+            self._stop = "refusal"
+        for text in (delta.get("content"), delta.get("refusal")):
+            if text:
+                self._texts.append(text)
+                yield TextChunk(sendable(text))
+        for piece in delta.get("tool_calls") or ():
+            yield self._add_call(piece)
+
+    def _add_call(self, piece: Json) -> CallChunk:
+        function = piece.get("function") or {}
+        call = self._find(piece.get("index"), piece.get("id") or "", bool(function.get("name")))
+        call.id = call.id or piece.get("id") or ""
+        call.name = call.name or function.get("name") or ""
+        arguments = function.get("arguments") or ""
+        if isinstance(arguments, dict):  # some servers send them parsed
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        call.pieces.append(arguments)
+        call.size += len(arguments)
+        place = next(place for place, known in enumerate(self._calls) if known is call)
+        return CallChunk(place, sendable(call.name), call.size)
+
+    def _find(self, index: int | None, id: str, named: bool) -> Open:
+        """The call that a piece belongs to, or a new one. Some servers leave out the index, or give every call the
+        same; some repeat the id in every piece."""
+        if index is not None:
+            known = self._places.get(index)
+        elif id:
+            known = next((call for call in self._calls if call.id == id), None)
+        else:
+            known = None if named or not self._calls else self._calls[-1]
+        if known is None or (id and named and known.id != id):
+            known = Open()
+            self._calls.append(known)
+            if index is not None:
+                self._places[index] = known
+        return known
+
+
+def read_usage(usage: Json) -> Usage:
+    """The usage in our terms: this API counts what was cached as prompt too. Details may be missing."""
+    details = usage.get("prompt_tokens_details") or {}
+    read, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
+    fresh = max(count(usage.get("prompt_tokens")) - read - written, 0)
+    thought = count((usage.get("completion_tokens_details") or {}).get("reasoning_tokens"))
+    return Usage(fresh, read, written, count(usage.get("completion_tokens")), thought)

@@ -1,0 +1,375 @@
+"""OpenAI's Responses API: requests to bodies, events to chunks. It stores nothing at the server."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent.context.budget import Window
+from agent.context.long_texts import sendable
+from agent.context.prefix import in_sent_order
+from agent.context.tool_selection import ToolSpec
+from agent.messages import (
+    Assistant,
+    AssistantPart,
+    Image,
+    Message,
+    Note,
+    Opaque,
+    Reasoning,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolOutput,
+    Usage,
+)
+from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
+from agent.providers.registry import has_breakpoints
+from agent.providers.wires.decoder import (
+    NO_IMAGE,
+    CallIds,
+    converse,
+    count,
+    make_call,
+    make_reply,
+    output_text,
+    sent_schema,
+    takes_images,
+    wire_name,
+)
+from agent.providers.wires.encoding import Sheet, WrittenRequest
+from agent.providers.wires.http import HttpWire, Json, Origin, Wire, bearer
+from agent.providers.wires.quirks import Quirks
+from agent.providers.wires.sdk import RawResponse, SdkWire, openai_client
+
+if TYPE_CHECKING:
+    import openai
+
+QUIRKS = {
+    "reasoning.summary": "summary",
+    "ncrypted content": "include",
+    "prompt_cache_key": "prompt_cache_key",
+    "prompt_cache_breakpoint": "breakpoints",
+}
+"""Refused by OpenAI for unverified accounts and for models that do not think, and by some compatible servers."""
+
+ALIASES = {"tool_search": "search_tools"}
+"""Names of ours that the API keeps for itself: it refuses a request with a function of that name."""
+
+LONGEST_ID = 64
+"""Characters of a call's id that the API takes."""
+
+LEAST_OUTPUT = 16
+"""Fewer tokens of a reply the API refuses."""
+INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
+
+
+class OpenAIResponses:
+    """A model behind the Responses API."""
+
+    def __init__(
+        self, facts: ModelFacts, window: Window, endpoint: Endpoint, wire: Literal["sdk", "http"] = "http"
+    ) -> None:
+        self.facts = facts
+        self.window = window
+        self._origin = Origin(facts.id, endpoint)
+        self._wire: Wire = http_wire(self._origin) if wire == "http" else sdk_wire(self._origin)
+        self._quirks = Quirks(QUIRKS)
+        self._written = WrittenRequest(ResponsesWriter)
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
+            content = body(request, self.facts, quirks, self._written)
+            return converse(self._wire, content, ResponsesDecoder(self._origin), self._origin)
+
+        return self._quirks.stream(ask)
+
+    async def prepare(self) -> None:
+        await self._wire.prepare()
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+
+def http_wire(origin: Origin) -> Wire:
+    headers = {"accept": "text/event-stream", **bearer(origin.endpoint)}
+    return HttpWire(origin, f"{origin.endpoint.base_url.rstrip('/')}/responses", headers)
+
+
+def sdk_wire(origin: Origin) -> Wire:
+    return SdkWire("openai", origin, openai_client, send)
+
+
+def send(client: "openai.AsyncOpenAI", body: Json) -> AbstractAsyncContextManager[RawResponse]:
+    return client.responses.with_streaming_response.create(**body)
+
+
+def body(
+    request: Request,
+    facts: ModelFacts,
+    quirks: frozenset[str] = frozenset(),
+    written: "WrittenRequest[ResponsesWriter] | None" = None,
+) -> Json:
+    """The JSON body of a request. What was `written` for the one before it is not written anew."""
+    namespaces = {tool.name: tool.deferred.name for tool in request.tools if tool.deferred is not None}
+    sheet = (written or WrittenRequest(ResponsesWriter)).of(request.messages, facts, tuple(namespaces.items()))
+    marks = request.breakpoints.parts if "breakpoints" not in quirks and has_breakpoints(facts.name) else ()
+    content: Json = {
+        "model": facts.name,
+        "input": sheet.items(marks, {"prompt_cache_breakpoint": {"mode": "explicit"}}),
+        "max_output_tokens": max(request.max_output_tokens, LEAST_OUTPUT),
+        "store": False,
+        "stream": True,
+    }
+    if request.system.strip():
+        content["instructions"] = sendable(request.system)
+    if request.tools:
+        content["tools"] = _tools(request.tools)
+    if "prompt_cache_key" not in quirks:
+        content["prompt_cache_key"] = request.session
+    if facts.thinking == "effort":
+        content |= _thinking(request, quirks)
+    return content
+
+
+def _tools(tools: Sequence[ToolSpec]) -> list[Json]:
+    """The definitions. Those that are deferred stand in a namespace, which the API's own search looks for."""
+    definitions: list[Json] = []
+    namespaces: dict[str, Json] = {}
+    for tool in tools:
+        group = tool.deferred
+        if group is None or not group.name:
+            definitions.append(_function(tool))
+        else:
+            if group.name not in namespaces:
+                about: Json = {"type": "namespace", "name": group.name, "description": group.about, "tools": []}
+                namespaces[group.name] = about
+                definitions.append(about)
+            namespaces[group.name]["tools"].append(_function(tool))
+    has_deferred = any(tool.deferred is not None for tool in tools)
+    return [*definitions, {"type": "tool_search"}] if has_deferred else definitions
+
+
+def _function(tool: ToolSpec) -> Json:
+    definition: Json = {
+        "type": "function",
+        "name": ALIASES.get(tool.name, tool.name),
+        "description": tool.description,
+        "parameters": sent_schema(tool.schema),
+        "strict": False,  # strict schemas allow no optional parameter
+    }
+    return definition if tool.deferred is None else definition | {"defer_loading": True}
+
+
+def _thinking(request: Request, quirks: frozenset[str]) -> Json:
+    reasoning = {"effort": request.effort} if request.effort else {}
+    if "summary" not in quirks and request.effort != "none":
+        reasoning["summary"] = "auto"
+    content: Json = {"reasoning": reasoning} if reasoning else {}
+    if "include" not in quirks:
+        content["include"] = ["reasoning.encrypted_content"]
+    return content
+
+
+class ResponsesWriter:
+    """Writes the conversation down as items. Texts and images of the user and of outputs can be marked for the cache,
+    what the model said cannot."""
+
+    def __init__(self, facts: ModelFacts, namespaces: tuple[tuple[str, str], ...]) -> None:
+        self.sheet = Sheet()
+        self._facts, self._namespaces = facts, dict(namespaces)
+        """Those of the deferred tools, by their names."""
+        self._ids = CallIds(facts.id, longest=LONGEST_ID)
+
+    def add(self, message: Message) -> None:
+        ends = self.sheet.ends
+        if isinstance(message, Assistant):
+            self._ids.add(message)
+            self.sheet.add(_assistant_items(message, self._facts, self._ids, self._namespaces))
+            ends += [ends[-1] if ends else None] * len(message.parts)
+            return
+        content: list[Json] = []
+        for part in in_sent_order(message):  # outputs come first
+            place = (len(self.sheet), "content", len(content))
+            match part:
+                case ToolOutput():
+                    output = _output(part, self._facts, self._ids)
+                    blocks = output["output"]
+                    place = (len(self.sheet), "output", len(blocks) - 1)
+                    self.sheet.add([output])
+                    is_markable = isinstance(blocks, list)
+                case Text(text=text) | Note(text=text) if text:
+                    content.append({"type": "input_text", "text": sendable(text)})
+                    is_markable = True
+                case Image():
+                    content.append(_image(part, self._facts))
+                    is_markable = True
+                case _:
+                    is_markable = False
+            ends.append(place if is_markable else ends[-1] if ends else None)
+        self.sheet.add([{"role": "user", "content": content}] if content else [])
+
+
+def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> Json:
+    """A text, or a list of blocks: always one for models with breakpoints, so that a breakpoint changes no shape."""
+    text = output_text(output)
+    blocks = [{"type": "input_text", "text": text}, *(_image(image, facts) for image in output.images)]
+    content = blocks if output.images or has_breakpoints(facts.name) else text
+    return {"type": "function_call_output", "call_id": ids[output.call_id], "output": content}
+
+
+def _image(image: Image, facts: ModelFacts) -> Json:
+    if not takes_images(facts):
+        return {"type": "input_text", "text": NO_IMAGE}
+    return {"type": "input_image", "detail": "auto", "image_url": f"data:{image.media_type};base64,{image.data}"}
+
+
+def _assistant_items(message: Assistant, facts: ModelFacts, ids: CallIds, namespaces: Mapping[str, str]) -> list[Json]:
+    own = message.model == facts.id
+    items: list[Json] = []
+    for part in message.parts if _has_searches(message, namespaces) else _without_searches(message):
+        match part:
+            case Text(native=native) if own and native:
+                items.append(dict(native))
+            case Text(text=text):
+                items += [{"role": "assistant", "content": sendable(text)}] if text else []
+            case ToolCall():
+                items.append(_call(part, ids, namespaces.get(part.name, "")))
+            case Reasoning(native=native):
+                # Without its encrypted content an item is only a reference to what the server has not stored.
+                items += [dict(native)] if own and native.get("encrypted_content") else []
+            case Opaque(native=native):
+                items += [dict(native)] if own else []
+    while items and items[-1].get("type") == "reasoning":
+        items.pop()  # the API wants each followed by what was thought about
+    return items
+
+
+def _has_searches(message: Assistant, namespaces: Mapping[str, str]) -> bool:
+    """Whether the searches in a reply still hold: what they have loaded is deferred now, in the same namespaces. The
+    API checks calls against what is loaded; what was left out is found again."""
+    loaded = [pair for part in message.parts if isinstance(part, Opaque) for pair in _loaded(part.native)]
+    return bool(namespaces) and all(namespaces.get(name) == namespace for name, namespace in loaded)
+
+
+def _loaded(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The name and namespace of each tool that a search has loaded."""
+    for tool in (item.get("tools") or ()) if item.get("type") == "tool_search_output" else ():
+        if tool.get("type") == "namespace":
+            yield from ((inner["name"], tool["name"]) for inner in tool["tools"])
+        else:
+            yield tool["name"], ""
+
+
+def _without_searches(message: Assistant) -> list[AssistantPart]:
+    """The parts of a reply without its searches, and without the reasoning that must be followed by one."""
+    kept: list[AssistantPart] = []
+    for part in message.parts:
+        kind = part.native.get("type") if isinstance(part, Opaque) else None
+        if kind == "tool_search_call" and kept and isinstance(kept[-1], Reasoning):
+            kept.pop()
+        if kind not in ("tool_search_call", "tool_search_output"):
+            kept.append(part)
+    return kept
+
+
+def _call(call: ToolCall, ids: CallIds, namespace: str) -> Json:
+    item: Json = {
+        "type": "function_call",
+        "call_id": ids[call.id],
+        "name": ALIASES.get(call.name) or wire_name(call.name),
+        "arguments": call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False),
+    }
+    return item | {"namespace": namespace} if namespace else item
+
+
+@dataclass(slots=True)
+class ResponsesDecoder:
+    """Raw Responses events in, chunks out."""
+
+    origin: Origin
+    finished: bool = False
+    _items: dict[int, Json] = field(default_factory=dict)
+    """Whole items by place in the output."""
+    _calls: dict[int | str, str] = field(default_factory=dict)
+    """Names of the calls that have begun, by place in the output, or by id where the server names no place."""
+    _sizes: dict[int | str, int] = field(default_factory=dict)
+    _response: Json = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return self.finished
+
+    def feed(self, event: Json) -> Iterator[Chunk]:
+        match event.get("type"):
+            case "response.output_text.delta" | "response.refusal.delta":
+                yield TextChunk(sendable(event["delta"]))
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                yield ReasoningChunk(sendable(event["delta"]))
+            case "response.reasoning_summary_part.added" if event.get("summary_index"):
+                yield ReasoningChunk("\n\n")
+            case "response.output_item.added" if event["item"]["type"] == "function_call":
+                place = event.get("output_index", event["item"].get("id"))
+                self._calls[place] = _our_name(event["item"]["name"])
+                yield self._call_chunk(place, "")
+            case "response.function_call_arguments.delta":
+                place = event.get("output_index", event.get("item_id"))
+                if place in self._calls:
+                    yield self._call_chunk(place, event["delta"])
+            case "response.output_item.done":
+                self._items[event.get("output_index", len(self._items))] = event["item"]
+            case "response.completed" | "response.incomplete":
+                self._response = event["response"]
+                self.finished = True
+            case "response.failed":
+                raise self.origin.failure(200, {}, {"error": event["response"].get("error")})
+            case "error":
+                raise self.origin.failure(200, {}, event)
+
+    def reply(self) -> Reply:
+        items = [self._items[index] for index in sorted(self._items)] or self._response.get("output") or []
+        usage = self._response.get("usage") or {}
+        made = make_reply([_part(item) for item in items], self.origin.model, read_usage(usage), self._stop(items))
+        return replace(made, passes=1 + sum(item["type"] == "tool_search_output" for item in items))
+
+    def _call_chunk(self, place: int | str, piece: str) -> CallChunk:
+        self._sizes[place] = self._sizes.get(place, 0) + len(piece)
+        return CallChunk(list(self._calls).index(place), sendable(self._calls[place]), self._sizes[place])
+
+    def _stop(self, items: Sequence[Json]) -> StopReason:
+        details = self._response.get("incomplete_details") or {}
+        refused = any(part.get("type") == "refusal" for item in items for part in item.get("content") or ())
+        return INCOMPLETE.get(details.get("reason") or "", "refusal" if refused else "end")
+
+
+def _part(item: Json) -> AssistantPart:
+    """An item of the output. Its empty fields are left out, since the server does not take them back."""
+    native = {name: value for name, value in item.items() if value is not None}
+    match item["type"]:
+        case "message":
+            texts = (part.get("text") or part.get("refusal") or "" for part in item["content"])
+            return Text(sendable("".join(texts)), native)
+        case "function_call":
+            return make_call(item["call_id"], _our_name(item["name"]), item["arguments"])
+        case "reasoning":
+            parts = item.get("summary") or item.get("content") or ()
+            return Reasoning(sendable("\n\n".join(part.get("text", "") for part in parts)), native)
+        case "tool_search_call" | "tool_search_output":
+            native.pop("created_by", None)  # the server does not take it back, either
+            return Opaque(native)
+        case _:
+            return Opaque(native)
+
+
+def _our_name(name: str) -> str:
+    return next((ours for ours, alias in ALIASES.items() if alias == name), name)
+
+
+def read_usage(usage: Json) -> Usage:
+    """The usage in our terms: this API counts what was cached as input too."""
+    details = usage.get("input_tokens_details") or {}
+    read, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
+    fresh = max(count(usage.get("input_tokens")) - read - written, 0)
+    thought = count((usage.get("output_tokens_details") or {}).get("reasoning_tokens"))
+    return Usage(fresh, read, written, count(usage.get("output_tokens")), thought)

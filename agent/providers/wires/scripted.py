@@ -1,0 +1,243 @@
+"""A model that says what a file tells it to. It serves the demo, the tests and bug reports; it knows no network.
+
+The file is TOML or JSON and holds a list of replies, given in order, one for each request:
+
+    [[reply]]
+    text = "I look at the file first."
+    reasoning = "thinking that is shown"
+    calls = [{ name = "read", arguments = { path = "a.py" } }]
+    usage = { input = 1200, cache_read = 0, cache_write = 0, output = 40 }    # estimated when it is left out
+    stop = "max_tokens"                # end, calls, max_tokens, refusal, overflow or pause
+    pause = 0.5                        # seconds before the reply
+    pause_between = 0.01               # seconds between two words
+    error = "overloaded"               # fail instead: auth, rate_limit, quota, overloaded, overflow, timeout, network,
+                                       # stream_cut (after the text), bad_request or unknown_model
+    when = "summary"                   # only for a request whose last message holds this text; such replies come first
+
+`context_window` and `max_output_tokens` may stand before the replies, and so may `reads` (how many of a request's
+newest tokens this model reads: it counts no more, and says nothing of the rest) and `counts` (how many tokens it counts
+where there is one). A call's `arguments` may be a text: it is then taken as the JSON that the model wrote, and need not
+parse.
+
+A request that no real server takes (`refusals`) is refused, and uses up no reply.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from agent.context.budget import Window
+from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
+from agent.context.long_texts import sendable
+from agent.errors import (
+    AuthFailed,
+    BadRequest,
+    ConfigError,
+    ContextOverflow,
+    Overloaded,
+    ProviderError,
+    QuotaExceeded,
+    RateLimited,
+    StreamCut,
+    TimedOut,
+    UnknownModel,
+    Unreachable,
+)
+from agent.messages import Assistant, AssistantPart, Reasoning, StopReason, Text, ToolCall, Usage, User
+from agent.providers.base import CallChunk, Chunk, ModelFacts, Prices, ReasoningChunk, Reply, Request, TextChunk
+from agent.providers.wires.decoder import make_call, make_reply
+from agent.providers.wires.request_checks import refusal, signed
+
+_ERRORS: dict[str, type[ProviderError]] = {
+    kind.code: kind
+    for kind in (
+        AuthFailed, RateLimited, QuotaExceeded, Overloaded, ContextOverflow, TimedOut, Unreachable, StreamCut,
+        BadRequest, UnknownModel,
+    )
+}  # fmt: skip
+_KEYS = {"text", "reasoning", "calls", "usage", "stop", "pause", "pause_between", "error", "when"}
+_SETTINGS = ("context_window", "max_output_tokens", "reads", "counts")
+_STOPS = {"end", "calls", "max_tokens", "refusal", "overflow", "pause"}
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedReply:
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[Mapping[str, Any], ...] = ()
+    usage: Mapping[str, int] | None = None
+    stop: StopReason | None = None
+    pause: float = 0.0
+    pause_between: float = 0.0
+    error: str = ""
+    when: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    replies: tuple[ScriptedReply, ...]
+    context_window: int = 200_000
+    max_output_tokens: int = 16_384
+    reads: int | None = None
+    """How many of a request's newest tokens the model reads; it says nothing of the others."""
+    counts: float = 1.0
+    """How many tokens it counts where there is one."""
+
+
+def read_script(path: Path) -> Script:
+    """The script in a file. Raises `ConfigError`, naming the file and what is wrong."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read the script `{path}`: {error.strerror or error}") from error
+    try:
+        return parse_script(raw, is_json=path.suffix == ".json")
+    except ValueError as error:
+        raise ConfigError(f"the script `{path}` is not right: {error}") from error
+
+
+def parse_script(raw: bytes, *, is_json: bool) -> Script:
+    """The script in the bytes of a JSON or TOML file. Raises `ValueError`."""
+    if is_json:
+        tables = json.loads(raw)
+    else:
+        import tomllib  # noqa: PLC0415  # deferred: a run with another provider does not need it
+
+        tables = tomllib.loads(raw.decode("utf-8"))
+    if not isinstance(tables, dict) or not isinstance(tables.get("reply"), list):
+        raise ValueError("it must hold a list of `reply` tables")
+    settings = {key: tables[key] for key in _SETTINGS if key in tables}
+    for key, value in settings.items():
+        if isinstance(value, bool) or not isinstance(value, int | float if key == "counts" else int) or value <= 0:
+            raise ValueError(f"`{key}` must be a number above zero")
+    return Script(tuple(_reply(number, table) for number, table in enumerate(tables["reply"], 1)), **settings)
+
+
+def _reply(number: int, table: Mapping[str, Any]) -> ScriptedReply:
+    unknown = sorted(set(table) - _KEYS)
+    if unknown:
+        raise ValueError(f"reply {number} has the key `{unknown[0]}`; allowed are {', '.join(sorted(_KEYS))}")
+    if table.get("error", "overloaded") not in _ERRORS:
+        raise ValueError(f"reply {number} has the error `{table['error']}`; allowed are {', '.join(_ERRORS)}")
+    if table.get("stop", "end") not in _STOPS:
+        raise ValueError(f"reply {number} stops with `{table['stop']}`; allowed are {', '.join(sorted(_STOPS))}")
+    calls = table.get("calls", [])
+    if not isinstance(calls, list) or not all(isinstance(call, dict) and call.get("name") for call in calls):
+        raise ValueError(f"reply {number}: each of its `calls` needs a name")
+    texts = {name: sendable(value) for name, value in table.items() if isinstance(value, str)}
+    return ScriptedReply(**{**table, **texts, "calls": tuple(calls)})
+
+
+@dataclass(slots=True)
+class Scripted:
+    """A `Provider` that follows a script. What it was asked is in `requests`."""
+
+    script: Script
+    name: str = "script"
+    limits: Window | None = None
+    """The window to work in, when it is not as the script says."""
+    requests: list[Request] = field(default_factory=list)
+    checks: ClassVar[tuple[Callable[[Request, str], str | None], ...]] = (refusal,)
+    """What is asked of each request and the model's name: why no server would take it, or None."""
+    _left: list[ScriptedReply] = field(init=False)
+    _calls_made: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self._left = list(self.script.replies)
+
+    @classmethod
+    def of(cls, *replies: Mapping[str, Any], context_window: int = 200_000) -> "Scripted":
+        """A model with these replies, each with the keys that a file's would have."""
+        return cls(Script(tuple(_reply(n, reply) for n, reply in enumerate(replies, 1)), context_window))
+
+    @property
+    def facts(self) -> ModelFacts:
+        return ModelFacts(
+            "scripted",
+            self.name,
+            self.script.context_window,
+            self.script.max_output_tokens,
+            prices=Prices(0.0, 0.0, 0.0, 0.0),
+            images=True,
+            sources=(("context_window", "script"), ("max_output_tokens", "script"), ("prices", "script")),
+        )
+
+    @property
+    def window(self) -> Window:
+        if self.limits is not None:
+            return self.limits
+        size = self.script.context_window
+        return Window(size, min(self.script.max_output_tokens, size // 4), min(8192, size // 8))
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        self.requests.append(request)
+        for check in self.checks:
+            if (why := check(request, self.facts.id)) is not None:
+                raise BadRequest(f"no server would take this request: {why}", status=400)
+        reply = self._next(request)
+        await asyncio.sleep(reply.pause)
+        if reply.error and reply.error != StreamCut.code:
+            raise _ERRORS[reply.error](f"the script says that this request fails: {reply.error}")
+        if reply.reasoning:
+            yield ReasoningChunk(reply.reasoning)
+        for word in _words(reply.text):
+            yield TextChunk(word)
+            await asyncio.sleep(reply.pause_between)
+        if reply.error:
+            raise StreamCut("the script cuts the stream here")
+        calls = self._calls(request, reply)
+        for index, call in enumerate(calls):
+            yield CallChunk(index, call.name, len(call.source))
+        yield self._whole(request, reply, calls)
+
+    async def prepare(self) -> None:
+        """Nothing needs to be loaded."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def _next(self, request: Request) -> ScriptedReply:
+        last = request.messages[-1] if request.messages else User(())
+        asked = last.text if isinstance(last, User) else ""
+        for reply in self._left:
+            if not reply.when or reply.when in asked:
+                fitting = next((r for r in self._left if r.when and r.when in asked), reply)
+                self._left.remove(fitting)
+                return fitting
+        raise BadRequest(
+            f"the script has no reply left for request {len(self.requests)}; add a `[[reply]]` or start a new session"
+        )
+
+    def _calls(self, request: Request, reply: ScriptedReply) -> tuple[ToolCall, ...]:
+        calls: list[ToolCall] = []
+        for call in reply.calls:
+            self._calls_made += 1
+            earlier = sum(len(message.calls) for message in request.messages if isinstance(message, Assistant))
+            name, written = str(call["name"]), call.get("arguments", {})
+            source = written if isinstance(written, str) else json.dumps(written)
+            call_id = str(call.get("id") or f"call-{earlier + len(calls) + 1}-{self._calls_made}")
+            calls.append(make_call(call_id, name, source))
+        return tuple(calls)
+
+    def _whole(self, request: Request, reply: ScriptedReply, calls: Sequence[ToolCall]) -> Reply:
+        parts: list[AssistantPart] = []
+        if reply.reasoning:
+            parts.append(Reasoning(reply.reasoning, signed(reply.reasoning)))
+        if reply.text:
+            parts.append(Text(reply.text))
+        whole = make_reply([*parts, *calls], self.facts.id, Usage(), reply.stop or "end")
+        if reply.usage is not None:
+            return replace(whole, usage=Usage(**reply.usage))
+        size = estimate_text(request.system) + estimate_tools(request.tools) + estimate_messages(request.messages)
+        size = round(size * self.script.counts)
+        prompt = min(size, self.script.reads or size)
+        return replace(whole, usage=Usage(input=prompt, output=estimate_messages([whole.message])))
+
+
+def _words(text: str) -> list[str]:
+    """The text in pieces that end with a blank, as a model would stream it."""
+    pieces = text.split(" ")
+    return [piece + " " for piece in pieces[:-1]] + [piece for piece in pieces[-1:] if piece]

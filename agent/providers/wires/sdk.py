@@ -1,0 +1,112 @@
+"""The official SDKs as wires. They open the stream; its lines are read here, since their own readers end a cut stream
+without an error. An SDK is imported when its first request is made, in a thread: that takes up to 1.7 s."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from agent.errors import AuthFailed
+from agent.providers.wires.error_answers import tidy
+from agent.providers.wires.http import Json, Origin, SseReader, cut, open_client, read_events, translate, translated
+
+if TYPE_CHECKING:
+    import httpx2
+    import openai
+
+
+class RawResponse(Protocol):
+    """What `with_streaming_response` gives, in both SDKs."""
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    def iter_bytes(self) -> AsyncIterator[bytes]: ...
+
+
+class Client(Protocol):
+    async def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Client)
+
+
+class SdkWire(Generic[C]):
+    """A wire over `anthropic` or `openai`, which are built alike."""
+
+    def __init__(
+        self,
+        package: str,
+        origin: Origin,
+        make_client: Callable[[Origin], C],
+        send: Callable[[C, Json], AbstractAsyncContextManager[RawResponse]],
+    ) -> None:
+        self._package = package
+        self._origin = origin
+        self._make_client = make_client
+        self._send = send
+        self._client: C | None = None
+
+    async def prepare(self) -> None:
+        await asyncio.to_thread(import_module, self._package)
+
+    async def events(self, body: Json) -> AsyncGenerator[Json, None]:
+        if self._client is None:
+            await self.prepare()
+        with translated_sdk(self._package, self._origin):
+            if self._client is None:
+                self._client = self._make_client(self._origin)
+            async with self._send(self._client, body) as response:
+                events = read_events(response.headers, response.iter_bytes(), SseReader(), self._origin)
+                async with aclosing(events):
+                    async for event in events:
+                        yield event
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+
+@contextmanager
+def translated_sdk(package: str, origin: Origin) -> Iterator[None]:
+    """Turns what an SDK raises into our errors. Both SDKs name their errors alike."""
+    sdk = import_module(package)
+    any_other = sdk.AnthropicError if package == "anthropic" else sdk.OpenAIError
+    with translated(origin):  # once the stream is open, httpx2's own errors come through
+        try:
+            yield
+        except sdk.APIStatusError as error:
+            raise origin.failure(error.status_code, error.response.headers, error.response.content) from error
+        except sdk.APIConnectionError as error:
+            cause = error.__cause__
+            if not isinstance(cause, Exception):
+                raise cut(origin) from error
+            raise translate(cause, origin, has_begun=False) from error
+        except sdk.APIError as error:  # an answer that is none
+            raise cut(origin) from error
+        except any_other as error:
+            reason = tidy(str(error), origin.endpoint.key)
+            raise AuthFailed(f"no credentials for {origin.model}: {reason}. Set an API key.") from error
+
+
+def openai_client(origin: Origin) -> "openai.AsyncOpenAI":
+    """The OpenAI SDK for any server that speaks its language."""
+    import openai  # noqa: PLC0415 - deferred: 0.7 s that other providers do not need
+
+    http_client = open_client(origin)
+    if not origin.endpoint.key:
+        http_client.event_hooks = {**http_client.event_hooks, "request": [without_key]}
+    return openai.AsyncOpenAI(
+        # Without a key of ours the SDK would look for one that is meant for another server, or refuse to start.
+        api_key=origin.endpoint.key or "none",
+        base_url=origin.endpoint.base_url,
+        max_retries=0,
+        timeout=http_client.timeout,
+        http_client=http_client,
+    )
+
+
+async def without_key(request: "httpx2.Request") -> None:
+    del request.headers["authorization"]

@@ -1,0 +1,88 @@
+"""How far the calls of a step have come. It is written down as soon as the user is asked about one of them: a session
+that ends at the question knows what never began, what was done, and what is to be asked again."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent.messages import CallState, ToolCall, ToolOutput
+
+INTERRUPTED = (
+    "interrupted: the program ended while this call was running, so it may have been done in part. "
+    "Check before you do it again."
+)
+NOT_APPROVED = (
+    "not run: the session ended while the user was asked whether this call may run. It was never approved, and nothing "
+    "of it was done; call it again if it is still wanted."
+)
+NOT_BEGUN = "not run: the session ended before this call began, at a question about a call before it."
+
+
+async def keep_nothing(states: Mapping[str, CallState]) -> None:
+    """Where nothing is written down."""
+
+
+@dataclass(slots=True)
+class CallProgress:
+    """Of the calls of one step at a time."""
+
+    keep: Callable[[Mapping[str, CallState]], Awaitable[None]] = keep_nothing
+    """Writes down the state of all calls of the step. Raises `StoreFailed`."""
+    _states: dict[str, CallState] = field(default_factory=dict)
+    _is_kept: bool = False
+    _earlier: frozenset[str] = frozenset()
+    """The calls that had their outputs when the session ended."""
+
+    def begin(self, calls: Sequence[ToolCall]) -> None:
+        """The next step: none of its calls has begun."""
+        self._states, self._is_kept = {call.id: "waiting" for call in calls}, False
+        self._earlier = frozenset()
+
+    def go_on(self, states: Mapping[str, CallState]) -> None:
+        """A step whose calls had come so far when the session ended."""
+        self._states, self._is_kept = dict(states), True
+        self._earlier = frozenset(id for id, state in states.items() if isinstance(state, ToolOutput))
+
+    def output_of(self, call: str) -> ToolOutput | None:
+        """What a call has given back, or what stands for that, when it is not to be run."""
+        state = self._states.get(call) if call in self._earlier else None
+        return state if isinstance(state, ToolOutput) else None
+
+    async def asked(self, call: str) -> None:
+        """The user is about to be asked about a call."""
+        self._is_kept = True
+        await self._change(call, "asked")
+
+    async def begun(self, call: str) -> None:
+        """A call is about to be run."""
+        await self._change(call, "begun")
+
+    async def ended(self, output: ToolOutput) -> None:
+        await self._change(output.call_id, output)
+
+    async def _change(self, call: str, state: CallState) -> None:
+        self._states[call] = state
+        if self._is_kept:
+            await self.keep(dict(self._states))
+
+
+def may_begin(state: CallState | None) -> bool:
+    """Whether a call that had come so far can be run now."""
+    return state in ("waiting", "asked")
+
+
+def is_to_be_asked(states: Mapping[str, CallState]) -> bool:
+    """Whether the session ended at a question."""
+    return "asked" in states.values()
+
+
+def output_left(call: ToolCall, states: Mapping[str, CallState]) -> ToolOutput:
+    """What becomes of a call that has no output, when nobody is asked again and nothing is run."""
+    match states.get(call.id):
+        case ToolOutput() as output:
+            return output
+        case "asked":
+            return ToolOutput(call.id, NOT_APPROVED, "denied")
+        case "waiting":
+            return ToolOutput(call.id, NOT_BEGUN, "cancelled")
+        case "begun" | None:
+            return ToolOutput(call.id, INTERRUPTED, "interrupted")

@@ -1,0 +1,94 @@
+"""Messages of which some are damaged or missing, read so that the others make a conversation that can go on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.errors import StoreFailed
+from agent.messages import Assistant, Message, Text, ToolCall, ToolOutput, User
+from agent.records.message_rows import decode_message
+from store.sessions import MessageRow
+
+LOST = "[what stood here was damaged on the disk and cannot be read any more]"
+MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """Messages, one for each position, and what is wrong with some of them."""
+
+    messages: tuple[Message, ...]
+    told: str = ""
+
+
+def read_if_sound(row: MessageRow) -> Message | None:
+    """The message in a row; None when it cannot be read any more."""
+    try:
+        return decode_message(row)
+    except StoreFailed:
+        return None
+
+
+def unreadable(position: int) -> str:
+    """What is told in place of a message that cannot be read."""
+    return f"message {position} of the session cannot be read"
+
+
+def readable(rows: Sequence[MessageRow], positions: range | None = None) -> Readable:
+    """The messages in rows that stand in order. A line stands for each that cannot be read or is missing between
+    others, with calls and outputs where its neighbours need them; one that was changed is shown as it is now. With
+    `positions`: exactly one for each of these."""
+    found: list[Message | None] = []
+    roles, lost, changed = list[str](), list[int](), list[int]()
+    first = positions.start if positions is not None else rows[0].position if rows else 0
+
+    def miss_until(position: int) -> None:
+        for missing in range(first + len(found), position):
+            lost.append(missing)
+            found.append(None)
+            roles.append("")
+
+    for row in rows:
+        if positions is not None and row.position not in positions:
+            continue
+        miss_until(row.position)
+        try:
+            found.append(decode_message(row))
+            changed += [row.position] if row.is_changed else []
+        except StoreFailed:
+            found.append(None)
+            lost.append(row.position)
+        roles.append(row.role)
+    if positions is not None:
+        miss_until(positions.stop)
+    if not lost:
+        return Readable(tuple(message for message in found if message is not None), _told(lost, changed))
+    messages: list[Message] = []
+    for number, message in enumerate(found):
+        after = found[number + 1] if number + 1 < len(found) else None
+        messages.append(message or _stand_in(messages[-1] if messages else None, roles[number], after))
+    return Readable(tuple(messages), _told(lost, changed))
+
+
+def _stand_in(before: Message | None, role: str, after: Message | None) -> Message:
+    if isinstance(before, Assistant) and before.calls:
+        return User(tuple(ToolOutput(call.id, LOST, "interrupted") for call in before.calls))
+    if isinstance(after, User) and after.outputs:
+        calls = [ToolCall(output.call_id, "lost", {}) for output in after.outputs]
+        return Assistant((Text(LOST), *calls), "")
+    return Assistant((Text(LOST),), "") if role == "assistant" else User((Text(LOST),))
+
+
+def _told(lost: Sequence[int], changed: Sequence[int]) -> str:
+    sentences = []
+    if lost:
+        sentences.append(f"{named(lost)} of the session cannot be read; all others are shown")
+    if changed:
+        sentences.append(f"{named(changed)} of the session was changed on the disk since it was written")
+    return "; ".join(sentences)
+
+
+def named(positions: Sequence[int]) -> str:
+    """Messages 3, 4 and 2 more."""
+    shown = ", ".join(map(str, positions[:MOST_NAMED]))
+    more = f" and {len(positions) - MOST_NAMED} more" if len(positions) > MOST_NAMED else ""
+    return f"message{'s' if len(positions) > 1 else ''} {shown}{more}"

@@ -1,0 +1,112 @@
+"""Which files a session has changed, and what was in them before."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from agent.errors import StoreFailed
+from agent.records.file_change import Changes, FileChange, Scope
+from agent.records.recorder import Recorder
+from agent.records.store_thread import StoreThread
+from store.befores import ChangeRow, changes, keep_change
+from store.errors import StoreError
+from store.sessions import SessionStore
+from tools.base import Made, ToolError
+from tools.files import content_of
+from tools.paths import display
+
+LARGEST = 8_000_000
+"""Bytes of a file that are kept."""
+
+
+class FileLog:
+    """That of one session."""
+
+    def __init__(self, thread: StoreThread, store: SessionStore, recorder: Recorder, root: Path) -> None:
+        self._thread = thread
+        self._store = store
+        self._recorder = recorder
+        self._root = root
+        self._noted: dict[tuple[int, str], ChangeRow] = {}
+
+    async def note(self, made: Sequence[Made]) -> None:
+        """Keeps what the files held before the turn changed them. Nothing fails where that cannot be kept."""
+        turn, _ = self._recorder.turn or (0, 0.0)
+        for change in made:
+            key = (turn, str(change.path))
+            after = "" if change.after is None else hashlib.sha256(change.after).hexdigest()
+            with suppress(StoreFailed, UnicodeEncodeError):
+                earlier = self._noted.get(key)
+                before = earlier.before if earlier else await self._kept(change.before)
+                row = ChangeRow(turn, str(change.path), before, after, time.time())
+                self._noted[key] = row
+                await self._thread.run(keep_change, self._store, self._recorder.session, row)
+
+    async def _kept(self, content: bytes | None) -> str | None:
+        blobs = self._store.blobs
+        if content is None:
+            return ""
+        if blobs is None or len(content) > LARGEST:
+            return None
+        try:
+            return (await asyncio.to_thread(blobs.put, iter([content]), self._recorder.session)).digest
+        except StoreError:  # then it is not known what was there
+            return None
+
+    async def changes(self, scope: Scope) -> Changes:
+        """What the last turn, or the whole session, changed: each file from what it held first to what it holds now.
+        What git knows besides is among it. Raises `StoreFailed`."""
+        rows = await self._thread.run(changes, self._store, self._recorder.session)
+        running = self._recorder.turn
+        turn = running[0] if running else max((row.turn for row in rows), default=0)
+        if scope == "turn":
+            rows = tuple(row for row in rows if row.turn == turn)
+        since = (running[1] if running else min((row.at for row in rows), default=0.0)) if scope == "turn" else 0.0
+        return await asyncio.to_thread(self._compared, scope, rows, since)
+
+    def _compared(self, scope: Scope, rows: Sequence[ChangeRow], since: float) -> Changes:
+        from agent.records.git import others_in  # noqa: PLC0415  # deferred: only who looks at changes needs git
+
+        first: dict[str, ChangeRow] = {}
+        for row in rows:
+            first[row.path] = replace(first.get(row.path, row), after=row.after)
+        ours = tuple(self._ours(row) for row in first.values())
+        others = others_in(self._root, {Path(path) for path in first}, since)
+        return Changes(scope, (*ours, *others.files), others.told)
+
+    def _ours(self, row: ChangeRow) -> FileChange:
+        path = Path(row.path)
+        name = display(path, self._root)
+        try:
+            now = content_of(path)
+        except ToolError as error:
+            return FileChange(name, unknown=f"what it holds now cannot be read: {error}")
+        digest = "" if now is None else hashlib.sha256(now).hexdigest()
+        note = "" if digest == row.after else "changed since, and not by a tool of this session"
+        before, is_known = self._before(row)
+        if not is_known:
+            return FileChange(name, now=now, unknown="what it held before was not kept", note=note)
+        if before == now:
+            note = "as it was before"
+        return FileChange(name, before, now, note=note)
+
+    def _before(self, row: ChangeRow) -> tuple[bytes | None, bool]:
+        """What the file held, and whether that is known."""
+        if row.before == "":
+            return None, True
+        if row.before is None or self._store.blobs is None:
+            return None, False
+        try:
+            blob = self._store.blobs.open(row.before)
+        except StoreError:
+            return None, False
+        try:
+            return b"".join(blob.chunks()), True
+        except StoreError:
+            return None, False
+        finally:
+            blob.close()

@@ -1,0 +1,146 @@
+"""What of the archive is garbage: kept bytes that no view, fork or summary of any session refers to, nor one that runs.
+Everything else stays, whatever the limits of age and size say. To be called in the store's thread."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.records.rows import decode_snapshot
+from store.archive import ArchiveStore, Expired, Need
+from store.locks import is_open
+from store.sessions import SessionStore
+
+OVER = "over"
+"""Begins the name of the file, beside the bytes, that tells that more is in use than the limit allows."""
+
+_NAMED = re.compile(r"(?<![^\W_])[rR]([1-9]\d{0,17})(?![^\W_])")
+_ELSEWHERE = re.compile(r"(?:ebb|nexora)://[^/\s\"]+/([0-9a-f]{1,12})[0-9a-f]*/r([1-9]\d{0,17})")
+
+
+@dataclass(frozen=True, slots=True)
+class _InUse:
+    """What one session refers to of its own."""
+
+    start: int
+    """The first message that one of its views still shows."""
+    numbers: frozenset[int]
+    """Of the outputs that are named in its views and summaries."""
+
+
+class References:
+    """Which outputs are referred to, as far as somebody asks. Each session is looked at once."""
+
+    def __init__(self, store: SessionStore, runs: Callable[[str], bool]) -> None:
+        """`runs` says whether a session is running."""
+        self._store = store
+        self._runs = runs
+        self._known: dict[str, _InUse] = {}
+        self._elsewhere: frozenset[tuple[str, int]] | None = None
+
+    def need(self, outputs: Sequence[Need]) -> bool:
+        """Whether one of the outputs is shown or named in any session, or belongs to one that runs."""
+        return any(map(self._needs, outputs))
+
+    def _needs(self, one: Need) -> bool:
+        if one.session not in self._known:
+            self._known[one.session] = self._in_use(one.session)
+        known = self._known[one.session]
+        return one.position >= known.start or one.number in known.numbers or self._is_named_elsewhere(one)
+
+    def _in_use(self, session: str) -> _InUse:
+        snapshot = self._store.snapshot(session)
+        if self._runs(session) or snapshot is None:
+            return _InUse(0, frozenset())
+        bodies = [snapshot.body, *(row.body for row in self._store.views(session))]
+        views = [decode_snapshot(body) for body in bodies]
+        start = min(view[0] if view is not None else 0 for view in views)
+        if start == 0:
+            return _InUse(0, frozenset())
+        bodies += [row.body for row in ArchiveStore(self._store).summaries(session)]
+        bodies += [row.body for row in self._store.messages(session, start)]
+        return _InUse(start, frozenset(number for text in _texts(bodies) for number in _numbers_in(text)))
+
+    def _is_named_elsewhere(self, one: Need) -> bool:
+        if self._elsewhere is None:
+            self._elsewhere = frozenset(self._named_elsewhere())
+        return any(number == one.number and one.session.startswith(session) for session, number in self._elsewhere)
+
+    def _named_elsewhere(self) -> Iterator[tuple[str, int]]:
+        for table in ("messages", "snapshots", "summaries", "views"):
+            for (body,) in self._store.query(
+                f"select body from {table} where instr(body, 'ebb://') or instr(body, 'nexora://')"
+            ):
+                for session, number in _ELSEWHERE.findall(body):
+                    yield session, int(number)
+
+
+def _texts(bodies: Sequence[str]) -> Iterator[str]:
+    """Every text in these bodies, which are JSON; a body that is none as it is."""
+    for body in bodies:
+        try:
+            waiting = [json.loads(body)]
+        except (ValueError, RecursionError):
+            waiting = [body]
+        while waiting:
+            match waiting.pop():
+                case str() as text:
+                    yield text
+                case list() as values:
+                    waiting += values
+                case dict() as fields:
+                    waiting += fields.values()
+                case _:
+                    pass
+
+
+def _numbers_in(text: str) -> Iterator[int]:
+    return (int(number) for number in _NAMED.findall(text))
+
+
+def remove_garbage(
+    store: SessionStore, locks: Path, *, older_than: float | None = None, most_bytes: int | None = None
+) -> Expired:
+    """Removes garbage that is older than a time in Unix seconds, and the oldest of it while all takes too many bytes.
+    A file beside the bytes keeps what is to be told once when that was not enough. Raises `StoreError`."""
+
+    def runs(session: str) -> bool:
+        return is_open(locks, session)
+
+    archive = ArchiveStore(store)
+    expired = archive.expire(
+        older_than=older_than, most_bytes=most_bytes, spares=References(store, runs).need, is_open=runs
+    )
+    if most_bytes is not None and store.blobs is not None:
+        _note_excess(store.blobs.folder, expired.held, most_bytes)
+    return expired
+
+
+def excess(held: int, most_bytes: int) -> str:
+    """What there is to say when more is in use than may be kept."""
+    return (
+        f"kept outputs take {held / 1e6:,.1f} MB, more than `archive.max_bytes` allows ({most_bytes / 1e6:,.1f} MB): "
+        "sessions refer to all that is left; delete some with `ebb sessions delete`, or raise the limit"
+    )
+
+
+def _note_excess(folder: Path, held: int, most_bytes: int) -> None:
+    note = folder / f"{OVER}-{most_bytes}"
+    for other in folder.glob(f"{OVER}-*"):
+        if other != note or held <= most_bytes:
+            other.unlink(missing_ok=True)
+    if held > most_bytes and not note.exists():
+        note.write_text(excess(held, most_bytes), "utf-8")
+
+
+def excess_to_tell(folder: Path, most_bytes: int) -> str:
+    """The sentence that was kept, once; it is told again when the limit is another one, or was met meanwhile."""
+    note = folder / f"{OVER}-{most_bytes}"
+    try:
+        text = note.read_text("utf-8")
+        if text:
+            note.write_text("", "utf-8")
+        return text
+    except (OSError, ValueError):  # there is none, or what cannot be told today is told by `ebb doctor`
+        return ""

@@ -1,0 +1,214 @@
+"""What git knows of changed files, asked so that nothing in the repository is run: no hook, no filter, no monitor, no
+external program, and its index stays as it is."""
+
+import os
+import re
+import subprocess
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+
+from agent.records.file_change import FileChange
+from tools.base import ToolError
+from tools.files import content_of
+from tools.paths import display
+
+PATIENCE = 10.0
+"""Seconds that one call of git may take."""
+MOST = 500
+"""Files that are looked at."""
+LARGEST = 8_000_000
+"""Bytes of a file that are compared."""
+
+_SETTINGS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.untrackedCache": "false",
+    "core.pager": "cat",
+    "diff.external": "",
+    "submodule.recurse": "false",
+    "safe.bareRepository": "explicit",
+}
+_VARIABLES = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",  # a repository may allow its own ones whatever settings say
+    "LC_ALL": "C",
+}
+_DRIVER = re.compile(r"filter\.(.*)\.(clean|smudge|process|required)", re.DOTALL)
+_NOTHING = re.compile("0+")
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    files: tuple[FileChange, ...] = ()
+    told: tuple[str, ...] = ()
+
+
+class GitError(Exception):
+    """Git cannot say it; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    path: str
+    """From the top of the repository."""
+    blob: str
+    """What it held in the last commit; empty when it was not there."""
+    kind: str
+    """The mode in the last commit, such as `100644`; empty when it was not there."""
+
+
+def others_in(root: Path, known: Collection[Path], since: float) -> Others:
+    """The files below a folder that differ from the last commit, without those that are known; of these the ones that
+    have changed since then, in Unix seconds."""
+    git = _git_outside(root)
+    if git is None:
+        return Others(told=("git is not there, so what commands changed is not known",))
+    try:
+        settings = {**_SETTINGS, **_without_filters(git, root)}
+        top = Path(os.fsdecode(_run(git, root, settings, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
+        status = _run(
+            git, root, settings, "status", "--porcelain=v2", "-z", "--untracked-files=all",
+            "--ignore-submodules=all", "--no-renames", "--", ".",
+        )  # fmt: skip
+        entries = [entry for entry in _entries(status) if _is_other(top / entry.path, root, known)]
+        recent = [entry for entry in entries if _changed_at(top / entry.path) >= since]
+        blobs = _blobs(git, root, settings, [entry.blob for entry in recent[:MOST] if entry.blob])
+    except GitError as error:
+        return Others(told=(f"what commands changed is not known: {error}",))
+    told = ["git compares with the last commit, which may be older than this session"]
+    if since:
+        told = ["which of the other files this turn changed is told from the times of the files"]
+    if len(recent) > MOST:
+        told.append(f"{len(recent) - MOST:,} more files differ from the last commit and are not listed")
+    files = tuple(_file_change(entry, top / entry.path, root, blobs) for entry in recent[:MOST])
+    return Others(files, tuple(told) if files else ())
+
+
+def _is_other(path: Path, root: Path, known: Collection[Path]) -> bool:
+    return path not in known and path.is_relative_to(root)
+
+
+def _git_outside(root: Path) -> str | None:
+    """The program, unless it lies in the folder itself."""
+    found = which("git")
+    if found is None or not os.path.isabs(found):
+        return None
+    return None if Path(os.path.realpath(found)).is_relative_to(root) else found
+
+
+def _without_filters(git: str, root: Path) -> Mapping[str, str]:
+    """Settings that turn off what would be run to compare files."""
+    names = _run(git, root, _SETTINGS, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", codes=(0, 1))
+    drivers = {match[1] for name in os.fsdecode(names).split("\0") if (match := _DRIVER.fullmatch(name))}
+    return {
+        f"filter.{driver}.{key}": value
+        for driver in drivers
+        for key, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
+    }
+
+
+def _run(
+    git: str,
+    root: Path,
+    settings: Mapping[str, str],
+    *arguments: str,
+    codes: tuple[int, ...] = (0,),
+    given: bytes = b"",
+) -> bytes:
+    try:
+        ran = subprocess.run(
+            [git, *arguments],
+            cwd=root,
+            env=_environment(settings),
+            input=given,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise GitError(f"git took longer than {PATIENCE:.0f} s") from error
+    except (OSError, ValueError) as error:
+        raise GitError(f"git could not be run: {error}") from error
+    if ran.returncode not in codes:
+        said = ran.stderr.decode(errors="replace").strip().split("\n")[0]
+        if "not a git repository" in said:
+            raise GitError("this folder is in no git repository")
+        raise GitError(f"git says `{said[:200]}`")
+    return ran.stdout
+
+
+def _environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """What git needs, and nothing of what points it elsewhere. Its settings override those of the repository."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    kept |= _VARIABLES
+    kept["GIT_CONFIG_COUNT"] = str(len(settings))
+    for number, (key, value) in enumerate(settings.items()):
+        kept[f"GIT_CONFIG_KEY_{number}"], kept[f"GIT_CONFIG_VALUE_{number}"] = key, value
+    return kept
+
+
+def _entries(status: bytes) -> Iterator[_Entry]:
+    """The files of `git status --porcelain=v2 -z`, without those in submodules."""
+    for line in os.fsdecode(status).split("\0"):
+        match line[:2]:
+            case "1 ":
+                _, _, submodule, mode, _, _, blob, _, path = line.split(" ", 8)
+                if submodule[:1] != "S":
+                    is_new = _NOTHING.fullmatch(blob) is not None
+                    yield _Entry(path, "" if is_new else blob, "" if is_new else mode)
+            case "u ":
+                yield _Entry(line.split(" ", 10)[10], line.split(" ", 10)[8], "100644")
+            case "? ":
+                yield _Entry(line[2:], "", "")
+            case _:
+                pass
+
+
+def _changed_at(path: Path) -> float:
+    """When the file was changed last; of one that is gone, when its folder was. Now, when that cannot be told."""
+    for each in (path, path.parent):
+        try:
+            status = os.lstat(each)
+        except OSError:
+            continue
+        return max(status.st_mtime, status.st_ctime)
+    return float("inf")
+
+
+def _blobs(git: str, root: Path, settings: Mapping[str, str], digests: Sequence[str]) -> Mapping[str, bytes | None]:
+    """What each digest stands for; None for what is too large."""
+    if not digests:
+        return {}
+    asked = "".join(f"{digest}\n" for digest in digests).encode()
+    sizes = _run(git, root, settings, "cat-file", "--batch-check", given=asked).decode(errors="replace").split("\n")
+    known = [line.split(" ") for line in sizes if line.count(" ") == 2]
+    small = {name: int(size) for name, kind, size in known if kind == "blob" and int(size) <= LARGEST}
+    found: dict[str, bytes | None] = dict.fromkeys(digests)
+    given = _run(git, root, settings, "cat-file", "--batch", given="".join(f"{name}\n" for name in small).encode())
+    at = 0
+    for name, size in small.items():  # each behind a line that names it, and before a line end
+        start = given.find(b"\n", at) + 1
+        found[name] = given[start : start + size]
+        at = start + size + 1
+    return found
+
+
+def _file_change(entry: _Entry, path: Path, root: Path, blobs: Mapping[str, bytes | None]) -> FileChange:
+    name = display(path, root)
+    before = blobs.get(entry.blob) if entry.blob else None
+    if entry.path.endswith("/"):
+        return FileChange(name, unknown="a folder with a repository of its own", by_tool=False)
+    if entry.kind == "120000":
+        return FileChange(name, unknown="it is a symbolic link in the last commit", by_tool=False)
+    if entry.blob and before is None:
+        return FileChange(name, unknown="what the last commit holds of it is too large to be compared", by_tool=False)
+    try:
+        if path.exists() and path.stat().st_size > LARGEST:
+            return FileChange(name, unknown="it is too large to be compared", by_tool=False)
+        return FileChange(name, before, content_of(path), by_tool=False)
+    except (OSError, ToolError) as error:
+        return FileChange(name, unknown=f"what it holds now cannot be read: {error}", by_tool=False)

@@ -1,0 +1,378 @@
+"""A session's memory: it writes down what happens when it happens, and how it stands is read back. It decides nothing.
+
+Each step is three short transactions: what the user said; the reply with its calls, before the first of them runs; all
+outputs with the snapshot. Whatever the moment at which the process dies, the session resumes.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from agent.context.control_calls import TodoState
+from agent.context.incremental import Growing
+from agent.context.last_request import Mark
+from agent.context.mask import outputs_so_far
+from agent.context.tool_selection import meant
+from agent.errors import StoreFailed
+from agent.events import Event, ModelSwitched, ReplyFinished, TurnStarted
+from agent.messages import Assistant, CallState, Conversation, Message, Summary, User
+from agent.records.call_progress import is_to_be_asked, output_left
+from agent.records.images import as_in_log
+from agent.records.message_rows import encode_message
+from agent.records.rows import (
+    changes_of,
+    decode_call_state,
+    decode_mark,
+    decode_situation,
+    decode_snapshot,
+    encode_call_state,
+    encode_snapshot,
+    output_rows,
+    summary_row,
+)
+from agent.records.session_reader import SessionLog
+from agent.records.situation import Situation, as_left
+from agent.records.store_thread import StoreThread
+from agent.records.usage import Spent, rewrite_row, usage_row
+from agent.view_events import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
+from store.accounts import RewriteRow, UsageRow
+from store.archive import ArchiveStore
+from store.outputs import OutputRow, SummaryRow
+from store.sessions import FactRow, MessageRow, SessionRow, SessionStore, SnapshotRow
+from store.tool_uses import keep_tool_uses, tool_uses
+from store.views import ViewRow
+
+_CALL = "call"
+"""The kind of the facts that tell how far calls have come."""
+
+UNREADABLE_SNAPSHOT = "the session's snapshot could not be read, so all of its messages are shown to the model again"
+
+
+class Recorder:
+    """Writes one session down as it happens."""
+
+    def __init__(self, thread: StoreThread, store: SessionStore, row: SessionRow, *, is_new: bool = True) -> None:
+        self._thread = thread
+        self._store = store
+        self._row = row
+        self.log = SessionLog(thread, store, row.id)
+        """What is written down of the session."""
+        self._is_new = is_new
+        self._position = 0
+        self._usage: list[UsageRow] = []
+        self._rewrites: list[RewriteRow] = []
+        self._outputs = 0
+        self._tools: dict[str, str] = {}
+        """The tool of each call that was recorded last."""
+        self._output_rows: list[OutputRow] = []
+        self._summary = Summary()
+        self._archive = ArchiveStore(store)
+        self._situation = Situation()
+        self._kept: Growing[TodoState, Message] = Growing(TodoState, TodoState.plus)
+        self._look: Callable[[], Situation] = Situation
+        self._tell: Callable[[str], None] = self._keep_problem
+        self._mark: Callable[[], Mark | None] = lambda: None
+        self.mark: Mark | None = None
+        """The last request, as the snapshot that was read remembers it."""
+        self.turn: tuple[int, float] | None = None
+        """How many messages the session had when the last turn began, and when that was in Unix seconds; None before
+        the first since the program was started."""
+        self._problems: list[str] = []
+        self.left_open: Mapping[str, CallState] = {}
+        """How far the calls had come that wait for an output since the session ended at a question."""
+        self._call_states: dict[str, str] = {}
+        """The same of the step that runs, as it is written down."""
+
+    @property
+    def used_before(self) -> tuple[str, float] | None:
+        """The model that was asked last before the program was started anew, and how many seconds ago that was; None in
+        a new session."""
+        return None if self._is_new else (self._row.model, max(time.time() - self._row.updated, 0.0))
+
+    @property
+    def count(self) -> int:
+        """How many messages the session has, those among them that could not be written."""
+        return self._position
+
+    @property
+    def session(self) -> str:
+        return self._row.id
+
+    @property
+    def family(self) -> str:
+        """The id of the first of all sessions that were forked from each other: their requests begin alike."""
+        return self._row.family or self._row.id
+
+    @property
+    def title(self) -> str:
+        return self._row.title
+
+    def renamed(self, title: str) -> None:
+        """The session has another title from now on."""
+        self._row = replace(self._row, title=title)
+
+    @property
+    def situation(self) -> Situation:
+        """As it was last read or written."""
+        return self._situation
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What `load` could not read but did without, a sentence each."""
+        return tuple(self._problems)
+
+    def attend(
+        self, look: Callable[[], Situation], tell: Callable[[str], None], mark: Callable[[], Mark | None]
+    ) -> None:
+        """From now on each snapshot keeps what `look` sees and the `mark` of the last request, and what fails without
+        stopping anything is told."""
+        self._look, self._tell, self._mark = look, tell, mark
+
+    async def load(self, *, ask_again: bool = False) -> tuple[Conversation, Spent]:
+        """The conversation as `read` gives it. Calls that a dead process left open are answered with what became of
+        them, here and on disk; with `ask_again` they stay open where it ended at a question."""
+        conversation = await self.read()
+        self._situation = await self._last_situation()
+        spent = await self.log.spent()
+        self.left_open = await self._kept_states() if conversation.unanswered else {}
+        if conversation.unanswered and not (ask_again and is_to_be_asked(self.left_open)):
+            outputs = User(tuple(output_left(call, self.left_open) for call in conversation.unanswered))
+            await self._write(self._rows(outputs), states={})
+            conversation = conversation.plus(outputs)
+        return conversation, spent
+
+    async def _kept_states(self) -> Mapping[str, CallState]:
+        """How far the calls of the last step had come, as far as that was written down."""
+        try:
+            rows = await self._thread.run(self._store.facts, self.session, _CALL)
+        except StoreFailed:  # then they count as interrupted
+            return {}
+        self._call_states = {row.key: row.body for row in rows}
+        found = {row.key: decode_call_state(row.body) for row in rows}
+        return {id: state for id, state in found.items() if state is not None}
+
+    async def keep_states(self, states: Mapping[str, CallState]) -> None:
+        """How far the calls of a step have come is on disk when this returns."""
+        await self._write([], states={id: encode_call_state(state) for id, state in states.items()})
+
+    async def read(self) -> Conversation:
+        """The conversation as the last snapshot shows it, with what was said since. Without a snapshot that can be
+        used it is everything that was said."""
+        start, conversation = await self._view()
+        messages, self._position = await self.log.messages(start)
+        if start and not await self.log.may_begin(start, messages):
+            self._tell(UNREADABLE_SNAPSHOT)
+            start, conversation = 0, Conversation()
+            messages, self._position = await self.log.messages(start)
+        if self.log.damage:
+            self._tell(self.log.damage)
+        if conversation.anchored > len(messages):
+            conversation = replace(conversation, anchor=None, anchored=0)  # a count of messages that are not there
+        self._summary = conversation.summary
+        self._output_rows.clear()
+        before = conversation.outputs_before
+        if start and not before:  # earlier versions did not count
+            before = await self._thread.run(self._archive.count_before, self.session, start)
+        conversation = replace(conversation, messages=messages, outputs_before=before, messages_before=start)
+        self._outputs = outputs_so_far(conversation)
+        self._tools = {call.id: meant(call).name for call in conversation.unanswered}
+        return conversation
+
+    async def _view(self) -> tuple[int, Conversation]:
+        try:
+            snapshot = await self._thread.run(self._store.snapshot, self.session)
+        except StoreFailed as error:
+            self._tell(f"{UNREADABLE_SNAPSHOT}: {error}")
+            return 0, Conversation()
+        decoded = decode_snapshot(snapshot.body) if snapshot else (0, Conversation())
+        self.mark = decode_mark(snapshot.body) if snapshot else None
+        if decoded is None:
+            self._tell(UNREADABLE_SNAPSHOT)
+        return decoded or (0, Conversation())
+
+    async def _last_situation(self) -> Situation:
+        try:
+            return decode_situation(await self._thread.run(self._store.situation, self.session))
+        except StoreFailed as error:
+            self._tell(f"files, list and background jobs of the session could not be restored: {error}")
+            return Situation()
+
+    def _keep_problem(self, text: str) -> None:
+        self._problems.append(text)
+
+    async def said(self, message: User) -> None:
+        """What the user said is on disk when this returns. The session is made with its first message."""
+        if self._is_new:
+            self._row = replace(self._row, title=title_of(message.text))
+            await self._thread.persist(self._tell, self._store.create, self._row)
+            self._is_new = False
+        elif not self._row.title and (title := title_of(message.text)):  # it began with a note
+            await self._thread.persist(self._tell, self._store.rename, self.session, title)
+            self.renamed(title)
+        await self._write(self._rows(message))
+
+    async def replied(self, reply: Assistant) -> None:
+        """The reply and its calls are on disk when this returns; only then may a call run."""
+        await self._write(self._rows(reply))
+
+    def note(self, event: Event) -> None:
+        """Keeps what a request took and what a rewrite changed, to be written with whatever is written next."""
+        match event:
+            case TurnStarted():
+                self.turn = (self._position, time.time())
+            case ReplyFinished():
+                self._usage.append(usage_row(event, time.time()))
+            case ContextCompacted() | RewriteUndone() | ViewChanged() | ModelSwitched() | PrefixRenewed():
+                row = rewrite_row(event, self._position, time.time())
+                self._rewrites += [row] if row is not None else []
+            case _:
+                pass
+
+    async def snapshot(
+        self, conversation: Conversation, outputs: User, before: Conversation | None = None, back: int = 0
+    ) -> None:
+        """The outputs and the view that they complete are on disk when this returns, with the situation. `before`: what
+        was shown until now, where the view was rewritten; `back`: the number of the view that is shown again. What
+        cannot be written besides messages is done without: the session then resumes from an earlier view."""
+        rows = self._rows(outputs)
+        shown = SnapshotRow(self._position, encode_snapshot(conversation, self._position, self._mark()))
+        left = ViewRow(self._position, encode_snapshot(before, self._position, self._mark())) if before else None
+        seen = self._look()
+        situation = replace(
+            as_left(self._situation, self._kept.of(conversation.messages)), seen=seen.seen, jobs=seen.jobs
+        )
+        summaries = await self._new_summary(conversation)
+        try:
+            await self._write(rows, shown, situation, summaries, left, back, states={})
+            self._summary = conversation.summary if summaries else self._summary
+        except StoreFailed as error:
+            if error.reason != "unreadable":
+                raise
+            self._rewrites.clear()
+            try:
+                await self._write(rows, states={})
+            except StoreFailed:  # then what was kept apart cannot be found again, but the session goes on
+                self._output_rows.clear()
+                await self._write([encode_message(as_in_log(outputs), row.position) for row in rows])
+            self._tell(f"the session's snapshot could not be written, so resuming it will take longer: {error}")
+
+    async def keep_learned(self, model: str, learned: str) -> None:
+        """The next session with the model begins with what is known of its tokens."""
+        with suppress(StoreFailed):  # it will be learned again; no turn fails for it
+            await self._thread.run(self._store.keep_calibration, model, learned)
+
+    async def goes_on_with(self, model: str, mode: str | None = None) -> None:
+        """The session is one with another model, or in another mode, when this returns, whenever the program ends."""
+        self._row = replace(self._row, model=model, mode=mode or self._row.mode)
+        if not self._is_new:
+            await self._thread.run(self._store.update, self.session, model=model, mode=self._row.mode)
+
+    async def tool_uses(self) -> Mapping[str, float]:
+        """When each tool was used last in the project, in Unix seconds."""
+        with suppress(StoreFailed):  # tools that are used again will be known again; no session fails for it
+            return await self._thread.run(tool_uses, self._store, self._row.project)
+        return {}
+
+    async def keep_tool_uses(self, uses: Mapping[str, float]) -> None:
+        """The next session of the project knows when these tools were used."""
+        if uses:
+            with suppress(StoreFailed):  # as above
+                await self._thread.run(keep_tool_uses, self._store, self._row.project, uses)
+
+    async def end_turn(self, model: str, mode: str, learned: str | None = None) -> None:
+        """Everything so far survives a loss of power; `learned` is what is known of the model's tokens."""
+        if self._is_new:
+            return
+        if learned is not None:
+            await self.keep_learned(model, learned)
+        await self._write([])
+        if (model, mode) != (self._row.model, self._row.mode):
+            self._row = replace(self._row, model=model, mode=mode)
+            await self._thread.persist(self._tell, self._store.update, self.session, model=model, mode=mode)
+        await self._thread.persist(self._tell, self._store.end_turn, self.session)
+
+    async def _new_summary(self, conversation: Conversation) -> tuple[SummaryRow, ...]:
+        """The row of a summary that is not written down yet."""
+        summary = conversation.summary
+        if summary == self._summary or not summary:
+            return ()
+        try:
+            known = await self._thread.run(self._archive.summaries, self.session)
+        except StoreFailed:  # writing the snapshot says so
+            return ()
+        return (summary_row(summary, len(known) + 1, self._position - len(conversation.messages)),)
+
+    async def _write(
+        self,
+        rows: list[MessageRow],
+        shown: SnapshotRow | None = None,
+        situation: Situation | None = None,
+        summaries: tuple[SummaryRow, ...] = (),
+        before: ViewRow | None = None,
+        back: int = 0,
+        states: dict[str, str] | None = None,
+    ) -> None:
+        """`states`: how far calls have come; as before where it is None."""
+        usage, rewrites, outputs = tuple(self._usage), tuple(self._rewrites), tuple(self._output_rows)
+        facts, over = changes_of(self._situation, situation or self._situation)
+        if states is not None and states != self._call_states:
+            known = self._call_states
+            facts += tuple(FactRow(_CALL, id, body) for id, body in states.items() if known.get(id) != body)
+            over += tuple((_CALL, id) for id in known.keys() - states.keys())
+        if rows or usage or shown or rewrites or facts or over:
+            try:
+                await self._thread.persist(
+                    self._tell,
+                    self._store.write,
+                    self.session,
+                    rows,
+                    usage,
+                    shown,
+                    facts,
+                    over,
+                    rewrites,
+                    outputs,
+                    summaries,
+                    before,
+                    back,
+                )
+            except StoreFailed as error:
+                if error.reason != "locked" or not rows:
+                    raise
+                raise StoreFailed(f"{error}; not written down: {_named(rows)}", error.reason) from error
+            del self._usage[: len(usage)], self._rewrites[: len(rewrites)], self._output_rows[: len(outputs)]
+            self._situation = situation or self._situation
+            self._call_states = self._call_states if states is None else states
+
+    def _rows(self, message: Message) -> list[MessageRow]:
+        if not message.parts:
+            return []
+        row = encode_message(message, self._position)
+        if isinstance(message, Assistant):
+            self._tools = {call.id: meant(call).name for call in message.calls}
+        elif message.outputs:
+            self._output_rows += output_rows(message, self._position, self._outputs, self._tools)
+            self._outputs += len(message.outputs)
+        self._position += 1
+        return [row]
+
+
+def _named(rows: Sequence[MessageRow]) -> str:
+    """What is in messages, for the user."""
+    told = [
+        "the last reply of the model"
+        if row.role == "assistant"
+        else "the outputs of the last calls"
+        if '"type":"output"' in row.body
+        else "what you said last"
+        for row in rows
+    ]
+    return " and ".join(dict.fromkeys(told))
+
+
+def title_of(text: str) -> str:
+    """The first line of what the user said, as the session's name: at most 80 characters."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return first if len(first) <= 80 else first[:79] + "…"

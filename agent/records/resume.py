@@ -1,0 +1,47 @@
+"""A session that goes on: the conversation as it was left, and what has changed since."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from agent.debug import Debug
+from agent.events import Resumed
+from agent.messages import Conversation
+from agent.records.recorder import Recorder
+from agent.records.situation import shown_paths
+from agent.records.usage import Spent
+from tools.base import Workspace
+from tools.seen import differences
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    conversation: Conversation
+    spent: Spent
+    event: Resumed
+
+
+async def restore(
+    recorder: Recorder, workspace: Workspace, model: str, mode: str, debug: Debug, *, ask_again: bool = False
+) -> Restored:
+    """The session as it was left; with `ask_again` calls stay open where it ended at a question. The workspace knows
+    again which files the model has seen. Raises `StoreFailed`."""
+    began = time.perf_counter()
+    conversation, spent = await recorder.load(ask_again=ask_again)
+    took = round((time.perf_counter() - began) * 1000, 1)
+    debug.say("context/resume", session=recorder.session, messages=len(conversation.messages), milliseconds=took)
+    situation = recorder.situation
+    workspace.seen.digests.update(situation.seen)
+    found = await asyncio.to_thread(differences, situation.seen)
+    event = Resumed(
+        recorder.session,
+        len(conversation.messages),
+        model,
+        mode,
+        tuple((item.text, item.status) for item in situation.todos),
+        shown_paths(found.changed, workspace.root),
+        shown_paths(found.gone, workspace.root),
+        tuple(situation.jobs.values()),
+        recorder.problems,
+    )
+    return Restored(conversation, spent, event)

@@ -1,0 +1,98 @@
+"""What is written down of one session, to read. It writes nothing, and does not know how the session goes on."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent.context.last_request import Mark
+from agent.errors import StoreFailed
+from agent.messages import Conversation, Message, Usage, User
+from agent.records.damage import readable
+from agent.records.images import are_apart, brought_in
+from agent.records.rows import decode_mark, decode_snapshot
+from agent.records.store_thread import StoreThread
+from agent.records.usage import RequestUsage, Rewrite, Spent, asked_of, rewrite_of
+from store.sessions import SessionStore
+
+_BEHIND_ALL = 1 << 60
+"""A position that no message has."""
+
+
+class SessionLog:
+    """Raises `StoreFailed` where the store does."""
+
+    def __init__(self, thread: StoreThread, store: SessionStore, session: str) -> None:
+        self._thread = thread
+        self._store = store
+        self._session = session
+        self.damage = ""
+        """What was wrong with the messages that were read last."""
+
+    async def messages(self, start: int) -> tuple[tuple[Message, ...], int]:
+        """The messages from a position on, as they are sent, and the position of what is written next."""
+        rows = await self._thread.run(self._store.messages, self._session, start)
+        found = await self._thread.run(readable, rows)  # of a long session that takes a while
+        if rows and rows[0].position > start and _is_cut_inside_a_step(found.messages):
+            found = await self._thread.run(readable, rows, range(start, rows[-1].position + 1))
+        messages, self.damage = found.messages, found.told
+        if are_apart(messages):
+            messages = await self._thread.run(brought_in, messages, self._store.blobs)
+        return messages, rows[-1].position + 1 if rows else start
+
+    async def newest(self, count: int) -> tuple[Message, ...]:
+        """The newest messages of a view that has more than `count` of them; none of a shorter one."""
+        try:
+            shown = await self._thread.run(self._store.snapshot, self._session)
+            view = decode_snapshot(shown.body) if shown else (0, Conversation())
+            if view is None:
+                return ()
+            rows = await self._thread.run(self._store.messages_before, self._session, _BEHIND_ALL, count + 1)
+            if len(rows) <= count or rows[0].position < view[0]:
+                return ()
+            return readable(rows[1:]).messages
+        except StoreFailed:  # whoever reads all of it is told
+            return ()
+
+    async def may_begin(self, start: int, messages: Sequence[Message]) -> bool:
+        """Whether a view may begin at a position: behind a message that is there, and not between calls and outputs."""
+        before = await self._thread.run(self._store.messages_before, self._session, start, 1)
+        is_behind_one = bool(before) and before[0].position == start - 1
+        return is_behind_one and not (messages and _is_cut_inside_a_step(messages))
+
+    async def before_rewrite(self, now: Conversation) -> tuple[int, Conversation, Mark | None] | None:
+        """The number of the view that the last rewrite replaced, that view with all that was said since, and the last
+        request of that time. `now`: what is shown. None when there is none that can be shown."""
+        for row in await self._thread.run(self._store.views, self._session):
+            decoded = decode_snapshot(row.body)
+            if decoded is None:
+                return None
+            start, view = decoded
+            messages, _ = await self.messages(start)
+            if start and not await self.may_begin(start, messages):
+                return None
+            view = replace(view, messages=messages)
+            if _shown_by(view) != _shown_by(now):
+                return row.number, view, decode_mark(row.body)
+        return None
+
+    async def spent(self) -> Spent:
+        used = await self._thread.run(self._store.used, self._session)
+        return Spent(Usage(used.input, used.cache_read, used.cache_write, used.output), used.cost)
+
+    async def requests(self) -> tuple[RequestUsage, ...]:
+        """What each request of the session took, oldest first."""
+        return tuple(map(asked_of, await self._thread.run(self._store.usage, self._session)))
+
+    async def rewrites(self) -> tuple[Rewrite, ...]:
+        """Oldest first."""
+        return tuple(map(rewrite_of, await self._thread.run(self._store.rewrites, self._session)))
+
+
+def _shown_by(view: Conversation) -> tuple[object, ...]:
+    """All that decides what a view shows."""
+    return view.messages, view.summary, view.masked, view.retold, view.held_back
+
+
+def _is_cut_inside_a_step(messages: Sequence[Message]) -> bool:
+    """Whether the first message answers calls that are not among the messages."""
+    first = messages[0]
+    return isinstance(first, User) and bool(first.outputs)

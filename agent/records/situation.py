@@ -1,0 +1,80 @@
+"""What holds in a session besides what was said, and what of it still holds when the session goes on later. It knows
+the workspace; it knows no store and no model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agent.context.control_calls import TodoItem, TodoState
+from agent.events import Resumed
+from tools.base import Workspace
+from tools.paths import display
+
+MOST_NAMED = 20
+"""Files that a note names before it only counts the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a session would have to find out again after a new start of the program."""
+
+    todos: tuple[TodoItem, ...] = ()
+    notes: str = ""
+    """What the model wrote down for itself."""
+    seen: Mapping[Path, str] = field(default_factory=dict)
+    """SHA-256 of the files whose content the model knows."""
+    jobs: Mapping[str, str] = field(default_factory=dict)
+    """The commands that run in the background, by the id of their job."""
+
+
+def situation_of(workspace: Workspace) -> Situation:
+    """What the workspace tells of the situation; list and notes are the conversation's."""
+    return Situation(seen=dict(workspace.seen.digests), jobs={job.id: job.command for job in workspace.jobs.running})
+
+
+def as_left(situation: Situation, kept: TodoState) -> Situation:
+    """The situation with the model's list and notes as calls have left them."""
+    return replace(
+        situation,
+        todos=situation.todos if kept.todos is None else kept.todos,
+        notes=situation.notes if kept.notes is None else kept.notes,
+    )
+
+
+def note_for_model(event: Resumed) -> str:
+    """What the model should know before it goes on, or an empty text when nothing is as it does not expect."""
+    lines = [
+        *_line("changed on disk since you saw them, read them again before you rely on them", event.changed),
+        *_line("no longer there", event.gone),
+        *_line("background jobs that ended with the program and are not running any more", event.jobs),
+    ]
+    return "\n".join(["[This session was closed and is now open again.", *lines]) + "]" if lines else ""
+
+
+def news_for_user(event: Resumed) -> tuple[str, ...]:
+    """The same for the one who opened the session, a line each."""
+    parts = [
+        f"{count} {one if count == 1 else many}"
+        for count, one, many in (
+            (len(event.changed), "file changed on disk", "files changed on disk"),
+            (len(event.gone), "file is gone", "files are gone"),
+            (len(event.jobs), "background job ended", "background jobs ended"),
+        )
+        if count
+    ]
+    was = event.mode_before
+    told = f"this session was left in `{was}` mode; here it is in `{event.mode}`, as this terminal is set"
+    modes = (f"{told}: `/mode {was}` goes back",) if was else ()
+    return (*event.problems, *modes, *([f"since this session was closed: {', '.join(parts)}"] if parts else []))
+
+
+def shown_paths(paths: tuple[Path, ...], root: Path) -> tuple[str, ...]:
+    return tuple(display(path, root) for path in paths)
+
+
+def _line(what: str, names: tuple[str, ...]) -> list[str]:
+    if not names:
+        return []
+    named = ", ".join(f"`{name}`" for name in names[:MOST_NAMED])
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return [f"- {what}: {named}{more}"]

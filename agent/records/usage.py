@@ -1,0 +1,89 @@
+"""What requests took and what was rewritten: as values, as rows, and back."""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from agent.events import ModelSwitched, ReplyFinished
+from agent.messages import Usage
+from agent.view_events import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
+from store.accounts import RewriteRow, UsageRow
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a session has used so far."""
+
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = 0.0
+    """US dollars; None when the price of any request was not known."""
+
+    def plus(self, usage: Usage, cost: float | None) -> "Spent":
+        return Spent(self.usage + usage, None if cost is None or self.cost is None else self.cost + cost)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestUsage:
+    """One request, as it was counted."""
+
+    purpose: str
+    model: str
+    usage: Usage
+    cost: float | None
+    at: float
+    """Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A change of what earlier requests had already sent."""
+
+    reason: str
+    strategies: tuple[str, ...]
+    before: int
+    """Tokens."""
+    after: int
+    cost: float | None
+    """US dollars that its summary took."""
+    at: float
+    requests: int
+    """How many requests the session had made, those for the summary included."""
+
+
+Rewriting: TypeAlias = ContextCompacted | RewriteUndone | ViewChanged | ModelSwitched | PrefixRenewed
+"""Events by which requests begin otherwise than those before."""
+
+
+def usage_row(reply: ReplyFinished, now: float) -> UsageRow:
+    """`now`: Unix seconds, as below."""
+    used = reply.usage
+    return UsageRow(
+        reply.model, reply.purpose, used.input, used.cache_read, used.cache_write, used.output, reply.cost, now
+    )
+
+
+def rewrite_row(event: Rewriting, position: int, now: float) -> RewriteRow | None:
+    """None where nothing was rewritten. `position`: of the message that is written next."""
+    match event:
+        case ContextCompacted(before_tokens=before, after_tokens=after, strategies=how):
+            row = RewriteRow(position, event.cause, " ".join(how), before, after, event.cost, now)
+            return row if how else None
+        case RewriteUndone(before_tokens=before, after_tokens=after):
+            return RewriteRow(position, "undone", "undo", before, after, 0.0, now)
+        case ViewChanged(before_tokens=before, after_tokens=after):
+            what = f"{event.act}({'_'.join(event.name.split())})"
+            row = RewriteRow(position, "by hand", what, before, after, event.cost, now)
+            return row if event.price is not None else None
+        case ModelSwitched(tokens=tokens):
+            return RewriteRow(position, "model", "", tokens, tokens, 0.0, now)
+        case PrefixRenewed(reasons=reasons):
+            return RewriteRow(position, ", ".join(reasons), "", 0, 0, 0.0, now)
+
+
+def asked_of(row: UsageRow) -> RequestUsage:
+    used = Usage(row.input, row.cache_read, row.cache_write, row.output)
+    return RequestUsage(row.purpose, row.model, used, row.cost, row.created)
+
+
+def rewrite_of(row: RewriteRow) -> Rewrite:
+    strategies = tuple(row.strategies.split())
+    return Rewrite(row.reason, strategies, row.before, row.after, row.cost, row.created, row.requests)

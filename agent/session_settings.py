@@ -1,0 +1,127 @@
+"""The terms of a session: what a configuration says of its model, its tools, what they may do, and how it compacts. It
+opens nothing."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from agent.calls.policy import Policy, Rule, parse_rule
+from agent.config.option_values import AfterTool
+from agent.config.options import MODES, Mode, stricter_mode
+from agent.config.values import Config
+from agent.context.settings import Caps, CompactionSettings, RewritePatience
+from agent.context.summary import Wishes
+from agent.errors import ConfigError
+from agent.providers.retry import Persistence
+from agent.providers.setup import first_choice
+from tools.base import Tool
+from tools.catalog import builtin_tools
+from tools.final_report import FinalReport
+
+NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
+
+
+def model_of(config: Config, own: str, environment: Mapping[str, str]) -> str:
+    """The model of a session: the one that this run was told, or else its own, if it has one."""
+    if config.sources["agent.model"] == "command line" and config.model:
+        return config.model
+    return own or config.model or first_choice(environment)
+
+
+def mode_of(config: Config, own: str) -> Mode:
+    """The session's own mode, where nobody looks on, unless this run was told another; a project's file can only make
+    it stricter."""
+    configured, source = config.permission_mode, config.sources["agent.permission_mode"]
+    if own not in MODES or source == "command line" or source.startswith(("environment", "--config")):
+        return configured
+    from_project = source == str(config.project / ".ebb" / "config.toml")
+    return stricter_mode(configured, own) if from_project else own
+
+
+def policy_of(config: Config, root: Path, mode: Mode, outputs: Path) -> Policy:
+    """What calls may do in a working folder; `outputs`, where long outputs are kept, may always be read. Raises
+    `ConfigError`."""
+    return Policy(
+        root=str(root),
+        mode=mode,
+        allow=tuple(parse_rule(rule) for rule in config.allow),
+        deny=_deny_rules(config.deny, root),
+        readable=(str(outputs),),
+        no_shell=NO_SANDBOX if config.sandbox == "require" else "",
+    )
+
+
+def _deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
+    """The rules, and each once more for where a symbolic link in its path leads: policy sees only resolved paths. An
+    allow rule does not follow links, since a repository could then choose what it covers."""
+    rules = tuple(parse_rule(text) for text in texts)
+    paths = [
+        (rule.tool, os.path.normpath(root / rule.prefix)) for rule in rules if rule.prefix and "\0" not in rule.prefix
+    ]
+    real = [(tool, path, os.path.realpath(path)) for tool, path in paths]
+    return (*rules, *(Rule(tool, resolved) for tool, path, resolved in real if resolved != path))
+
+
+def hooks_for_calls(config: Config) -> tuple[AfterTool, ...]:
+    """The programs that see outputs. Raises `ConfigError` when what one of them is for is no rule, before anything is
+    opened for a session."""
+    return tuple(hook for hook in config.hooks_after_tool if parse_rule(hook.match).tool)
+
+
+def tools_for(compacting: CompactionSettings, config: Config) -> tuple[Tool, ...]:
+    """The built-in tools, or those of them that the user has chosen. Where a full window ends in a report, the
+    tool that takes it is there from the beginning. Raises `ConfigError`."""
+    known = {tool.name: tool for tool in builtin_tools()}
+    for key, names in (("tools.allowed", config.tools_allowed), ("tools.denied", config.tools_denied)):
+        for name in names:
+            if name not in known:
+                raise ConfigError(f"`{key}`: there is no built-in tool `{name}`; there are {', '.join(known)}")
+    chosen = config.tools_allowed or tuple(known)
+    tools = tuple(tool for name, tool in known.items() if name in chosen and name not in config.tools_denied)
+    return (*tools, FinalReport()) if compacting.on_full == "final" else tools
+
+
+def missing_tools(config: Config) -> frozenset[str]:
+    """The names of built-in tools that the user has left out."""
+    known = {tool.name for tool in builtin_tools()}
+    return frozenset(known - set(config.tools_allowed or known) | known & set(config.tools_denied))
+
+
+def compacting_of(config: Config, effective: int) -> CompactionSettings:
+    """How a session compacts. In a small window the parts that stay are smaller, too."""
+    usual = Caps()
+    caps = Caps(
+        tail=min(config.tail_tokens, effective // 5),
+        ledger=min(usual.ledger, effective // 5),
+        retain=min(config.retain_tokens, effective // 10),
+        summary=min(config.summary_tokens, effective // 8),
+        protect=min(config.protect_tokens or _usual_protection(config, effective), effective // 4),
+        newest=config.keep_last_n or usual.newest,
+        turns=config.retain_last_turns,
+    )
+    wishes = Wishes(
+        config.summary_prompt or "", config.summary_directives, config.retain_prompt or "", config.retain_directives
+    )
+    return CompactionSettings(
+        caps,
+        wishes,
+        config.on_full,
+        config.rewrite_policy,
+        RewritePatience(config.rewrite_kappa_mask, config.rewrite_kappa_compact),
+        config.background_at,
+        config.background_messages,
+    )
+
+
+def _usual_protection(config: Config, effective: int) -> int:
+    """The newest outputs that stay whole. As a budget for all outputs it grows with the window."""
+    if config.rewrite_policy == "total_budget":
+        return min(max(effective // 4, 20_000), 60_000)
+    return Caps().protect
+
+
+def persistence_of(config: Config, *, interactive: bool) -> Persistence:
+    """How long a request is tried again: until the user has enough of it, where one is there and nothing is set."""
+    until_stopped = interactive and config.sources.get("retry.patience") == "default"
+    patience = None if until_stopped else config.retry_patience
+    return Persistence(patience, config.retry_first, config.retry_fallback_after)

@@ -1,0 +1,119 @@
+"""What left the view, brought back to its end at the user's wish. What is already in the view stays as it is: to show a
+masked output again in its place would change what was sent before."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from agent.archive.recall import SessionRecall
+from agent.context.budget import ContextBudget
+from agent.errors import AgentError
+from agent.messages import Conversation, Message, Note, User
+from agent.providers.base import Prices
+from agent.view_events import BroughtBack
+from agent.window.env import Env
+from agent.window.measure import budget_of
+from tools.base import ToolError
+from tools.extent import counted
+from tools.kept import KeptContent
+from tools.pictures import PICTURE_TYPES
+from tools.read_result import part_of
+from tools.truncate import is_mostly_noise
+
+Part = TypeVar("Part")
+
+MOST = 51_200
+"""Bytes that are brought back at once."""
+LOOKED_AT = 1 << 14
+"""Bytes that tell whether it is text."""
+LEAST = 64
+"""Bytes that are worth trying."""
+
+
+@dataclass(frozen=True, slots=True)
+class BroughtText:
+    conversation: Conversation
+    event: BroughtBack
+
+
+def bring_back(
+    ref: str, recall: SessionRecall, *, only_price: bool = False
+) -> Callable[[Conversation, Env], Awaitable[BroughtText]]:
+    """Adds what a reference stands for, or as much of it as half of the room that is left takes, to a conversation.
+    `only_price`: gives the conversation as it is, and what would be told. Raises `AgentError`."""
+
+    async def work(conversation: Conversation, env: Env) -> BroughtText:
+        before = budget_of(conversation, env)
+        room = before.remaining // 2
+        if room <= 0:
+            raise AgentError("the window is full: `/compact` makes room first")
+        found = await recall.fetch(ref)
+        try:
+            text = _fitting(found, room, env.meter.size_of)
+        finally:
+            found.content.close()
+        message = User((Note(text),))
+        after = conversation.plus(message)
+        event = _event(found.ref, before, budget_of(after, env), not text.endswith("…]"), env)
+        if only_price:
+            return BroughtText(conversation, event)
+        await env.recorder.said(message)
+        env.emit(event)
+        return BroughtText(after, event)
+
+    return work
+
+
+def _fitting(found: KeptContent, room: int, size_of: Callable[[Message], int]) -> str:
+    """As much of it as so many tokens hold."""
+    most = MOST
+    while True:
+        text = told(found, most)
+        size = size_of(User((Note(text),)))
+        if size <= room or most == 0:
+            return text
+        most = most * room * 9 // (size * 10) if most > LEAST else 0
+
+
+def _event(ref: str, before: ContextBudget, after: ContextBudget, is_whole: bool, env: Env) -> BroughtBack:
+    size = after.used - before.used
+    cost = cost_of(size, after.used, env.provider.facts.prices)
+    return BroughtBack(ref, size, is_whole, after.used, after.window.effective, cost)
+
+
+def cost_of(size: int, used: int, prices: Prices | None) -> float | None:
+    """US dollars for what a request of `used` tokens sends for the first time; None when prices are not known."""
+    if prices is None:
+        return None
+    price = prices.at(used)
+    return size * max(price.cache_write, price.input)
+
+
+def kept(part: Part | None) -> Part:
+    """What looks up what is kept. Raises `AgentError` when nothing is."""
+    if part is None:
+        raise AgentError("this session keeps nothing that could be looked up")
+    return part
+
+
+def told(found: KeptContent, most: int) -> str:
+    """What the model is told: the content, or its beginning. Raises `AgentError`."""
+    if not found.media_type.startswith("text/"):
+        how = (
+            "let the model read it with `recall`"
+            if found.media_type in PICTURE_TYPES
+            else "`/archive` says how to save it"
+        )
+        raise AgentError(f"`{found.ref}` is {found.media_type}: {how}")
+    try:
+        start, end = part_of(found)
+    except ToolError as error:
+        raise AgentError(str(error)) from error
+    data = found.content.read(start, min(end - start, most))
+    head = found.content.read(0, LOOKED_AT)
+    if b"\0" in head or is_mostly_noise(head.decode("utf-8", "replace")):
+        raise AgentError(f"`{found.ref}` is no text: let the model look at it with `read_result`")
+    rest = end - start - len(data)
+    text = data.decode("utf-8", "ignore" if rest > 0 else "replace")
+    left_out = f"\n[… {counted(rest, 'byte')} left out; `recall` shows them …]" if rest > 0 else ""
+    return f"[The user brings `{found.ref}` back into view:]\n{text}{left_out}"

@@ -1,0 +1,208 @@
+"""What the user does to the view by hand, done: pins, evictions, previews, summaries, tools kept out, and the last of
+these taken back. What each makes of a conversation and what it costs is decided in `agent.context.view_edits`."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from agent.calls.output_reader import OutputReader
+from agent.calls.policy import server_of
+from agent.context.edit_cost import Terms, ViewEditPlan
+from agent.context.mask import numbered_outputs
+from agent.context.message_text import message_text
+from agent.context.strategies import size_of
+from agent.context.view_edits import EditRequest, Refusal, plan_act, plan_tools, summed_up
+from agent.errors import AgentError
+from agent.events import Event, ReplyFinished
+from agent.messages import Conversation, ToolCall, User
+from agent.view_events import ContextCompacted, Price, ViewChanged
+from agent.window.compact import ForcedStrategy
+from agent.window.env import Env
+from agent.window.measure import budget_of, choose_tools
+from agent.window.rewrite import compact_now, terms_of
+from tools.base import ToolError
+
+MOST = 1 << 20
+"""Bytes of one item that a model sums up."""
+PURPOSE = "Go on with the work without this text: what of it matters, letter by letter where it has to be."
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A plan for an act, or why it cannot be done. Nothing has changed."""
+
+    conversation: Conversation
+    plan: ViewEditPlan | Refusal
+    dollars: float | None
+    """US dollars of a token of fresh input; None when the model's prices are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What an act has made of the conversation."""
+
+    conversation: Conversation
+    events: tuple[Event, ...]
+    """What there is to show of it."""
+
+
+def price_act(wish: EditRequest) -> Callable[[Conversation, Env], Awaitable[Priced]]:
+    """What an act would do and cost. It changes nothing."""
+
+    async def work(conversation: Conversation, env: Env) -> Priced:
+        prices = env.provider.facts.prices
+        return Priced(conversation, planned(wish, conversation, env), prices.input / 1e6 if prices else None)
+
+    return work
+
+
+def do_act(wish: EditRequest) -> Callable[[Conversation, Env], Awaitable[Acted]]:
+    """Does it. Raises `AgentError` when it cannot be done, or when no model gave a summary that is of use: then nothing
+    has changed."""
+
+    async def work(conversation: Conversation, env: Env) -> Acted:
+        plan = planned(wish, conversation, env)
+        if isinstance(plan, Refusal):
+            raise AgentError(plan.why)
+        match plan.act:
+            case "summarise_before":
+                return await _summarised_before(plan, conversation, env)
+            case "summarise":
+                return await _summed_up(plan, conversation, env)
+            case _:
+                return await _changed(plan, plan.after, conversation, env)
+
+    return work
+
+
+def planned(wish: EditRequest, conversation: Conversation, env: Env) -> ViewEditPlan | Refusal:
+    """What an act would do now."""
+    if not conversation.messages:
+        return Refusal("nothing was said yet in this session: there is nothing that could be kept of it")
+    terms = terms_of(conversation, env)
+    match wish.act:
+        case "defer" | "offer":
+            return _plan_tools(wish, conversation, terms, env)
+        case _:
+            return plan_act(wish, conversation, terms)
+
+
+def _plan_tools(wish: EditRequest, conversation: Conversation, terms: Terms, env: Env) -> ViewEditPlan | Refusal:
+    """The plan to hold tools back, or to let them in again: one tool, or all that a server brings."""
+    names = tools_called(wish.key, env)
+    if not names:
+        return Refusal(f"there is no tool or server `{wish.key}` that could be kept out of requests")
+    is_wished = names & conversation.held_back
+    if wish.act == "offer" and not is_wished:
+        return Refusal(f"`{wish.key}` is not among what you keep out of requests")
+    if wish.act == "defer" and names <= conversation.held_back:
+        return Refusal(f"`{wish.key}` is kept out of requests already")
+    wished = conversation.held_back | names if wish.act == "defer" else conversation.held_back - names
+
+    def shown(held: frozenset[str]) -> int:
+        return env.deferral.shown_with(held, env.tools, terms.effective, env.meter.size_of_tool)
+
+    before, after = shown(conversation.held_back), shown(wished)
+    if wish.act == "defer" and after >= before:
+        return Refusal(f"without `{wish.key}` requests would not get smaller: what finds it takes as much")
+    return plan_tools(wish.act, wish.key, names, conversation, terms, before, after)
+
+
+def tools_called(name: str, env: Env) -> frozenset[str]:
+    """The tools that a name means and that may be held back: one, or all of a server."""
+    names = {spec.name for spec in env.tools if spec.kind != "builtin"}
+    server = name if name.startswith("mcp__") else f"mcp__{name}"
+    return frozenset({name} & names or {known for known in names if server_of(known) == server})
+
+
+async def _changed(
+    plan: ViewEditPlan, after: Conversation, conversation: Conversation, env: Env, cost: float | None = 0.0
+) -> Acted:
+    """Goes on with another view, which is written down with what it cost."""
+    budget = budget_of(conversation, env)
+    before = env.offered
+    if after.held_back != conversation.held_back:
+        env.deferral.wished = after.held_back
+        env.watch.rewritten(plan.kept)
+        choose_tools(env)
+    elif plan.is_rewrite:
+        env.watch.rewritten(plan.kept)
+    is_rewrite = plan.is_rewrite or env.offered != before
+    if is_rewrite:
+        env.meter.scale_by(conversation, budget)
+        env.meter.rewritten()
+        env.rent.rewritten()
+    event = ViewChanged(
+        plan.act,
+        plan.name,
+        plan.what,
+        budget.used,
+        max(budget.used - plan.freed, 0),
+        budget.window.effective,
+        Price(plan.freed, plan.behind, round(plan.cost), 0) if is_rewrite else None,
+        cost,
+    )
+    env.emit(event)
+    await env.recorder.snapshot(after, User(()), conversation if is_rewrite else None)
+    return Acted(after, (event,))
+
+
+async def _summed_up(plan: ViewEditPlan, conversation: Conversation, env: Env) -> Acted:
+    """An item replaced by what a model makes of it: one of those that the user set for summaries, or the session's."""
+    costs: list[float | None] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, ReplyFinished):
+            costs.append(event.cost)
+        env.emit(event)
+
+    call, text = _whole_of(plan.key, conversation)
+    data = await _fetched(plan.name, env) or text.encode("utf-8", "replace")
+    reader = OutputReader(lambda: env.provider, env.recorder.session, env.interrupt, hear, env.summarisers)
+    said = await reader(call, PURPOSE, iter((data,)), len(data))
+    if said is None:
+        raise AgentError(f"no model summed `{plan.name}` up: nothing has changed")
+    after = summed_up(plan, said)
+    freed = round(size_of(conversation, env.meter.size_of) - size_of(after, env.meter.size_of))
+    if freed <= 0:
+        raise AgentError(f"the summary of `{plan.name}` is no shorter: nothing has changed")
+    cost = None if None in costs else sum(cost for cost in costs if cost is not None)
+    return await _changed(replace(plan, freed=freed), after, conversation, env, cost)
+
+
+async def _fetched(ref: str, env: Env) -> bytes | None:
+    """What a reference stands for, or as much of it as a model reads; None where it is no text, or nothing is kept."""
+    try:
+        found = await env.hands.workspace.kept(ref)
+    except ToolError:
+        return None
+    try:
+        return found.content.read(0, MOST) if found.media_type.startswith("text/") else None
+    finally:
+        found.content.close()
+
+
+def _whole_of(key: str, conversation: Conversation) -> tuple[ToolCall, str]:
+    """What is to be summed up, with the call that it answers."""
+    for found in numbered_outputs(conversation):
+        if found.ref == key:
+            return found.call, found.output.text
+    message = conversation.messages[int(key.removeprefix("m")) - conversation.messages_before]
+    return ToolCall("", "message", {}), message_text(message)
+
+
+async def _summarised_before(plan: ViewEditPlan, conversation: Conversation, env: Env) -> Acted:
+    """A summary for everything up to an item, with the receipt that every compaction has."""
+    heard: list[Event] = []
+
+    def emit(event: Event) -> None:
+        env.emit(event)
+        heard.append(event)
+
+    compacted = await compact_now(
+        conversation, replace(env, emit=emit), "asked", chosen=ForcedStrategy("summary", cut=plan.cut)
+    )
+    if compacted.result.is_interrupted:
+        raise AgentError("the summary was interrupted: nothing has changed")
+    if not compacted.result.strategies:
+        raise AgentError("no summary came of it that could be used: nothing has changed")
+    return Acted(compacted.conversation, tuple(event for event in heard if isinstance(event, ContextCompacted)))

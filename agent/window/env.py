@@ -1,0 +1,109 @@
+"""What a turn works with: the parts of a session, as its steps see them. It does nothing itself."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agent.calls.execute import CallRunner
+from agent.context.prompt import Instructions
+from agent.context.settings import CompactionSettings
+from agent.context.tool_selection import ToolSpec
+from agent.context.view import View
+from agent.debug import Debug
+from agent.events import Event
+from agent.interrupt import Interrupt
+from agent.messages import User
+from agent.providers.base import Provider
+from agent.providers.fallbacks import Targets
+from agent.providers.learned_limits import LearnedLimits, Summarisers
+from agent.providers.meter import Meter
+from agent.providers.stream import Retries
+from agent.records.recorder import Recorder
+from agent.window.deferral import Deferral
+from agent.window.prefix_watch import PrefixWatch
+from agent.window.reminders import Reminders
+from agent.window.rent import Rent
+from agent.window.server_tools import ServerTools
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    steps: int | None = None
+    """Requests that a turn may make."""
+    cost: float | None = None
+    """US dollars that may be spent before the next request is refused."""
+
+
+class Servers(Protocol):
+    """What brings tools into a session."""
+
+    def attend(
+        self, env: "Env", ask: Callable[[str, tuple[str, ...]], Awaitable[str]] | None, is_open: Callable[[], bool]
+    ) -> None:
+        """From now on servers are heard in the session. `ask` puts a question to its user, if there is one; `is_open`:
+        a turn runs, so that events are shown."""
+        ...
+
+    async def settle(self, *, first: bool) -> None:
+        """At the start of a turn: asks the user what has to be asked, and tells what has to be told. `first`: no
+        request was sent yet, so it waits a while for servers that start."""
+        ...
+
+    async def with_named(self, said: User) -> User:
+        """What the user said, with the prompts and resources of servers that it names. Raises `UsageError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """What a step works with."""
+
+    targets: Targets
+    """The model that is asked, and those that may follow it."""
+    instructions: Instructions
+    own_tools: tuple[ToolSpec, ...]
+    """Those that the session has whatever servers do."""
+    hands: CallRunner
+    recorder: Recorder
+    interrupt: Interrupt
+    emit: Callable[[Event], None]
+    spent: Callable[[], float]
+    """US dollars so far in this run."""
+    limits: TurnLimits = TurnLimits()  # a frozen value
+    compacting: CompactionSettings = CompactionSettings()  # noqa: RUF009  # a frozen value
+    summarisers: Summarisers | None = None
+    """The models that the user set for summaries."""
+    lessons: LearnedLimits = field(default_factory=LearnedLimits)
+    effort: str | None = None
+    retries: Retries = field(default_factory=Retries)
+    """How a request that fails is tried again."""
+    debug: Debug = field(default_factory=Debug)
+    meter: Meter = field(default_factory=Meter)
+    """What is known of the size of requests."""
+    view: View = field(default_factory=View)
+    """What the conversation shows, kept from request to request."""
+    watch: PrefixWatch = field(default_factory=PrefixWatch)
+    rent: Rent = field(default_factory=Rent)
+    """What was paid for what could have left the view."""
+    tail: Reminders = field(default_factory=Reminders)
+    deferral: Deferral = field(default_factory=Deferral)
+    """Which of the tools are held back."""
+    served: ServerTools = field(default_factory=ServerTools)
+    """The tools of servers."""
+    servers: Servers | None = None
+    pending_messages: Callable[[], Sequence[User]] = tuple
+    """Takes what the user has said while the turn runs."""
+
+    @property
+    def provider(self) -> Provider:
+        return self.targets.provider
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """All that the model's list holds or that is held back from it. They stay the same until `choose_tools`."""
+        return (*self.own_tools, *self.served.specs)
+
+    @property
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The model's list."""
+        return self.deferral.offered(self.tools)

@@ -1,0 +1,204 @@
+"""Requests that fit the window: room is made before one is sent, and again when the provider finds it too large. What
+to cut is decided in `agent.context`."""
+
+import itertools
+from dataclasses import replace
+
+from agent.context.budget import ContextBudget, Window, after_overflow
+from agent.context.message_text import with_own_ids
+from agent.context.tool_selection import ToolSpec
+from agent.errors import ContextExhausted, ContextOverflow, ProviderError
+from agent.events import ContextMeasured, Noticed, TextDelta, WindowLearned
+from agent.messages import Conversation
+from agent.providers.base import Reply
+from agent.providers.stream import stream_reply
+from agent.window.env import Env
+from agent.window.measure import budget_of, to_request
+from agent.window.preflight import choose_model, ends_in_report, leave_model, preflight
+from agent.window.triggers import pay_rent, tell_less
+
+RECOVERIES = 3
+"""How often a request that the provider found too large is made smaller and sent again."""
+
+START_ANEW = "start a new session or take a model with a larger window"
+
+
+async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:
+    """The conversation in a form that fits into the window, and its budget. What does not fit even so goes on with the
+    next model that takes it. Where a full window is to end in a report, only what would not fit at all is compacted.
+    Raises `ContextExhausted`."""
+    conversation, budget = await pay_rent(conversation, env)
+    problem = ""
+    if env.compacting.on_full == "final" and budget.exceeds_budget:
+        conversation, budget = await choose_model(conversation, budget, env)
+    if budget.verdict != "fits" and env.compacting.is_automatic and not ends_in_report(budget, env):
+        from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: most requests fit
+
+        compacted = await compact_now(conversation, env, "full")
+        budget = budget_of(compacted.conversation, env)
+        if budget.is_blocked and env.lessons.rests_in(budget.effective_window) and not env.interrupt.requested():
+            env.lessons.rest_is_over()  # better a summary too early than none at all
+            compacted = await compact_now(compacted.conversation, env, "full")
+            budget = budget_of(compacted.conversation, env)
+        conversation, problem = compacted.conversation, compacted.problem
+    before = env.provider
+    conversation, budget = await choose_model(conversation, budget, env)
+    if env.compacting.is_automatic and is_stuck(budget, env):
+        conversation = await show_fewer_words(conversation, env)
+        budget = budget_of(conversation, env)
+    if env.provider is not before:
+        # Its cache holds nothing yet, so that what is masked now costs nothing more.
+        conversation, budget = await pay_rent(conversation, env)
+    if budget.verdict == "fits":
+        told = await tell_less(conversation, budget, env)
+        conversation, budget = (told, budget_of(told, env)) if told is not conversation else (conversation, budget)
+    parts = tuple((name, size) for name, size in budget.components.items() if size)
+    env.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective, parts))
+    if is_stuck(budget, env) and not env.interrupt.requested():
+        off = "" if env.compacting.is_automatic else "`rewrite.policy` is `off`; `/compact` makes room"
+        raise ContextExhausted(too_big(budget, problem or off, env))
+    return conversation, budget
+
+
+def is_stuck(budget: ContextBudget, env: Env) -> bool:
+    """Whether no model takes the request, and none is asked for a report."""
+    return preflight(budget, env).verdict == "final" and not ends_in_report(budget, env)
+
+
+async def show_fewer_words(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation with long words of the open request by their ends: better than a session that is stuck."""
+    from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: most requests fit
+    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: as above
+
+    return (await compact_now(conversation, env, "full", chosen=ForcedStrategy("words"))).conversation
+
+
+async def ask(
+    conversation: Conversation, budget: ContextBudget, tools: tuple[ToolSpec, ...], env: Env
+) -> tuple[Conversation, Reply]:
+    """The conversation with the model's reply, and that. A request that the provider finds too large is made smaller
+    and sent again, three times at most, and then goes to the next model; each may come with other tools. An answer to
+    the newest part of a request only is asked for again. Raises `ContextExhausted`."""
+    known, given = env.lessons.window, None
+    for attempt in itertools.count(1):
+        prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
+        env.debug.say("context-guard/build-metrics", **env.meter.counters.told())
+        request = env.watch.sending(to_request(prompt, tools, env), env.provider.facts)
+        try:
+            may_leave = env.retries.persistence.fallback_after is not None and bool(env.targets.fallbacks)
+            reply = await stream_reply(
+                env.provider, request, env.interrupt, env.emit, budget, env.retries, may_leave=may_leave
+            )
+        except ContextOverflow as error:
+            smaller = await recover(conversation, env, attempt, error.size, error.limit)
+            smaller = smaller or await leave_model(conversation, env)
+            if smaller is None:
+                # A provider that finds everything too large has taught nothing: the next turn asks it again.
+                env.lessons.window = known
+                raise ContextExhausted(f"{str(error).rstrip('.')}, even after compaction; {START_ANEW}") from error
+        except ProviderError as error:
+            smaller = await leave_model(conversation, env, str(error)) if may_leave and error.retryable else None
+            if smaller is None and given is None:
+                raise
+            if smaller is not None:
+                conversation, tools = smaller, env.offered
+                budget = budget_of(conversation, env)
+                continue
+            assert given is not None
+            env.emit(Noticed(f"the answer is taken as it was, since it could not be had again: {error}"))
+            env.emit(TextDelta(given.message.text))  # whoever shows it has let it go for the second try
+            return conversation.plus(given.message), given
+        else:
+            env.lessons.since_summary += 1
+            env.watch.answered(reply.counted)
+            say_estimate(conversation, reply, env)
+            reply = replace(reply, message=with_own_ids(reply.message, env.view.call_ids(conversation)))
+            if reply.stop_reason == "overflow":
+                smaller = await recover_overflow(conversation, reply, known, env, attempt)
+                answered = conversation if smaller else env.meter.anchored(conversation, reply, budget, env.emit)
+            else:
+                answered = env.meter.anchored(conversation, reply, budget, env.emit)
+                smaller, given = await recover_unread(conversation, reply, budget, env, attempt), reply
+            if smaller is None:
+                return answered, reply
+        conversation, tools = smaller, env.offered
+        # What the provider counts is compared with what was measured last.
+        budget = budget_of(conversation, env)
+    raise AssertionError("the count never ends")
+
+
+async def recover(
+    conversation: Conversation, env: Env, attempt: int, size: int | None, limit: int | None
+) -> Conversation | None:
+    """The conversation made smaller after the provider found it too large, and the real window learnt from that. None
+    when this was the last attempt, or nothing can be made smaller."""
+    if attempt > RECOVERIES:
+        return None
+    budget = budget_of(conversation, env)
+    env.lessons.window = after_overflow(budget.window, size or budget.used, limit)
+    learned = env.lessons.window
+    env.emit(WindowLearned(learned.size, learned.effective, attempt, RECOVERIES))
+    from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: most requests fit
+    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: as above
+
+    if attempt > 1:
+        # It seemed to fit: nothing is known less well than what a provider counts for a picture.
+        bare = await compact_now(conversation, env, "overflow", counted=size, chosen=ForcedStrategy("pictures"))
+        if bare.result.strategies:
+            return bare.conversation
+    compacted = await compact_now(conversation, env, "overflow", counted=size)
+    return compacted.conversation if compacted.result.strategies else None
+
+
+async def recover_overflow(
+    conversation: Conversation, reply: Reply, known: Window | None, env: Env, attempt: int
+) -> Conversation | None:
+    """The conversation made smaller, or for the next model, when a reply ended at the end of the window. None when what
+    it says is all there will be. Raises `ContextExhausted` when it says nothing; the window is `known` again then."""
+    smaller = await recover(conversation, env, attempt, reply.counted.total or None, None)
+    if smaller is not None or reply.message.parts:
+        return smaller
+    smaller = await leave_model(conversation, env)
+    if smaller is None:
+        env.lessons.window = known
+        found = f"`{env.provider.facts.id}` finds the request too large, even after compaction"
+        raise ContextExhausted(f"{found}; {START_ANEW}")
+    return smaller
+
+
+async def recover_unread(
+    conversation: Conversation, reply: Reply, budget: ContextBudget, env: Env, attempt: int
+) -> Conversation | None:
+    """The conversation made smaller when the server has left out the beginning of the request and has answered what was
+    left. None where all was read, where calls go on anyway, or where nothing can be made smaller. What the server can
+    read is learnt in each case: the next request has to fit."""
+    size = env.meter.take_real_window()
+    if size is None:
+        return None
+    env.lessons.window = after_overflow(budget.window, budget.used, size)
+    if reply.message.calls or reply.stop_reason != "end":
+        return None
+    return await recover(replace(conversation, anchor=None, anchored=0), env, attempt, None, size)
+
+
+def say_estimate(conversation: Conversation, reply: Reply, env: Env) -> None:
+    """Writes to the debug log how far the estimate of a request was from what the provider counted."""
+    if not env.debug.on or not reply.counted.prompt:
+        return
+    estimated, counted = budget_of(conversation, env).used, reply.counted.prompt
+    env.debug.say(
+        "context/estimate",
+        model=env.provider.facts.id,
+        estimated=estimated,
+        counted=counted,
+        error=round(estimated / counted - 1, 4),
+        samples=env.meter.estimator.samples,
+    )
+
+
+def too_big(budget: ContextBudget, problem: str, env: Env) -> str:
+    why = f" ({problem})" if problem else " even after compaction"
+    return (
+        f"the conversation takes about {budget.used:,} tokens, and `{env.provider.facts.id}` has room for "
+        f"{budget.window.effective:,}{why}; {START_ANEW}"
+    )

@@ -1,0 +1,216 @@
+"""A compaction by hand, in three steps: what it would do and cost, the summary to be read and edited, and then the
+change. Between them nothing has changed, and what a summary took is counted whether or not it is used."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from agent.context.compaction import (
+    CompactionPlan,
+    Floor,
+    compacted,
+    is_worth_it,
+    paying_caps,
+    plan_compaction,
+    solve_floor,
+    uncovered,
+)
+from agent.context.pins import SHORTENED, smaller_pins
+from agent.context.receipt import receipt
+from agent.context.strategies import TOOLS, Room
+from agent.context.summary import Draft
+from agent.context.summary_cost import ASKS
+from agent.context.summary_edit import spacious
+from agent.errors import AgentError
+from agent.events import Event
+from agent.messages import Conversation
+from agent.view_events import ContextCompacted
+from agent.window.compact import (
+    Compacted,
+    CompactionContext,
+    CompactResult,
+    SummaryCost,
+    event_of,
+    job_of,
+    result_of,
+    summarise,
+)
+from agent.window.env import Env
+from agent.window.rewrite import keep_rewrite, work_of
+
+NOTHING = "nothing was compacted: there is nothing yet that a summary would make smaller"
+CHANGED = "the conversation has changed since the preview was made: nothing was compacted; `/compact` makes a new one"
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What the summary takes at most, if the session's own model writes it."""
+
+    model: str
+    read: int
+    """Tokens."""
+    is_cached: bool
+    """They are read from the provider's cache."""
+    written: int
+    cost: float | None
+    """US dollars; None when the price is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a compaction would do; nothing has changed yet."""
+
+    conversation: Conversation
+    """As it is shown."""
+    focus: str | None
+    expected: ContextCompacted
+    """What would be told, with a summary of the usual size."""
+    quote: Quote
+    plan: CompactionPlan
+    floor: Floor
+    room: Room
+    size: Callable[[Conversation], int]
+    """As in `CompactionContext`."""
+
+    def with_summary(self, draft: Draft | None) -> Conversation:
+        """The conversation with that summary, or with the facts alone."""
+        caps = spacious(self.floor.caps, draft) if draft is not None else self.floor.caps
+        return compacted(self.plan, draft, caps)
+
+    def result(self, draft: Draft | None) -> CompactResult:
+        """What a compaction with that summary comes to."""
+        ran = _ran("summary" if draft else "ledger", self.floor)
+        return result_of(self.conversation, self.with_summary(draft), ran, self.size, self.floor.deferred)
+
+    def missing(self, draft: Draft) -> tuple[str, ...]:
+        """What a summary leaves out of what must be in it, as lines to be added."""
+        return uncovered(self.plan, draft, spacious(self.floor.caps, draft))
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """A summary that was made and not used yet."""
+
+    conversation: Conversation
+    """As it is shown."""
+    draft: Draft | None
+    """None when no model gave one that can be used, or the user was faster."""
+    model: str = ""
+    """Who wrote it."""
+    cost: float | None = 0.0
+    """US dollars of all requests for it; None when a price is not known."""
+    is_interrupted: bool = False
+
+
+def preview_compaction(focus: str | None = None) -> Callable[[Conversation, Env], Awaitable[Preview]]:
+    """Finds out what a compaction would do, with a summary that is short enough to pay. Raises `AgentError` where there
+    is none."""
+
+    async def work(conversation: Conversation, env: Env) -> Preview:
+        how = work_of(conversation, env)
+        floor = solve_floor(conversation, env.compacting.caps, how.room)
+        fitting = smaller_pins(conversation, floor.pins)
+        plan = plan_compaction(fitting, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
+        caps = paying_caps(conversation, plan, floor.caps) if plan is not None else None
+        if plan is None or caps is None:
+            raise AgentError(NOTHING if plan is None else _too_small(conversation, plan, floor, how.size))
+        floor = replace(floor, caps=caps)
+        after = compacted(plan, Draft("", ""), caps)
+        result = result_of(conversation, after, _ran("summary", floor), how.size, floor.deferred)
+        result = replace(
+            result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * how.room.ratio)
+        )
+        items = receipt(conversation, after, result.strategies, floor.deferred, how.room.ratio)
+        told = event_of(result, "asked", items)
+        quote = _quote(conversation, plan, floor, how, env)
+        return Preview(conversation, focus, told, quote, plan, floor, how.room, how.size)
+
+    return work
+
+
+def _too_small(
+    conversation: Conversation, plan: CompactionPlan, floor: Floor, size: Callable[[Conversation], int]
+) -> str:
+    least = result_of(conversation, compacted(plan, Draft("", ""), floor.caps), (), size)
+    return (
+        f"nothing to gain: a request takes {least.before_tokens:,} tokens, and with an empty summary it would "
+        f"take {least.after_tokens:,}. `/compact` pays once there is more"
+    )
+
+
+def draft_summary(preview: Preview, hear: Callable[[Event], None]) -> Callable[[Conversation, Env], Awaitable[Drafted]]:
+    """Lets a model write the summary. `hear` is told what happens meanwhile, which is no part of a turn."""
+
+    async def work(conversation: Conversation, env: Env) -> Drafted:
+        _same(conversation, preview)
+
+        def emit(event: Event) -> None:
+            env.emit(event)
+            hear(event)
+
+        env.lessons.failures = 0
+        bill = SummaryCost(emit)
+        how = replace(work_of(conversation, env), emit=bill.hear)
+        draft = await summarise(conversation, preview.plan, how, preview.floor, preview.focus, cached=True)
+        if env.interrupt.requested():
+            return Drafted(conversation, None, bill.model, bill.cost, is_interrupted=True)
+        return Drafted(conversation, draft, bill.model, bill.cost)
+
+    return work
+
+
+def apply_summary(
+    preview: Preview, draft: Draft | None, drafted: Drafted, hear: Callable[[Event], None]
+) -> Callable[[Conversation, Env], Awaitable[Compacted]]:
+    """Compacts with a summary that was read and may have been edited; without one only the facts stand for what is left
+    out. Raises `AgentError` when it leaves out what must be in it, or saves too little; nothing has changed then."""
+
+    async def work(conversation: Conversation, env: Env) -> Compacted:
+        _same(conversation, preview)
+        missing = preview.missing(draft) if draft is not None else ()
+        if missing:
+            raise AgentError(f"the summary leaves out what must be in it: {'; '.join(missing)}")
+        after = preview.with_summary(draft)
+        if not is_worth_it(conversation, after):
+            raise AgentError("the summary is hardly smaller than what it replaces: make it shorter")
+        room, floor = preview.room, preview.floor
+        result = preview.result(draft)
+        items = receipt(conversation, after, result.strategies, floor.deferred, room.ratio)
+        writer = drafted.model if draft is not None else ""
+        is_edited = draft is not None and drafted.draft is not None and draft != drafted.draft
+        price = work_of(conversation, env).price_of(result.strategies)
+        event = replace(
+            event_of(result, "asked", items),
+            model=f"{writer}, edited by you" if is_edited else writer or ("you" if draft is not None else ""),
+            cost=drafted.cost,
+            price=price,
+        )
+        env.emit(event)
+        hear(event)
+        done = Compacted(after, result, floor.problem)
+        await keep_rewrite(conversation, done, env, "asked")
+        return done
+
+    return work
+
+
+def _same(conversation: Conversation, preview: Preview) -> None:
+    if conversation != preview.conversation:
+        raise AgentError(CHANGED)
+
+
+def _ran(rung: str, floor: Floor) -> tuple[str, ...]:
+    tools, pins = (TOOLS,) if floor.deferred else (), (SHORTENED,) if floor.pins != "whole" else ()
+    return (*tools, *pins, rung)
+
+
+def _quote(conversation: Conversation, plan: CompactionPlan, floor: Floor, how: CompactionContext, env: Env) -> Quote:
+    facts = env.provider.facts
+    job = job_of(conversation, plan, how, cached=True)
+    written = floor.caps.retain + floor.caps.summary
+    read = ASKS + (job.context if how.room.holds(conversation) else job.transcript)
+    cost = None
+    if facts.prices is not None:
+        price = facts.prices.at(read)
+        a_token = price.cache_read if job.is_cached else max(price.input, price.cache_write)
+        cost = read * a_token + written * price.output
+    return Quote(facts.id, read, job.is_cached, written, cost)

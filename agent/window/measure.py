@@ -1,0 +1,80 @@
+"""The next request and its size, as the session's parts see them, and the tools that are chosen anew. Nothing is
+sent."""
+
+from dataclasses import replace
+
+from agent.context.budget import ContextBudget, Section, Window
+from agent.context.last_request import Mark
+from agent.context.prompt import Instructions, Prompt
+from agent.context.tool_selection import ToolSpec
+from agent.messages import Conversation
+from agent.providers.base import Request
+from agent.window.env import Env
+
+
+def budget_of(conversation: Conversation, env: Env) -> ContextBudget:
+    """The budget of the next request with the tools that are offered now, in the window as far as it is known."""
+    prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
+    return env.meter.measure(prompt, conversation, env.offered, window_of(env), sections_of(env.instructions))
+
+
+def sections_of(instructions: Instructions) -> dict[Section, str]:
+    """The parts of the system text that a budget shows by themselves."""
+    return {
+        "instructions": instructions.project,
+        "memories": instructions.memories,
+        "skills": instructions.skills,
+    }
+
+
+def remembered(env: Env) -> Mark | None:
+    """What the session remembers of its last request: how it began, what it had to fit into, what its tools took."""
+    mark = env.watch.mark
+    if mark is None:
+        return None
+    mark = replace(mark, record=env.meter.record, scale=env.meter.scale)
+    if not env.watch.has_sent:
+        return mark
+    held_back = len(env.deferral.held_back), env.deferral.held_tokens
+    window = replace(window_of(env), notices=())
+    believed = env.provider.window.size if env.lessons.window is not None else None
+    server = env.provider.facts.server
+    return replace(
+        mark, window=window, tool_tokens=env.meter.tool_tokens, held_back=held_back, server=server, believed=believed
+    )
+
+
+def window_of(env: Env) -> Window:
+    """The window of the model: what an overflow has taught in this session goes before what is known of it."""
+    return env.lessons.window or env.provider.window
+
+
+def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request:
+    """What is sent to the provider."""
+    return Request(
+        prompt.system,
+        prompt.messages,
+        tools,
+        window_of(env).output,
+        env.recorder.family,
+        env.effort,
+        prompt.stable,
+        env.watch.plan(prompt, tools, env.provider.facts),
+    )
+
+
+def is_over_trigger(conversation: Conversation, env: Env) -> bool:
+    """Whether the next request would have to wait for a compaction."""
+    is_wanted = env.compacting.is_automatic and env.compacting.on_full == "compact"
+    return is_wanted and budget_of(conversation, env).verdict != "fits"
+
+
+def choose_tools(env: Env) -> None:
+    """Chooses the tools that are held back from now on: at the start of a session, and at a rewrite of its view.
+    What servers have brought meanwhile joins them."""
+    before = env.offered
+    env.served.join()
+    search = env.provider.facts.tool_search
+    env.deferral.choose(env.tools, window_of(env).effective, env.meter.size_of_tool, env.emit, search)
+    if env.offered != before:
+        env.watch.retooled()

@@ -1,0 +1,229 @@
+"""Watches the beginning of a session's requests: whether it stays the same, and whether the provider's cache is read.
+What is compared is decided in `agent.context.prefix`."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from agent.context.estimate import estimate_text, estimate_tools
+from agent.context.last_request import Chain, Mark, changes_since, mark_of
+from agent.context.prefix import (
+    Breakpoints,
+    Digests,
+    Fingerprint,
+    Lengths,
+    cause_of_break,
+    diff,
+    diff_after_rewrite,
+    digest,
+    fingerprint,
+    is_broken,
+    left_in_cache,
+    plan_breakpoints,
+)
+from agent.context.prompt import Prompt, Section
+from agent.context.tool_selection import ToolSpec
+from agent.debug import Debug
+from agent.events import Event
+from agent.messages import Usage
+from agent.providers.base import ModelFacts, Request
+from agent.view_events import CacheBroken, PrefixDrifted, PrefixRenewed
+
+MISSES, MISSABLE = 3, 4_096
+"""Requests, and the tokens of each, of which nothing was read from a cache, after which there is taken to be none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """What an answered request left behind."""
+
+    sent: Fingerprint
+    tokens: int
+    at: float
+    epoch: int
+
+
+class PrefixWatch:
+    """One session's requests, in the order they are sent."""
+
+    def __init__(
+        self,
+        emit: Callable[[Event], None] = lambda _: None,
+        debug: Debug | None = None,
+        now: Callable[[], float] = time.monotonic,
+        sections: Sequence[Section] = (),
+        earlier: Mark | None = None,
+        used: tuple[str, float] | None = None,
+    ) -> None:
+        """`sections`: those of the system text; `earlier`: the last request of a session that goes on; `used`: the
+        model that it went to, and how many seconds ago."""
+        self.epoch = 0
+        """Rewrites so far."""
+        self._emit = emit
+        self._debug = debug or Debug()
+        self._now = now
+        self._digests = Digests()
+        self._lengths, self._chain, self._least = Lengths(), Chain(), 0
+        self._static: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
+        """A system text and tools, with the tokens that they take."""
+        self._length = self._settled = 0
+        """Parts of the last request, and those of them that the next mask leaves as they are."""
+        self._sent: Fingerprint | None = None
+        self._rewritten = self._retooled = False
+        self._is_read_again = False
+        self._kept = 0
+        """Messages that the rewrites since the last request have left as they were."""
+        self._sections = tuple(sections)
+        self._earlier = earlier
+        self._cached: Cached | None = None
+        self._opens_turn = False
+        self._used = (used[0], now() - used[1]) if used else None
+        """Whose cache was used last, and when."""
+        self._ttl = 0.0
+        self._misses = 0
+        """Requests that went on from one before, of which nothing was read from a cache; below zero once something
+        was."""
+
+    @property
+    def is_uncached(self) -> bool:
+        """Whether the provider has shown that it bills all of every request as fresh input."""
+        return self._misses >= MISSES
+
+    @property
+    def mark(self) -> Mark | None:
+        """What to remember of the last request; before the first one, what the session remembered so far."""
+        if self._sent is None:
+            return self._remembered()
+        return mark_of(self._sent, self._sections, is_rewritten=self._rewritten, chain=self._chain)
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether a request was sent since the program was started."""
+        return self._sent is not None
+
+    @property
+    def unchanged(self) -> int | None:
+        """How many messages of the last request the rewrites since have left as they were; None when there was none."""
+        return self._kept if self._rewritten else None
+
+    def rewritten(self, kept: int = 0) -> None:
+        """The next request may begin otherwise than the last: the view or a setting was changed on purpose. Its system
+        text, its tools and the first `kept` messages may not."""
+        self.epoch += 1
+        self._kept = min(kept, self._kept) if self._rewritten else kept
+        self._rewritten = True
+        # What a mask has left as it was is still cached, up to the breakpoint that was set where it begins.
+        self._length = self._settled if kept else 0
+
+    def read_again(self) -> None:
+        """The view was read from disk again. Where what was written last is not there, the next request may begin
+        otherwise than the last, and that is told."""
+        self._is_read_again = True
+        self._kept = 0
+
+    def retooled(self) -> None:
+        """The next request may offer other tools, too, if the view was rewritten."""
+        self._retooled = True
+
+    def has_said(self, system: str, tools: Sequence[ToolSpec]) -> bool:
+        """Whether the last request of a session that goes on had this system text and these tools, as far as one
+        is remembered."""
+        earlier = self._remembered()
+        if earlier is None:
+            return True
+        said = digest(system.encode("utf-8", "surrogatepass"))
+        return (earlier.system, earlier.tools) == (said, self._digests.of_tools(tools))
+
+    def is_cold(self, facts: ModelFacts) -> bool:
+        """Whether the model's provider has nothing of the session in its cache, as far as one can know."""
+        if self._used is None:
+            return True
+        model, at = self._used
+        return model != facts.id or self._now() - at > facts.cache_ttl
+
+    def plan(self, prompt: Prompt, tools: tuple[ToolSpec, ...], facts: ModelFacts) -> Breakpoints:
+        """Where the next request may be cut for the cache."""
+        if self._static[:2] != (prompt.system, tools):
+            self._static = prompt.system, tools, estimate_text(prompt.system) + estimate_tools(tools)
+        least = facts.cache_min_tokens - self._static[2]
+        if self._least != least:
+            self._least, self._lengths = least, Lengths(least)
+        length = self._lengths.of(prompt.messages)
+        self._settled = length.settled or 0
+        return plan_breakpoints(
+            prompt.messages,
+            self._length,
+            facts.cache_min_tokens,
+            system=prompt.system,
+            stable=prompt.stable,
+            static_tokens=self._static[2],
+            settled=self._settled,
+            known=length,
+        )
+
+    def sending(self, request: Request, facts: ModelFacts) -> Request:
+        """The request, after its beginning has been compared with the last one's."""
+        settings = request.effort or ""
+        sent = fingerprint(
+            request.system, request.tools, request.messages, model=facts.id, settings=settings, digests=self._digests
+        )
+        where = self._difference(sent)
+        if where:
+            self._emit(PrefixDrifted(where))
+            self._debug.say("context/prefix-drift", where=where, model=facts.id)
+        self._sent, self._length = sent, self._lengths.of(request.messages).parts
+        self._rewritten = self._retooled = self._is_read_again = False
+        self._opens_turn, self._ttl = (
+            bool(request.messages) and bool(getattr(request.messages[-1], "text", "")),
+            facts.cache_ttl,
+        )
+        return request
+
+    def _difference(self, sent: Fingerprint) -> str | None:
+        """Where a request begins otherwise than it may. What a new start of the program has changed is no mistake."""
+        if self._sent is not None and self._rewritten:
+            before = replace(self._sent, tools=sent.tools) if self._retooled else self._sent
+            return diff_after_rewrite(before, sent, self._kept)
+        if self._sent is not None:
+            where = diff(self._sent, sent)
+            if where is None or not self._is_read_again or not where.startswith("message"):
+                return where
+            self.epoch += 1
+            self._emit(PrefixRenewed(("messages",)))
+            return None
+        earlier = self._remembered()
+        changed = changes_since(earlier, sent, self._sections) if earlier else ()
+        if changed:
+            self._emit(PrefixRenewed(changed))
+        return None
+
+    def _remembered(self) -> Mark | None:
+        """What is known of the last request before the program was started anew, as far as no rewrite lies between."""
+        if self._earlier is None or not self._rewritten:
+            return self._earlier
+        return replace(self._earlier, messages="", count=0)
+
+    def answered(self, usage: Usage) -> None:
+        """Compares what the provider read from its cache with what it should have had there. The first reply of a turn
+        says nothing, unless its cache was too old: providers leave out what was thought in the turn before."""
+        if self._sent is not None:
+            self._used = self._sent.model, self._now()
+        if self._sent is None or usage.prompt == 0:
+            return
+        before, now = self._cached, self._now()
+        if usage.cache_read or usage.cache_write:
+            self._misses = -1
+        elif self._misses >= 0 and before is not None and before.epoch == self.epoch and usage.prompt >= MISSABLE:
+            self._misses += now - before.at <= self._ttl
+        if before is not None and before.epoch == self.epoch and is_broken(before.tokens, usage):
+            cause = cause_of_break(before.sent, self._sent, now - before.at, self._ttl)
+            if cause != "unknown" or not self._opens_turn:
+                self._emit(CacheBroken(cause, before.tokens, usage.cache_read))
+                self._debug.say(
+                    "context/cache-break",
+                    cause=cause,
+                    expectedTokens=before.tokens,
+                    readTokens=usage.cache_read,
+                    model=self._sent.model,
+                )
+        self._cached = Cached(self._sent, left_in_cache(usage), now, self.epoch)

@@ -1,0 +1,46 @@
+"""Notes at the end of what is sent next, each told once. What there is to tell is decided in
+`agent.context.reminders`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from agent.context.control_calls import open_items
+from agent.context.reminders import Surroundings, after_telling, correction, notes_for, told_in
+from agent.messages import Conversation, Note, User
+from agent.records.situation import Situation
+
+
+class Reminders:
+    """What one session's model has been told of its surroundings."""
+
+    def __init__(
+        self,
+        surroundings: Callable[[], Surroundings] = Surroundings,
+        conversation: Conversation | None = None,
+        note_at: float = 0.80,
+    ) -> None:
+        """At first the model knows what its system text says, which are the surroundings now except for tools, and what
+        the notes in the conversation say."""
+        self._surroundings = surroundings
+        self._note_at = note_at
+        self._start = replace(surroundings(), deferred=0, served="")
+        self._told = told_in(conversation or Conversation(), self._start)
+
+    def correction(self, conversation: Conversation, used: float, epoch: int) -> Note | None:
+        """What has to be said after a rewrite of a note that it has made untrue."""
+        return correction(conversation, used, self._note_at) if epoch != self._told.epoch else None
+
+    def add_to(self, message: User, situation: Situation, used: float, epoch: int) -> User:
+        """The message with the notes that are due. `situation`: as the message leaves it; `used`: percent of the usable
+        window that the next request takes; `epoch`: rewrites so far. An empty message is not sent, so nothing is added
+        to it."""
+        if not message.parts:
+            return message
+        todos = open_items(situation.todos)
+        now = replace(self._surroundings(), todos=todos, scratchpad=situation.notes, used=used, epoch=epoch)
+        told = self._told
+        if epoch != told.epoch:
+            told = replace(self._start, epoch=told.epoch, deferred=told.deferred)
+        self._told = after_telling(now, told, self._note_at)
+        notes = notes_for(now, told, self._note_at)
+        return replace(message, parts=(*message.parts, *notes)) if notes else message

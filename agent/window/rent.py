@@ -1,0 +1,134 @@
+"""What a session has paid for what could have left its view. When a rewrite pays is decided in `agent.context.rent`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from agent.context.budget import ContextBudget
+from agent.context.inventory import Inventory
+from agent.context.pins import size_of_pins
+from agent.context.rent import (
+    LOCAL,
+    Rents,
+    RewriteOffer,
+    RewriteRuling,
+    UnitPrices,
+    compaction_offer,
+    mask_offer,
+    rent_step,
+    will_pay,
+)
+from agent.context.settings import CompactionSettings
+from agent.messages import Conversation
+from agent.providers.base import Prices
+from agent.view_events import Price
+
+
+@dataclass(slots=True)
+class Rent:
+    """What a session has paid since its last rewrite for what it could have left out."""
+
+    rents: Rents = field(default_factory=Rents)
+    _inventory: Inventory = field(default_factory=Inventory)
+
+    def rewritten(self) -> None:
+        """After a rewrite that no rent has paid for, all rents begin again."""
+        self.rents = Rents()
+
+    def offers(
+        self,
+        conversation: Conversation,
+        budget: ContextBudget,
+        prices: UnitPrices,
+        how: CompactionSettings,
+        *,
+        is_cold: bool,
+    ) -> tuple[RewriteOffer, RewriteOffer]:
+        """The mask and the summary that could be done now."""
+        fixed = budget.used - budget.history - budget.pending - budget.retain - budget.summary
+        mask = mask_offer(
+            conversation, how.caps, budget.used, fixed, prices, is_cold=is_cold, inventory=self._inventory
+        )
+        pinned = size_of_pins(conversation) if conversation.pinned else 0
+        return mask, compaction_offer(how.caps, budget.used, fixed, prices, pinned)
+
+    def rule(
+        self,
+        conversation: Conversation,
+        budget: ContextBudget,
+        prices: UnitPrices,
+        how: CompactionSettings,
+        *,
+        is_cold: bool,
+        masks_only: bool = False,
+    ) -> RewriteRuling:
+        """What to do before the next request, whose rents are then paid. `masks_only`: it is too early for a
+        summary."""
+        mask, compaction = self.offers(conversation, budget, prices, how, is_cold=is_cold)
+        # Whoever wants a report when the window is full wants no summary before it is.
+        compaction = compaction if how.on_full == "compact" and not masks_only else RewriteOffer()
+        ruling = rent_step(mask, compaction, self.rents, prices, how.patience, is_cold=is_cold)
+        self.rents = ruling.rents
+        return ruling
+
+    def will_pay(
+        self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, how: CompactionSettings
+    ) -> bool:
+        """Whether a summary will pay that is made while nobody waits. Nothing is paid by asking."""
+        _, compaction = self.offers(conversation, budget, prices, how, is_cold=False)
+        return will_pay(compaction, self.rents, prices)
+
+
+def price_by(
+    rent: Rent,
+    conversation: Conversation,
+    budget: ContextBudget,
+    prices: UnitPrices,
+    how: CompactionSettings,
+    *,
+    is_cold: bool,
+) -> Callable[[Sequence[str]], Price]:
+    """What a rewrite that no rent has chosen costs and saves, by the strategies that it took."""
+    mask, compaction = rent.offers(conversation, budget, prices, how, is_cold=is_cold)
+    rents = rent.rents
+
+    def price(strategies: Sequence[str]) -> Price:
+        if set(strategies) <= {"mask", "mask_all"}:
+            return Price(mask.removed, mask.behind, round(mask.cost), round(rents.mask))
+        return Price(compaction.removed, compaction.behind, round(compaction.cost), round(rents.compact))
+
+    return price
+
+
+def unit_prices(prices: Prices | None, *, is_uncached: bool = False) -> UnitPrices:
+    """What a model's tokens cost in tokens of its fresh input. Where prices are not known, they are taken to be as they
+    usually are. `is_uncached`: the provider has shown that it reads nothing from a cache."""
+    if prices is None:
+        return UnitPrices()
+    if prices.input <= 0:
+        return LOCAL
+    if is_uncached:
+        return UnitPrices(1.0, 1.0, prices.output / prices.input)
+    return UnitPrices(
+        prices.cache_read / prices.input,
+        max(prices.cache_write / prices.input, 1.0),
+        prices.output / prices.input,
+    )
+
+
+def price_of(ruling: RewriteRuling) -> Price:
+    return Price(ruling.offer.removed, ruling.offer.behind, round(ruling.offer.cost), round(ruling.rent))
+
+
+def evaluation(ruling: RewriteRuling, prices: UnitPrices, is_cold: bool) -> dict[str, object]:
+    """The fields of a debug line about a ruling. Rents as they were before a rewrite gave its own back."""
+    mask = ruling.rent if ruling.act == "mask" else ruling.rents.mask
+    compact = ruling.rent if ruling.act == "compact" else ruling.rents.compact
+    return {
+        "action": ruling.act,
+        "cold": is_cold,
+        "rents": {"mask": round(mask), "compact": round(compact)},
+        "prices": {name: round(price, 6) for name, price in asdict(prices).items()},
+        "removed": ruling.offer.removed,
+        "behind": ruling.offer.behind,
+        "cost": round(ruling.offer.cost),
+    }

@@ -1,0 +1,159 @@
+"""Rewrites of what the model is shown, with all that has to be told of one, and at which prices. What to rewrite is
+decided in `agent.context`."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from agent.context.edit_cost import Terms
+from agent.context.prompt import Instructions, build_prompt
+from agent.context.strategies import CUT, TOOLS, room_of, size_of
+from agent.context.view import View
+from agent.debug import Debug
+from agent.events import Event
+from agent.messages import Conversation, Message, User
+from agent.providers.base import Request
+from agent.view_events import Cause
+from agent.window.compact import Compacted, CompactionContext, ForcedStrategy, compact
+from agent.window.env import Env
+from agent.window.measure import budget_of, choose_tools, to_request
+from agent.window.rent import price_by, unit_prices
+
+
+def compact_by_hand(
+    focus: str | None, hear: Callable[[Event], None]
+) -> Callable[[Conversation, Env], Awaitable[Compacted]]:
+    """Compacts because the user asked for it. `hear` is told what happens meanwhile, which is no part of a turn."""
+
+    async def work(conversation: Conversation, env: Env) -> Compacted:
+        def emit(event: Event) -> None:
+            env.emit(event)
+            hear(event)
+
+        return await compact_now(conversation, replace(env, emit=emit), "asked", focus)
+
+    return work
+
+
+async def compact_now(
+    conversation: Conversation,
+    env: Env,
+    cause: Cause = "asked",
+    focus: str | None = None,
+    counted: int | None = None,
+    chosen: ForcedStrategy | None = None,
+) -> Compacted:
+    """Compacts the conversation and keeps the result. `counted`: what the provider counted in the request that was too
+    large. `chosen`: the one strategy that is tried."""
+
+    compacted = await compact(conversation, work_of(conversation, env, counted), cause, focus, chosen)
+    await keep_rewrite(conversation, compacted, env, cause, chosen)
+    return compacted
+
+
+def work_of(conversation: Conversation, env: Env, counted: int | None = None) -> CompactionContext:
+    """What a compaction of the conversation works with. `counted`: as above."""
+
+    def request(asked: Conversation) -> Request:
+        prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)
+        return to_request(prompt, env.offered, env)
+
+    budget = budget_of(conversation, env)
+    spare = env.deferral.spare(env.tools, budget.effective_window, env.meter.size_of_tool)
+    room = room_of(budget, conversation, counted, spare)
+    facts, watch = env.provider.facts, env.watch
+    is_cold = watch.is_cold(facts) or watch.is_uncached
+    prices = unit_prices(facts.prices, is_uncached=watch.is_uncached)
+    return CompactionContext(
+        env.provider,
+        request,
+        room,
+        sizes_from(conversation, env),
+        env.compacting,
+        env.interrupt,
+        env.emit,
+        env.lessons,
+        env.summarisers,
+        is_cold,
+        price_by(env.rent, conversation, budget, prices, env.compacting, is_cold=is_cold),
+    )
+
+
+def sizes_from(conversation: Conversation, env: Env) -> Callable[[Conversation], int]:
+    """Tokens of the request that a conversation would be sent with, where it is made of this one. To ask for it changes
+    no figure of the session."""
+    beside = replace(env, meter=env.meter.like(), view=View())
+    beside.meter.scale_by(conversation, budget_of(conversation, beside))
+    return lambda view: budget_of(view, beside).used
+
+
+async def keep_rewrite(
+    before: Conversation, compacted: Compacted, env: Env, cause: Cause, chosen: ForcedStrategy | None = None
+) -> None:
+    """Lets all that follows from a rewrite follow, and keeps it on disk with what was shown before. Nothing happens
+    where nothing was rewritten."""
+    if not compacted.result.strategies:
+        return
+    env.meter.scale_by(before, budget_of(before, env))
+    env.meter.rewritten()
+    env.watch.rewritten(unchanged(before, compacted.conversation, compacted.result.strategies))
+    if TOOLS in compacted.result.strategies:
+        env.deferral.hold_back_all()
+    # Masking keeps what stands before the first output in the cache, the tools among it, unless that is cold.
+    if not set(compacted.result.strategies) <= {"mask", *CUT} or cause == "cold":
+        choose_tools(env)
+    if chosen is None or chosen.price is None:
+        env.rent.rewritten()
+    await env.recorder.snapshot(compacted.conversation, User(()), before)
+    say_rewrite(before, compacted, cause, chosen, env.debug)
+
+
+def unchanged(before: Conversation, after: Conversation, strategies: Sequence[str]) -> int:
+    """How many messages a rewrite must have left as they were: those before the first output that is shown otherwise,
+    where nothing else has changed."""
+    if not set(strategies) <= {"mask", "mask_all", "references", *CUT}:
+        return 0
+    messages, earlier = (build_prompt(view, Instructions("")).messages for view in (after, before))
+    places = (place for place, (now, then) in enumerate(zip(messages, earlier, strict=True)) if now != then)
+    return next(places, 0)
+
+
+def say_rewrite(
+    before: Conversation, compacted: Compacted, cause: Cause, chosen: ForcedStrategy | None, debug: Debug
+) -> None:
+    """Writes to the debug log what was rewritten."""
+    result = compacted.result
+    sizes = {"beforeTokens": result.before_tokens, "afterTokens": result.after_tokens}
+    price = chosen.price if chosen else None
+    if cause == "overflow":
+        debug.say("context/emergency", reason=cause, rung=result.strategies[-1], **sizes)
+    elif result.strategies == ("mask",):
+        outputs = len(compacted.conversation.masked - before.masked)
+        removed = result.before_tokens - result.after_tokens
+        debug.say("context/mask", reason=cause, outputs=outputs, removedTokens=removed, price=price)
+    else:
+        counts = {"beforeMessages": result.before_messages, "afterMessages": result.after_messages}
+        debug.say("context/compact", reason=cause, strategies=result.strategies, price=price, **sizes, **counts)
+
+
+def terms_of(conversation: Conversation, env: Env) -> Terms:
+    """By what acts are measured and priced in a session."""
+    budget = budget_of(conversation, env)
+    fixed = budget.system + budget.instructions + budget.memories + budget.skills + budget.tools
+    facts = env.provider.facts
+    return Terms(
+        env.meter.size_of,
+        budget.used,
+        fixed,
+        budget.effective_window,
+        unit_prices(facts.prices, is_uncached=env.watch.is_uncached),
+        env.compacting.caps,
+        env.watch.is_cold(facts),
+        env.watch.unchanged,
+        scale_of(budget.used - fixed, conversation, env.meter.size_of),
+    )
+
+
+def scale_of(counted: int, conversation: Conversation, size: Callable[[Message], int]) -> float:
+    """Tokens that a conversation is known to take for one that is estimated."""
+    estimated = size_of(conversation, size)
+    return min(max(counted / estimated, 0.25), 3.0) if estimated else 1.0

@@ -1,0 +1,115 @@
+"""The tools that servers bring into a session: those that the model's list holds, and those that may be called now."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from agent.calls.policy import server_of
+from agent.context.tool_selection import ToolSpec
+from agent.window.deferral import specs_of
+from tools.base import Arguments, Effect, Result, Tool, ToolError, Workspace
+from tools.mcp.brought import ServerTool
+
+GONE = "its server has gone, or does not offer it any more"
+
+
+class ServerTools:
+    """The list changes only when it is told to, since it is the beginning of every request; what may be called changes
+    with the servers."""
+
+    def __init__(self) -> None:
+        self.listed: tuple[Tool, ...] = ()
+        self.specs: tuple[ToolSpec, ...] = ()
+        """The same as the model sees them."""
+        self.callable: dict[str, Tool] = {}
+        """By name: what servers offer now, and what they do not offer any more but the model's list still holds."""
+        self._present: tuple[Tool, ...] = ()
+        self._withheld: dict[str, str] = {}
+
+    def offer(self, tools: Sequence[Tool], withheld: Mapping[str, str] | None = None) -> None:
+        """From now on servers offer these, and no others. `withheld`: why not, of those that they would offer."""
+        self._withheld = dict(withheld or {})
+        self._present = tuple({tool.name: tool for tool in reversed(tools)}.values())[::-1]
+        here = {tool.name: tool for tool in self._present}
+        gone = {
+            tool.name: Gone(tool, self._withheld.get(tool.name, GONE)) for tool in self.listed if tool.name not in here
+        }
+        self.callable.clear()
+        self.callable.update({**here, **gone})
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether servers offer something else than the model's list holds."""
+        return specs_of(self._present) != self.specs
+
+    def join(self) -> None:
+        """What servers offer now is what the model's list holds."""
+        if self.has_changed:
+            self.listed, self.specs = self._present, specs_of(self._present)
+        self.offer(self._present, self._withheld)
+
+    @property
+    def late(self) -> tuple[Tool, ...]:
+        """What servers offer and the model's list does not hold, or not so."""
+        known = {spec.name: spec for spec in self.specs}
+        return tuple(
+            tool
+            for tool, spec in zip(self._present, specs_of(self._present), strict=True)
+            if known.get(spec.name) != spec
+        )
+
+    @property
+    def gone(self) -> tuple[Tool, ...]:
+        """What the model's list holds and no server offers any more."""
+        here = {tool.name for tool in self._present}
+        return tuple(tool for tool in self.listed if tool.name not in here)
+
+    def findable(self, held_back: AbstractSet[str]) -> tuple[Tool, ...]:
+        """What can be called although the model's list does not show it."""
+        others = {tool.name for tool in (*self.late, *self.gone)}
+        held = (tool for tool in self.listed if tool.name in held_back and tool.name not in others)
+        return (*held, *self.late)
+
+    def news(self) -> str:
+        """How what servers offer differs from the model's list, in words; empty when it does not."""
+        return "; ".join(
+            f"{_counted(tools)} {what}"
+            for tools, what in ((self.late, "new: tool_search finds, call_tool calls them"), (self.gone, "gone"))
+            if tools
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Gone(ServerTool):
+    """Stands for a tool that no server offers now."""
+
+    tool: Tool
+    why: str
+
+    @property
+    def name(self) -> str:
+        return self.tool.name
+
+    @property
+    def description(self) -> str:
+        return self.tool.description
+
+    @property
+    def schema(self) -> Mapping[str, object]:
+        return {"type": "object"}
+
+    @property
+    def effect(self) -> Effect:
+        return "none"
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        raise ToolError(f"`{self.name}` cannot be called: {self.why}")
+
+
+def _counted(tools: Sequence[Tool]) -> str:
+    """`3 tools of mcp__forge and 1 of mcp__chat`, with what is true of them."""
+    counts = Counter(server_of(tool.name) for tool in tools)
+    first, *more = (f"{count} of {server}" for server, count in counts.items())
+    said = " and ".join([first.replace(" of", " tools of" if not first.startswith("1 ") else " tool of", 1), *more])
+    return f"{said} {'is' if len(tools) == 1 else 'are'}"

@@ -1,0 +1,125 @@
+"""When a turn rewrites what the model is shown. Most never do: what rewrites is loaded when it is needed."""
+
+from typing import Literal, TypeAlias
+
+from agent.context.budget import ContextBudget
+from agent.context.control_calls import compaction_wish
+from agent.context.mask import old_outputs, old_replies
+from agent.events import Event
+from agent.messages import Conversation, Note, User
+from agent.view_events import Cause, Price
+from agent.window.env import Env
+from agent.window.measure import budget_of, is_over_trigger
+from agent.window.rent import evaluation, price_of, unit_prices
+
+Strategy: TypeAlias = Literal["mask", "summary"]
+
+
+async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:
+    """The conversation and its budget, rewritten when what it has cost to leave it as it is has reached what that
+    costs. What the user has undone is not done again before more came."""
+    budget = budget_of(conversation, env)
+    if budget.verdict != "fits" or budget.used < conversation.held:
+        return conversation, budget
+    if env.compacting.policy == "total_budget":
+        protect, newest = env.compacting.caps.protect, env.compacting.caps.newest
+        if not old_outputs(conversation, protect, newest) and not old_replies(conversation, protect, newest):
+            return conversation, budget
+        conversation = await _rewritten(conversation, env, "budget", "mask")
+        return conversation, budget_of(conversation, env)
+    if env.compacting.policy != "rent":
+        return conversation, budget
+    facts = env.provider.facts
+    is_cold = env.watch.is_cold(facts)
+    prices = unit_prices(facts.prices)
+    rests = env.lessons.rests_in(budget.effective_window)
+    ruling = env.rent.rule(conversation, budget, prices, env.compacting, is_cold=is_cold, masks_only=rests)
+    env.debug.say("context/rent", **evaluation(ruling, prices, is_cold))
+    if ruling.act == "nothing":
+        return conversation, budget
+    kind: Strategy = "mask" if ruling.act == "mask" else "summary"
+    conversation = await _rewritten(conversation, env, "cold" if is_cold else "rent", kind, price_of(ruling))
+    return conversation, budget_of(conversation, env)
+
+
+async def tidied(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation between two turns, compacted where the next one would have to wait for that, or where it is long
+    and a summary will pay."""
+    due = tidying_due(conversation, env)
+    if due is None:
+        return conversation
+    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: see above
+
+    if due == "summary":
+        return await _rewritten(conversation, env, "background", "summary")
+    return (await compact_now(conversation, env, "background")).conversation
+
+
+def tidying_due(conversation: Conversation, env: Env) -> Literal["room", "summary"] | None:
+    """What is to be made between two turns: room in whatever way, when the window is nearly full; a summary, when there
+    are many messages; nothing, as long as that would not pay."""
+    how = env.compacting
+    if not how.is_automatic or how.on_full != "compact":
+        return None
+    budget = budget_of(conversation, env)
+    if budget.verdict != "fits":
+        return "room"
+    rests = env.lessons.rests_in(budget.effective_window)
+    if how.policy != "rent" or budget.used < conversation.held or rests:
+        return None
+    is_large, is_long = (
+        budget.used_percentage >= how.background_at,
+        len(conversation.messages) >= how.background_messages,
+    )
+    if not is_large and not is_long:
+        return None
+    if not env.rent.will_pay(conversation, budget, unit_prices(env.provider.facts.prices), how):
+        return None
+    return "room" if is_large else "summary"
+
+
+async def tell_less(conversation: Conversation, budget: ContextBudget, env: Env) -> Conversation:
+    """The conversation with a note on how much room there is, when a rewrite has made untrue what was said of that and
+    can be read yet."""
+    note = env.tail.correction(conversation, 100 * budget.used / max(budget.window.effective, 1), env.watch.epoch)
+    if note is None:
+        return conversation
+    told = User((note,))
+    await env.recorder.said(told)
+    return conversation.plus(told)
+
+
+async def leave_room(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation at the end of a turn, with old outputs masked where the next request would have to wait for
+    that. No summary is asked for: whether there will be a next request is not known."""
+    if not is_over_trigger(conversation, env):
+        return conversation
+    return await _rewritten(conversation, env, "background", "mask")
+
+
+async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation compacted and a note on what that changed, when the last step's calls asked for it."""
+    wish = compaction_wish(conversation.messages)
+    if wish is None:
+        return conversation
+    from agent.window.compact import compaction_note  # noqa: PLC0415  # deferred: see above
+    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: see above
+
+    compacted = await compact_now(conversation, env, "asked", wish.focus)
+    told = User((Note(compaction_note(compacted.result)),))
+    await env.recorder.said(told)
+    return compacted.conversation.plus(told)
+
+
+async def _rewritten(
+    conversation: Conversation, env: Env, cause: Cause, strategy: Strategy, price: Price | None = None
+) -> Conversation:
+    """The conversation after that one strategy."""
+    from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: see above
+    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: see above
+
+    return (await compact_now(conversation, env, cause, chosen=ForcedStrategy(strategy, price))).conversation
+
+
+def unheard(event: Event) -> None:
+    """What nobody listens to."""

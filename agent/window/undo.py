@@ -1,0 +1,102 @@
+"""The last rewrite taken back: the view from before it, with all that was said since. What that means is decided in
+`agent.context.edit_cost`."""
+
+from dataclasses import dataclass, replace
+
+from agent.context.budget import ContextBudget
+from agent.context.edit_cost import first_change, hold_after, why_not, written_again, written_behind
+from agent.context.message_text import are_own
+from agent.context.prefix import Digests
+from agent.errors import AgentError
+from agent.messages import Conversation, User
+from agent.providers.usage import counted_for
+from agent.view_events import RewriteUndone
+from agent.window.env import Env
+from agent.window.measure import budget_of, choose_tools
+from agent.window.rewrite import terms_of
+
+NOTHING = "there is nothing to undo: the view was not rewritten, or that was too long ago"
+SAME_IDS = (
+    "the view from before cannot be shown again: the server has given calls since then the same ids as calls in it; "
+    "`/bring` shows single parts of it again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UndoOffer:
+    """What undoing the last rewrite would change; nothing has changed yet."""
+
+    conversation: Conversation
+    """As it is shown."""
+    number: int
+    """Of the view from before."""
+    event: RewriteUndone
+    """What would be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneRewrite:
+    conversation: Conversation
+    event: RewriteUndone
+
+
+async def offer_undo(conversation: Conversation, env: Env) -> UndoOffer:
+    """What undoing would cost. Raises `AgentError` when there is nothing to undo, or it does not fit."""
+    number, _, event, _ = await _restored(conversation, env)
+    return UndoOffer(conversation, number, event)
+
+
+async def undo(conversation: Conversation, env: Env) -> UndoneRewrite:
+    """The view from before the last rewrite, kept on disk. Nothing is rewritten unasked before more came. Raises
+    `AgentError`, and then nothing has changed."""
+    number, restored, event, has_its_tools = await _restored(conversation, env)
+    env.meter.rewritten()
+    env.watch.rewritten(first_change(conversation, restored)[0])
+    env.rent.rewritten()
+    if not has_its_tools:  # otherwise it is an earlier rewrite that held them back, and that one stands
+        env.deferral.hold_back_as_usual()
+    env.deferral.wished = restored.held_back
+    choose_tools(env)
+    env.emit(event)
+    await env.recorder.snapshot(restored, User(()), back=number)
+    env.debug.say(
+        "context/undo",
+        beforeTokens=event.before_tokens,
+        afterTokens=event.after_tokens,
+        writtenTokens=event.written,
+        heldTokens=restored.held,
+    )
+    return UndoneRewrite(restored, event)
+
+
+async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversation, RewriteUndone, bool]:
+    """The number of the view from before, that view, what there is to tell, and whether the tools are as they were."""
+    found = await env.recorder.log.before_rewrite(conversation)
+    if found is None:
+        raise AgentError(NOTHING)
+    number, restored, mark = found
+    restored = counted_for(replace(restored, pinned=conversation.pinned), env.provider.facts.id)
+    has_its_tools = mark is not None and mark.tools == Digests().of_tools(env.offered)
+    if not has_its_tools:
+        restored = replace(restored, anchor=None, anchored=0)  # it was counted with other tools
+    now = budget_of(conversation, env)
+    env.meter.scale_by(conversation, now)
+    then = budget_of(restored, env)
+    refusal = why_not(then) if are_own(restored.messages) else SAME_IDS
+    if refusal:
+        raise AgentError(refusal)
+    written, prices = _written(conversation, restored, then, env), env.provider.facts.prices
+    cost = None
+    if prices is not None:
+        price = prices.at(then.used)
+        cost = written * max(price.cache_write, price.input)
+    event = RewriteUndone(now.used, then.used, written, cost, then.window.effective)
+    return number, replace(restored, held=hold_after(then.used, then.window.effective)), event, has_its_tools
+
+
+def _written(conversation: Conversation, restored: Conversation, then: ContextBudget, env: Env) -> int:
+    """Tokens that are written to the cache again: nothing where no request has seen the rewrite."""
+    if conversation.held_back != restored.held_back:
+        return then.used if env.watch.unchanged is None else 0
+    behind = written_behind(conversation, restored, terms_of(conversation, env))
+    return min(behind, written_again(then))

@@ -1,0 +1,382 @@
+"""Sessions of any content, exported and imported again: whatever a user can see of them is the same, and a file that is
+not as it should be leaves everything as it was."""
+
+import asyncio
+import hashlib
+import json
+import shutil
+import sqlite3
+import tempfile
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.archive.archive import FORMER, Archive
+from agent.archive.export import Imported, export_session, import_session
+from agent.archive.indexer import Indexer
+from agent.archive.recall import SessionRecall
+from agent.config.load import load_config
+from agent.config.values import Folders
+from agent.context.references import message_digits
+from agent.doctor.examine import examine_store
+from agent.errors import AgentError, UsageError
+from agent.messages import Assistant, Image, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
+from agent.records.lifecycle import open_store
+from agent.records.message_rows import decode_message
+from agent.records.recorder import Recorder
+from agent.records.situation import Situation
+from agent.records.store_thread import StoreThread
+from store.queries import Wanted
+from store.sessions import SessionRow, SessionStore
+from store.transfer import COLUMNS
+from tests.agent.fuzzed import Inline
+from tests.agent.histories import values
+from tests.agent.providers.wires.cases import PIXEL
+from tests.agent.written import WORDS, Compacts, Given, Happening, Looks, Says, Steps, Writing, sessions
+from tests.conftest import thorough
+
+ID, OTHER = "aa11bb22cc33", "dd44ee55ff66"
+CONFIG = load_config(Path("/"), {"EBB_HOME": "/nowhere"}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session in a store that is open."""
+
+    thread: StoreThread
+    store: SessionStore
+    row: SessionRow
+    is_new: bool
+
+    @property
+    def recorder(self) -> Recorder:
+        return Recorder(self.thread, self.store, self.row, is_new=self.is_new)
+
+    @property
+    def archive(self) -> Archive:
+        return Archive(self.thread, self.store, self.row.id, self.row.project)
+
+    async def write(self, session: list[Happening]) -> None:
+        recall = SessionRecall(self.thread, self.store, self.archive, self.row.id, self.row.project)
+        await Writing(self.recorder, self.archive, recall).write(session)
+
+    async def seen(self, called: str) -> dict[str, object]:
+        """What a user sees of the session: what was said, what the model is shown, what it cost, what every reference
+        stands for, and what is found of it. `called`: its id in references."""
+        found, recorder = await self.found(), self.recorder
+        shown, spent = await recorder.load()
+        log = [decode_message(row) for row in self.store.messages(self.row.id)]
+        refs = [f"r{number}:tool-{part}" for number, part in self.query("number, part", "outputs") if part]
+        refs += [f"r{number}" for number, _ in self.query("number, part", "outputs")]
+        refs += [f"sum-{number}" for number, _ in self.query("number, position", "summaries")]
+        refs += [f"msg-{message_digits(message)}" for message in log]
+        where = f"ebb://{Path(self.row.project).name}/{called}"
+        return {
+            "log": log,
+            "view": shown,
+            "spent": spent,
+            "requests": await recorder.log.requests(),
+            "rewrites": await recorder.log.rewrites(),
+            "situation": recorder.situation,
+            "before the last rewrite": await recorder.log.before_rewrite(shown),
+            "references": {ref: (await self.read(ref), await self.read(f"{where}/{ref}")) for ref in refs},
+            "found": found,
+        }
+
+    def query(self, columns: str, table: str) -> list[tuple[Any, ...]]:
+        return self.store.query(f"select {columns} from {table} where session = ? order by 1, 2", self.row.id)
+
+    async def read(self, ref: str) -> bytes | str:
+        """The bytes that a reference stands for, or why there are none."""
+        try:
+            return await self.archive.read(ref)
+        except AgentError as error:
+            return str(error)
+
+    async def found(self) -> list[set[object]]:
+        """What a search finds of the session."""
+        indexer = Indexer(self.thread, self.store)
+        await indexer.catch_up()
+        wanted = [Wanted(words, session=self.row.id, limit=200) for words in ("", *WORDS)]
+        found = [await indexer.find(one) for one in wanted]
+        return [{(match.document, match.way, match.accesses) for match in matches} for matches in found]
+
+
+class Home:
+    """A database with its files."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.project = folder / "app"
+        self.project.mkdir(exist_ok=True)
+        self.data = folder / name / "data"
+        self.config = replace(CONFIG, project=self.project, folders=Folders(folder, self.data, folder / "logs"))
+
+    @asynccontextmanager
+    async def opened(self, id: str = ID) -> AsyncIterator[Opened]:
+        thread = Inline(lambda: open_store(self.config, ephemeral=False))
+        store = await thread.open()
+        new = SessionRow(id, str(self.project), "", "scripted/a", "ask", 1.0, 1.0)
+        row = await thread.run(store.session, id)
+        yield Opened(thread, store, row or new, row is None)
+        await thread.close()
+
+    async def writes(self, session: list[Happening], id: str = ID) -> None:
+        async with self.opened(id) as opened:
+            await opened.write(session)
+
+    async def sees(self, id: str = ID, called: str = ID) -> dict[str, object]:
+        async with self.opened(id) as opened:
+            return await opened.seen(called)
+
+    def rows(self, session: str = ID) -> dict[str, list[tuple[Any, ...]]]:
+        """All that is written down of a session but what it may do, which no other home takes over, and what it was
+        called."""
+        columns = {**COLUMNS, "sessions": ("project", "title", "model", "created", "updated")}
+        with self._database() as db:
+            found = {
+                table: db.execute(
+                    f"select {', '.join(names)} from {table} where {'id' if table == 'sessions' else 'session'} = ? "
+                    f"order by {', '.join(names)}",
+                    (session,),
+                ).fetchall()
+                for table, names in columns.items()
+            }
+        return {**found, "situation": [row for row in found["situation"] if row[0] != FORMER]}
+
+    def everything(self) -> tuple[list[str], list[tuple[str, bytes]]]:
+        """The whole database as text, and what is in every other file."""
+        files = sorted(path for path in self.data.rglob("*") if path.is_file() and "sessions.db" not in path.name)
+        with self._database() as db:
+            return list(db.iterdump()), [(path.name, path.read_bytes()) for path in files]
+
+    def faults(self) -> list[str]:
+        """What the doctor finds broken."""
+        found = examine_store(self.config.folders, lambda *_: None, deep=True)
+        return [finding.text for finding in found if finding.state == "broken"]
+
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        db = sqlite3.connect(self.data / "sessions.db")
+        try:
+            yield db
+        finally:
+            db.close()
+
+
+@contextmanager
+def new_folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="ebb-transfer-")).resolve()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@settings(max_examples=thorough(12), deadline=None)
+@given(sessions, sessions)
+def test_any_session_comes_back_as_it_was(session: list[Happening], other: list[Happening]) -> None:
+    with new_folder() as folder:
+        here, there, file = Home(folder, "here"), Home(folder, "there"), folder / "s.zip"
+        asyncio.run(here.writes(session))
+        asyncio.run(there.writes(other, OTHER))
+        assert here.faults() == []
+        before, neighbour = here.rows(), there.rows(OTHER)
+        assert export_session(here.config, ID, file).left_out == ()
+        assert import_session(there.config, file) == Imported(ID, before["sessions"][0][1], len(before["messages"]), ID)
+        assert (there.rows(), there.rows(OTHER), there.faults()) == (before, neighbour, [])
+        everything = there.everything()
+        assert not import_session(there.config, file).is_new
+        assert there.everything() == everything
+        assert asyncio.run(there.sees()) == asyncio.run(here.sees())
+
+
+@settings(max_examples=thorough(8), deadline=None)
+@given(sessions, sessions)
+def test_any_session_finds_itself_where_its_id_was_taken(session: list[Happening], other: list[Happening]) -> None:
+    with new_folder() as folder:
+        here, there, file = Home(folder, "here"), Home(folder, "there"), folder / "s.zip"
+        asyncio.run(here.writes(session))
+        asyncio.run(there.writes(other))
+        before, first = here.rows(), there.rows()
+        export_session(here.config, ID, file)
+        done = import_session(there.config, file)
+        assert (done.session != ID, done.exported_id, done.is_new) == (True, ID, True)
+        assert (there.rows(done.session), there.rows(), there.faults()) == (before, first, [])
+        everything = there.everything()
+        assert import_session(there.config, file) == replace(done, is_new=False)
+        assert there.everything() == everything
+        assert asyncio.run(there.sees(done.session)) == asyncio.run(here.sees())
+
+
+def test_an_output_in_a_file_comes_once_however_often_it_is_imported(tmp_path: Path) -> None:
+    here, there, file, log = Home(tmp_path, "here"), Home(tmp_path, "there"), tmp_path / "s.zip", tmp_path / "log"
+    log.write_bytes(b"all of it\n")
+    call = ToolCall("c1", "bash", {})
+
+    async def writing() -> None:
+        async with here.opened() as opened:
+            recorder = opened.recorder
+            await recorder.said(User((Text("go"),)))
+            await recorder.replied(Assistant((call,), "scripted/a"))
+            await recorder.said(User((ToolOutput("c1", "a part", whole=str(log)),)))
+
+    asyncio.run(writing())
+    export_session(here.config, ID, file)
+    assert [import_session(home.config, file).is_new for home in (here, there, there)] == [False, True, False]
+    seen = asyncio.run(there.sees())
+    assert seen["references"] == asyncio.run(here.sees())["references"]
+
+
+# Files that are not as they should be
+
+PICTURE = Image("image/png", PIXEL)
+WORK = (Reasoning("hm", {"sig": "x"}), Text("I look."), ToolCall("0", "bash", {"command": "make"}))
+PLENTY: list[Happening] = [
+    Says((Text("please mend the parser \udc80"), PICTURE)),
+    Steps(
+        (*WORK, ToolCall("1", "read", {})),
+        (
+            Given(ToolOutput("0", "a part of it"), b"parser\r\n" * 300, ()),
+            Given(ToolOutput("1", "picture", "failed", (PICTURE,)), None, ()),
+        ),
+        Usage(10, 20, 30, 40),
+        0.5,
+        Situation(seen={Path("/p/caf\udce9.txt"): "d" * 64}, jobs={"1": "make test"}),
+    ),
+    Looks(1),
+    Compacts(Summary("keep", "they read [recall:r1]", "files: a.py", User((Text("go"),)), "more"), 2, None),
+    Steps(
+        (ToolCall("0", "bash", {}),),
+        (Given(ToolOutput("0", "two"), b"\0\xff" * 50, (b"png",)),),
+        Usage(1),
+        None,
+        Situation(),
+    ),
+]
+
+
+class Exported:
+    """A session of plenty in a file, and a home that knows nothing of it."""
+
+    def __init__(self, folder: Path) -> None:
+        here, self.folder = Home(folder, "here"), folder
+        asyncio.run(here.writes(PLENTY))
+        file = folder / "good.zip"
+        export_session(here.config, ID, file)
+        self.data, self.rows = file.read_bytes(), here.rows()
+        self.there = Home(folder, "there")
+        asyncio.run(self.there.writes([Says((Text("hello"),))], OTHER))
+        self.before = self.there.everything()
+
+    def comes_back(self, data: bytes) -> bool:
+        """Whether a file is taken for a session. Where it is not, one sentence says so and nothing has changed."""
+        file = self.folder / "bad.zip"
+        file.write_bytes(data)
+        try:
+            import_session(self.there.config, file)
+        except UsageError as error:
+            told = str(error)
+        else:
+            return True
+        assert "\n" not in told
+        assert self.there.everything() == self.before
+        return False
+
+    @contextmanager
+    def imported(self) -> Iterator[Home]:
+        """The home with what was imported, which is as it was before afterwards."""
+        try:
+            yield self.there
+        finally:
+            shutil.rmtree(self.there.data)
+            asyncio.run(self.there.writes([Says((Text("hello"),))], OTHER))
+            self.before = self.there.everything()
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    return Exported(tmp_path_factory.mktemp("exported"))
+
+
+@st.composite
+def damages(draw: st.DrawFn, size: int) -> list[tuple[int, int, bytes]]:
+    """Places in a file of a size, how many bytes are gone there, and what stands there instead."""
+    places = st.tuples(st.integers(0, size - 1), st.sampled_from([0, 1, 1, 1, 4, 40, size]), st.binary(max_size=4))
+    return sorted(draw(st.lists(places, min_size=1, max_size=3)), reverse=True)
+
+
+@settings(max_examples=thorough(120), deadline=None)
+@given(st.data())
+def test_a_file_that_is_damaged_or_cut_changes_nothing(exported: Exported, data: st.DataObject) -> None:
+    damaged = bytearray(exported.data)
+    for at, length, instead in data.draw(damages(len(damaged))):
+        damaged[at : at + length] = instead
+    if exported.comes_back(bytes(damaged)):  # what was damaged tells nothing, such as when the file was made
+        with exported.imported() as there:
+            assert (there.rows(), there.faults()) == (exported.rows, [])
+
+
+@settings(max_examples=thorough(60), deadline=None)
+@given(st.data())
+def test_what_others_wrote_is_refused_or_can_be_read(exported: Exported, data: st.DataObject) -> None:
+    """Any value of any row, with a manifest that tells of it."""
+    with zipfile.ZipFile(BytesIO(exported.data)) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    manifest = json.loads(parts["manifest.json"])
+    table = data.draw(st.sampled_from(sorted(table for table, part in manifest["rows"].items() if part["count"])))
+    rows = [json.loads(line) for line in parts[f"rows/{table}.jsonl"].splitlines()]
+    row = data.draw(st.sampled_from(rows))
+    column = data.draw(st.sampled_from(sorted(row)))
+    row[column] = data.draw(values | st.integers() | st.floats() | bodies(row[column]))
+    lines = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    parts[f"rows/{table}.jsonl"] = lines
+    manifest["rows"][table]["sha256"] = hashlib.sha256(lines).hexdigest()
+    parts["manifest.json"] = json.dumps(manifest).encode()
+    made = BytesIO()
+    with zipfile.ZipFile(made, "w") as file:
+        for name, content in parts.items():
+            file.writestr(name, content)
+    if exported.comes_back(made.getvalue()):
+        with exported.imported() as there, suppress(AgentError):
+            there.faults()
+            asyncio.run(there.sees())
+
+
+def bodies(body: object) -> st.SearchStrategy[Any]:
+    """JSON like that of a body, with another value somewhere."""
+    try:
+        parsed = json.loads(str(body))
+    except ValueError:
+        return st.just(body)
+    return places_in(parsed).flatmap(lambda path: values.map(lambda value: json.dumps(put(parsed, path, value))))
+
+
+def places_in(parsed: object) -> st.SearchStrategy[tuple[Any, ...]]:
+    """The way to something inside a value: keys and indexes."""
+    found: list[tuple[Any, ...]] = [()]
+    for way in found:
+        inner = parsed
+        for key in way:
+            inner = inner[key]  # type: ignore[index]  # the way leads through lists and objects only
+        if isinstance(inner, dict):
+            found += [(*way, key) for key in inner]
+        if isinstance(inner, list):
+            found += [(*way, index) for index in range(len(inner))]
+    return st.sampled_from(found)
+
+
+def put(parsed: Any, way: tuple[Any, ...], value: object) -> object:
+    """A copy with another value at the end of the way."""
+    if not way:
+        return value
+    changed = dict(parsed) if isinstance(parsed, dict) else list(parsed)
+    changed[way[0]] = put(parsed[way[0]], way[1:], value)
+    return changed

@@ -1,0 +1,121 @@
+"""Whatever is looked for, by a model or a user, is answered: nothing that is written is a mistake in the language of
+the index, and no regular expression runs for ever."""
+
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.archive.recall import fetching, looking_up
+from tests.agent.remembering import HERE, Sessions, opened
+from tests.store.test_search import HOSTILE
+from tools import sift
+from tools.base import Arguments, Tool, ToolError, Workspace
+from tools.recall import Recall
+from tools.recalled import KINDS, Memory, RecalledItem, RecallQuery
+from tools.scope import SCOPES
+from tools.tool_output_cache import ToolOutputCacheGrep
+from tui.cli.search import found_lines
+
+QUERIES = 1_000
+SAID = ("please mend the parser", "a plain text with words and 測試", *HOSTILE[::4])
+TIMES = ("", "1h", "2 days ago", "999999w", "0001-01-01", "9999-12-31 23:59", "yesterday", "-5", "\0")
+REFS = (
+    "r1",
+    "r9",
+    "msg-0",
+    "sum-1",
+    "ebb://one/aaaa/r1",
+    "ebb://%00/../r1",
+    "nexora://_/current/r1:L1-2",
+    "\0",
+    "r1:B9-1",
+)
+BLOWS_UP = r"(x+)+\1y"
+"""With a back reference, so that no engine of linear time takes it."""
+
+
+@pytest.fixture
+async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
+    made = await opened(tmp_path)
+    for text in SAID:
+        await made.says(text)
+        await made.runs("bash", f"printed {text}", command=text.replace("\0", " "), path="src/a.py")
+    await made.compacts("a summary of the grammar work", keep=20)
+    yield made
+    await made.thread.close()
+
+
+def workspace_of(sessions: Sessions, folder: Path) -> Workspace:
+    recall = sessions.recall("all")
+    fetch = fetching(recall)
+    return Workspace(folder, folder, kept=lambda ref: fetch(ref, None), fetch=fetch, look_up=looking_up(recall))
+
+
+def queries() -> list[str]:
+    """Signs of the index's language and words, strung together with and without blanks; the same ones every time."""
+    rng = random.Random(11)
+    words = [*HOSTILE, "parser", "plain", "測試", '"the parser"']
+    made = [rng.choice(["", " ", " AND ", '"']).join(rng.choices(words, k=rng.randint(1, 9))) for _ in range(QUERIES)]
+    return [*SAID, *made]
+
+
+async def test_no_query_of_a_model_or_a_user_is_a_mistake(sessions: Sessions, tmp_path: Path) -> None:
+    rng, workspace, found = random.Random(12), workspace_of(sessions, tmp_path), list[RecalledItem]()
+
+    async def looked_up(asked: RecallQuery, told: Callable[[int, int], None]) -> Memory:
+        memory = await workspace.look_up(asked, told)
+        found.extend(memory.found)
+        return memory
+
+    for query in queries():
+        filters: dict[str, object] = {"tool": query[:5], "path": query[:9], "since": rng.choice(TIMES)}
+        filters |= {"kind": rng.choice(KINDS), "scope": rng.choice(SCOPES), "max_tokens": rng.choice([1, 50, 10**9])}
+        given = {name: value for name, value in filters.items() if rng.random() < 0.3}
+        answer = await answer_of(Recall(), {"query": query, **given}, replace(workspace, look_up=looked_up))
+        assert answer or "since" in given
+    assert len(found) > QUERIES
+    assert all(found_lines(one) for one in found)
+
+
+async def answer_of(tool: Tool, arguments: Arguments, workspace: Workspace) -> str:
+    """What a model is told, or nothing where the call was a mistake."""
+    try:
+        return (await tool.run(arguments, workspace)).text
+    except ToolError:
+        return ""
+
+
+async def test_wherever_a_text_is_asked_for_there_is_an_answer(sessions: Sessions) -> None:
+    recall, view = sessions.recall(), sessions.views[HERE]
+    shown = [message.text for message in view.messages if message.text.strip()]
+    for query in queries():
+        await recall.why(query, view)
+    for text in shown:
+        assert (await recall.why(text, view)).places
+
+
+async def test_no_reference_is_a_mistake(sessions: Sessions, tmp_path: Path) -> None:
+    rng, workspace, found = random.Random(13), workspace_of(sessions, tmp_path), 0
+    for _ in range(300):
+        ref = "".join(rng.choices([*REFS, *HOSTILE, ":", "/", "1"], k=rng.randint(1, 4)))
+        for wanted in (ref, rng.choice(REFS)):
+            found += bool(await answer_of(Recall(), {"ref_id": wanted}, workspace))
+    assert found
+
+
+@pytest.mark.parametrize("tool", [Recall(), ToolOutputCacheGrep()])
+async def test_a_pattern_that_blows_up_is_ended(
+    sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Recall | ToolOutputCacheGrep
+) -> None:
+    monkeypatch.setattr(sift, "SECONDS", 0.5)
+    await sessions.runs("bash", "a part", whole=b"x" * 4_000 + b"z\n", command="make")
+    number = len(SAID) + 1
+    result = await tool.run(
+        {"ref_id": f"r{number}", "search": BLOWS_UP, "pattern": BLOWS_UP}, workspace_of(sessions, tmp_path)
+    )
+    assert "so lines may be missing: take a simpler `pattern`" in result.text
+    with pytest.raises(ToolError, match="there is no `r99`"):
+        await tool.run({"ref_id": "r99", "search": BLOWS_UP, "pattern": BLOWS_UP}, workspace_of(sessions, tmp_path))

@@ -1,0 +1,303 @@
+"""What sessions said, looked up by words and by reference, in a real database."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent.archive.indexer import BATCH, MOST_INDEXED
+from agent.archive.recall import REBUILT, SOME, UNINDEXED
+from agent.errors import ReferenceFailed
+from agent.records.lifecycle import forget
+from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
+from tools.recalled import Memory, RecallQuery
+from tools.scope import Scope
+
+
+@pytest.fixture
+async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
+    made = await opened(tmp_path)
+    yield made
+    await made.thread.close()
+
+
+def refs(memory: Memory) -> list[str]:
+    return [one.ref for one in memory.found]
+
+
+async def text_of(sessions: Sessions, ref: str, scope: Scope = "project") -> str:
+    found = await sessions.recall(scope).fetch(ref)
+    try:
+        return found.content.read(0, found.content.size).decode()
+    finally:
+        found.content.close()
+
+
+async def test_everything_a_session_saw_is_found(sessions: Sessions) -> None:
+    await sessions.says("please mend the parser")
+    await sessions.runs("read", "def tokens(): ...", path="src/lexer.py")
+    await sessions.replies("the scanner was wrong")
+    await sessions.compacts("a summary of the grammar work")
+    recall = sessions.recall()
+    for words, kind in (("parser", "user"), ("tokens", "output"), ("scanner", "assistant"), ("grammar", "summary")):
+        (one,) = (await recall.search(RecallQuery(words))).found
+        assert one.kind == kind
+        assert words in await text_of(sessions, one.ref)
+    (output,) = (await recall.search(RecallQuery("lexer.py", kinds=("output",)))).found
+    assert (output.ref, output.title, output.tool, output.path, output.where, output.excerpt) == (
+        "r1", "Viewed src/lexer.py – 1 line", "read", "src/lexer.py", "", "def tokens(): ...",
+    )  # fmt: skip
+
+
+async def test_all_file_views_of_the_last_hour(sessions: Sessions) -> None:
+    await sessions.says("go")
+    await sessions.runs("read", "one", path="a.py")
+    await sessions.runs("bash", "two", command="ls")
+    await sessions.runs("read", "three", path="b.py")
+    (first,) = (await sessions.recall().search(RecallQuery(tool="read", path="a.py"))).found
+    await sessions.thread.run(sessions.store.query, "update documents set created = created - 4000 where path = 'a.py'")
+    views = RecallQuery(kinds=("output",), tool="read", since=first.at - 3600)
+    assert refs(await sessions.recall().search(views)) == ["r3"]
+
+
+async def test_of_a_list_only_the_beginnings_are_shown(sessions: Sessions) -> None:
+    await sessions.says("go")
+    await sessions.runs("read", "word " * 200, path="a.py")
+    (listed,) = (await sessions.recall().search(RecallQuery(tool="read"))).found
+    (found,) = (await sessions.recall().search(RecallQuery("word", tool="read"))).found
+    assert len(listed.excerpt) < 125 < len(found.excerpt)
+
+
+async def test_an_output_is_searched_beyond_what_the_view_shows_of_it(sessions: Sessions) -> None:
+    whole = b"start\n" + b"filler line\n" * 3000 + b"the needle is here\n" + b"more\n" * 100_000
+    await sessions.says("go")
+    await sessions.runs("bash", "start\n[...]", whole=whole, command="make")
+    (one,) = (await sessions.recall().search(RecallQuery("needle"))).found
+    assert (one.ref, one.searched, one.size) == ("r1", MOST_INDEXED, len(whole))
+    assert "the needle is here" in one.excerpt
+    assert await text_of(sessions, "r1") == whole.decode()
+
+
+async def test_bytes_that_are_no_text_are_found_by_what_made_them(sessions: Sessions) -> None:
+    await sessions.says("go")
+    await sessions.runs("bash", "binary", whole=b"\x00\x01wordinside", command="cat picture")
+    recall = sessions.recall()
+    assert refs(await recall.search(RecallQuery("wordinside"))) == []
+    assert refs(await recall.search(RecallQuery("picture", kinds=("output",)))) == ["r1"]
+
+
+async def test_what_was_brought_back_is_found_where_it_came_from(sessions: Sessions) -> None:
+    await sessions.says("go")
+    await sessions.runs("bash", "unheard word", command="make")
+    await sessions.runs("recall", "[recall:r1] unheard word", query="unheard")
+    await sessions.runs("read_result", "1\tunheard word", ref_id="r1")
+    assert refs(await sessions.recall().search(RecallQuery("unheard word", kinds=("output",)))) == ["r1"]
+    await sessions.runs("bash", "later", command="make")
+    assert refs(await sessions.recall().search(RecallQuery("later", kinds=("output",)))) == ["r4"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "seen"), [("session", {HERE}), ("project", {HERE, THERE}), ("all", {HERE, THERE, ELSEWHERE})]
+)
+async def test_a_scope_bounds_what_is_seen(sessions: Sessions, scope: Scope, seen: set[str]) -> None:
+    for session in (HERE, THERE, ELSEWHERE):
+        await sessions.says("go", session)
+        await sessions.runs("bash", f"common word {session}", session, command="ls")
+    memory = await sessions.recall(scope).search(RecallQuery("common word"))
+    assert {one.excerpt.split()[-1] for one in memory.found} == seen
+    places = {HERE: ("r1", ""), THERE: ("ebb://one/bbbb1111/r1", "session bbbb1111")}
+    places[ELSEWHERE] = ("ebb://two/cccc1111/r1", "session cccc1111 of two")
+    assert {(one.ref, one.where) for one in memory.found} == {places[session] for session in seen}
+    for session, (ref, _) in places.items():
+        if session in seen:
+            assert session in await text_of(sessions, ref, scope)
+        else:
+            with pytest.raises(ReferenceFailed, match=f"`recall.scope` is `{scope}`"):
+                await sessions.recall(scope).fetch(ref)
+
+
+async def test_a_call_may_ask_for_less_than_is_allowed_and_not_for_more(sessions: Sessions) -> None:
+    for session in (HERE, THERE):
+        await sessions.says("common word", session)
+    recall = sessions.recall("project")
+    assert len((await recall.search(RecallQuery("common", scope="session"))).found) == 1
+    other = (await recall.search(RecallQuery("common", scope="project"))).found
+    with pytest.raises(ReferenceFailed, match="from this project only"):
+        await recall.search(RecallQuery("common", scope="all"))
+    (there,) = (one.ref for one in other if one.where)
+    with pytest.raises(ReferenceFailed, match="and `scope` was `session`"):
+        await recall.fetch(there, "session")
+
+
+async def test_what_was_looked_up_comes_first_among_equals(sessions: Sessions) -> None:
+    await sessions.says("go")
+    for _ in range(3):
+        await sessions.runs("bash", "same words", command="ls")
+    recall = sessions.recall()
+    found = (await recall.search(RecallQuery("same words", kinds=("output",)))).found
+    assert {one.ref for one in found} == {"r1", "r2", "r3"}
+    await text_of(sessions, "r2")
+    assert (await recall.search(RecallQuery("same words", kinds=("output",)))).found[0].ref == "r2"
+
+
+async def test_some_of_the_words_are_enough_when_nothing_holds_all(sessions: Sessions) -> None:
+    await sessions.says("the retry limit")
+    memory = await sessions.recall().search(RecallQuery("who set the retry"))
+    assert (len(memory.found), memory.told) == (1, (SOME,))
+
+
+async def test_an_earlier_database_is_indexed_when_it_is_searched_and_says_how_far_it_is(sessions: Sessions) -> None:
+    for number in range(BATCH + 50):
+        await sessions.says(f"message {number} word{number}")
+    told: list[tuple[int, int]] = []
+    memory = await sessions.recall().search(
+        RecallQuery(f"word{BATCH + 7}"), lambda done, total: told.append((done, total))
+    )
+    assert [one.excerpt for one in memory.found] == [f"message {BATCH + 7} word{BATCH + 7}"]
+    total = BATCH + 50
+    assert told[0][0] < total
+    assert told[-1] == (total, total)
+
+
+async def test_a_search_that_would_wait_long_answers_from_what_is_indexed_and_goes_on_later(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(BATCH + 50):
+        await sessions.says(f"message {number} word{number}", THERE)
+    await sessions.says("another word7")
+    monkeypatch.setattr("agent.archive.indexer.SECONDS", 0.0)
+    searched = [await sessions.recall().search(RecallQuery("word7 another")) for _ in range(3)]
+    assert [refs(memory)[0] for memory in searched] == refs(searched[0])[:1] * 3
+    told = [[note for note in memory.told if note != SOME] for memory in searched]
+    assert told == [[UNINDEXED.format(BATCH + 50)], [UNINDEXED.format(49)], []]
+
+
+async def test_calls_keep_their_outputs_where_a_batch_ends_between_them(sessions: Sessions) -> None:
+    for number in range(BATCH - 1):
+        await sessions.says(f"message {number}")
+    await sessions.runs("bash", "between", command="make borders")
+    (one,) = (await sessions.recall().search(RecallQuery("between"))).found
+    assert (one.ref, one.tool) == ("r1", "bash")
+
+
+async def test_an_index_that_is_made_anew_is_made_in_pieces_and_says_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await opened(tmp_path)
+    for number in range(BATCH + 50):
+        await first.says(f"message {number} word")
+    await first.recall().search(RecallQuery("word"))
+    await first.thread.close()
+    with sqlite3.connect(tmp_path / "sessions.db") as db:
+        db.execute("drop table documents")
+    db.close()
+    monkeypatch.setattr("agent.archive.indexer.SECONDS", 0.0)
+    second = await opened(tmp_path)
+    memory = await second.recall().search(RecallQuery("word", limit=BATCH))
+    assert memory.told == (UNINDEXED.format(49), REBUILT)
+    assert len(memory.found) == BATCH
+
+
+@pytest.mark.parametrize("damage", ["delete from words_data where id > 10", "drop table documents"])
+async def test_a_damaged_index_is_made_anew_and_that_is_said(tmp_path: Path, damage: str) -> None:
+    first = await opened(tmp_path)
+    for number in range(30):
+        await first.says(f"message {number} word")
+    await first.recall().search(RecallQuery("word"))
+    await first.thread.close()
+    with sqlite3.connect(tmp_path / "sessions.db") as db:
+        db.execute(damage)
+    db.close()
+    second = await opened(tmp_path)
+    second_memory = await second.recall().search(RecallQuery("word", limit=50))
+    assert (len(second_memory.found), second_memory.told) == (30, (REBUILT,))
+    assert (await second.recall().search(RecallQuery("word"))).told == ()
+    await second.thread.close()
+
+
+async def test_a_reference_of_a_deleted_session_says_so(sessions: Sessions) -> None:
+    await sessions.says("a word that goes", THERE)
+    (one,) = (await sessions.recall().search(RecallQuery("goes"))).found
+    await sessions.thread.run(sessions.store.delete, THERE)
+    assert (await sessions.recall().search(RecallQuery("goes"))).found == ()
+    with pytest.raises(ReferenceFailed, match="it was deleted"):
+        await sessions.recall().fetch(one.ref)
+
+
+async def test_another_process_may_write_and_search_the_same_database(sessions: Sessions, tmp_path: Path) -> None:
+    await sessions.says("one word")
+    await sessions.recall().search(RecallQuery("word"))
+    other = await opened(tmp_path)
+    await sessions.says("another word")
+    assert len((await other.recall().search(RecallQuery("word"))).found) == 2
+    assert len((await sessions.recall().search(RecallQuery("word"))).found) == 2
+    await other.thread.close()
+
+
+async def test_a_message_that_cannot_be_read_hides_no_other(sessions: Sessions) -> None:
+    await sessions.says("first word")
+    await sessions.says("second word")
+    await sessions.thread.run(sessions.store.query, "update messages set body = '{' where position = 0")
+    (one,) = (await sessions.recall().search(RecallQuery("word"))).found
+    assert one.excerpt == "second word"
+
+
+async def test_a_damaged_index_keeps_no_session_from_being_deleted(sessions: Sessions) -> None:
+    await sessions.says("a word that stays")
+    await sessions.says("a word that goes", THERE)
+    await sessions.recall().search(RecallQuery("word"))
+    await sessions.thread.run(sessions.store.query, "delete from words_config")
+    await sessions.thread.run(sessions.store.query, "update words_data set block = zeroblob(9)")
+    await forget(sessions.thread, sessions.store, THERE)
+    assert [one.excerpt for one in (await sessions.recall().search(RecallQuery("word"))).found] == ["a word that stays"]
+
+
+async def test_two_searches_at_once_index_everything_once(sessions: Sessions) -> None:
+    for number in range(2 * BATCH):
+        await sessions.says(f"message {number} word")
+    recall = sessions.recall()
+    await asyncio.gather(*(recall.search(RecallQuery("word")) for _ in range(3)))
+    count = await sessions.thread.run(sessions.store.query, "select count(*), count(distinct position) from documents")
+    assert count == [(2 * BATCH, 2 * BATCH)]
+
+
+async def test_a_long_output_is_searched_to_its_end(sessions: Sessions) -> None:
+    await sessions.says("go")
+    whole = b"filler line\n" * 60_000 + "the Needle is há here\n".encode() + b"filler\n" * 9 + b"in a hay-stack\n"
+    await sessions.runs("bash", "filler\n[...]", whole=whole, command="make")
+    await sessions.runs("bash", "filler\n[...]", whole=b"filler line\n" * 60_000, command="ls")
+    await sessions.runs("read", "filler\n[...]", whole=whole, path="a.txt")
+    search = sessions.recall().search
+    shown = "60001: the Needle is há here\n60011: in a hay-stack"
+    for query in ("needle hay", '"hay stack" needle', "HÁ needle"):
+        found = await search(RecallQuery(query, tool="bash"))
+        assert [(one.ref, one.title[:9], one.searched, one.size) for one in found.found] == [
+            ("r1", "Ran: make", None, len(whole))
+        ]
+        assert found.told == ()
+        assert found.found[0].excerpt == (shown if "hay" in query else shown.partition("\n")[0])
+    assert refs(await search(RecallQuery("needle hay"))) == ["r3", "r1"]
+    assert await search(RecallQuery("needle haystacks")) == Memory((), ())
+
+
+async def test_what_was_not_searched_to_its_end_is_named(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    await sessions.says("go", THERE)
+    for number in range(7):
+        await sessions.runs("bash", "filler", THERE, whole=b"filler line\n" * 90_000, command=f"make {number}")
+    monkeypatch.setattr("agent.archive.recall.SCAN_SECONDS", 0.0)
+    (told,) = (await sessions.recall().search(RecallQuery("needle"))).told
+    assert told.startswith("only the first 262,144 bytes of ebb://one/bbbb1111/r7, ebb://one/bbbb1111/r6, ")
+    assert told.endswith("/r3 and 2 more are searched here; `read_result` with a `pattern` searches all of one")
+    assert (await sessions.recall(scope="session").search(RecallQuery("needle"))).told == ()
+
+
+async def test_a_message_that_is_damaged_after_it_was_indexed_is_still_found(sessions: Sessions) -> None:
+    await sessions.says("first word")
+    await sessions.says("second word")
+    before = await sessions.recall().search(RecallQuery("word"))
+    await sessions.thread.run(sessions.store.query, "update messages set body = '{' where position = 0")
+    assert await sessions.recall().search(RecallQuery("word")) == before
+    await sessions.thread.run(sessions.store.query, "update messages set ref = null where position = 0")
+    assert "msg-00000000" in refs(await sessions.recall().search(RecallQuery("word")))

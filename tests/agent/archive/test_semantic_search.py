@@ -1,0 +1,285 @@
+"""Searches by meaning, with a real model and a real database."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.archive.embeddings import KEY, Embedder, EmbeddingFailed, what_is_missing
+from agent.archive.recall import MEANT, REBUILT
+from agent.archive.semantic_search import BATCH, DAMPING, FIRST, LAST, PART, fused, merged, parts_of
+from agent.archive.vector_index import Sketches, sketched
+from agent.records.lifecycle import forget
+from store.queries import Wanted
+from store.search import SearchHit
+from store.vectors import Sketch
+from tests.agent.archive.meaning import model_in
+from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
+from tools.recalled import Memory, RecallQuery
+from tools.scope import Scope
+
+
+@pytest.fixture
+async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
+    made = await opened(tmp_path)
+    yield made
+    await made.thread.close()
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return model_in(tmp_path / "model")
+
+
+def excerpts(memory: Memory) -> list[str]:
+    return [one.excerpt for one in memory.found]
+
+
+async def count(sessions: Sessions) -> int:
+    ((number,),) = await sessions.thread.run(sessions.store.query, "select count(*) from vectors")
+    return int(number)
+
+
+async def test_what_was_said_in_other_words_is_found_and_says_so(sessions: Sessions, model: str) -> None:
+    await sessions.says("the automobile stands there")
+    await sessions.says("a kitten sleeps")
+    memory = await sessions.recall(model=model).search(RecallQuery("car"))
+    assert (excerpts(memory), memory.told) == (["the automobile stands there"], (MEANT,))
+    assert memory.found[0].by_meaning
+    assert excerpts(await sessions.recall().search(RecallQuery("car"))) == []
+
+
+async def test_what_holds_the_words_never_stands_below_what_only_means_the_same(sessions: Sessions, model: str) -> None:
+    for _ in range(60):
+        await sessions.says("automobile quick repair")
+    await sessions.says("nothing else but much besides, and somewhere in it a car that is fast, with bread and a boat")
+    await sessions.says("of cars, breakfast")
+    found = (await sessions.recall(model=model).search(RecallQuery("car fast", limit=5))).found
+    assert [one.by_meaning for one in found] == [False, False, True, True, True]
+    assert [one.excerpt[:7] for one in found[:2]] == ["nothing", "of cars"]
+
+
+async def test_words_between_quotation_marks_are_meant_as_they_stand(sessions: Sessions, model: str) -> None:
+    await sessions.says("the automobile stands there")
+    assert excerpts(await sessions.recall(model=model).search(RecallQuery('"car"'))) == []
+
+
+async def test_of_what_holds_some_of_the_words_and_what_means_them_the_best_of_both_come_first(
+    sessions: Sessions, model: str
+) -> None:
+    await sessions.says("who knows the way")
+    await sessions.says("who mends an automobile")
+    await sessions.says("an automobile and bread")
+    found = (await sessions.recall(model=model).search(RecallQuery("who has a car"))).found
+    assert [one.excerpt for one in found] == ["who mends an automobile", "who knows the way", "an automobile and bread"]
+    assert [one.by_meaning for one in found] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("scope", "seen"), [("session", {HERE}), ("project", {HERE, THERE}), ("all", {HERE, THERE, ELSEWHERE})]
+)
+async def test_a_scope_bounds_what_is_found_by_meaning(
+    sessions: Sessions, model: str, scope: Scope, seen: set[str]
+) -> None:
+    for session in (HERE, THERE, ELSEWHERE):
+        await sessions.says(f"automobile {session}", session)
+    memory = await sessions.recall(scope, model=model).search(RecallQuery("car"))
+    assert {text.split()[-1] for text in excerpts(memory)} == seen
+
+
+async def test_every_filter_holds_for_what_is_found_by_meaning(sessions: Sessions, model: str) -> None:
+    await sessions.says("automobile said")
+    await sessions.runs("read", "automobile read", path="src/a.py")
+    await sessions.runs("bash", "automobile printed", command="ls")
+    await sessions.replies("automobile answered")
+    recall = sessions.recall(model=model)
+    everything = await recall.search(RecallQuery("car"))
+    assert len(everything.found) == 4
+    await sessions.thread.run(sessions.store.query, "update documents set created = 100 where text like '%said'")
+    recall = sessions.recall(model=model)
+    for asked, expected in (
+        (RecallQuery("car", kinds=("output",)), {"automobile read", "automobile printed"}),
+        (RecallQuery("car", kinds=("assistant", "user")), {"automobile answered", "automobile said"}),
+        (RecallQuery("car", tool="bash"), {"automobile printed"}),
+        (RecallQuery("car", path="a.py"), {"automobile read"}),
+        (RecallQuery("car", path="*/b.py"), set()),
+        (RecallQuery("car", until=200), {"automobile said"}),
+        (RecallQuery("car", since=200, kinds=("user",)), set()),
+    ):
+        assert set(excerpts(await recall.search(asked))) == expected
+
+
+async def test_the_part_that_is_near_is_shown(sessions: Sessions, model: str) -> None:
+    await sessions.says("go")
+    filler = "unknown words stand here\n" * 60
+    await sessions.runs("bash", f"{filler}a feline sleeps\n{filler}", command="print diary")
+    (one,) = (await sessions.recall(model=model).search(RecallQuery("kitten"))).found
+    assert one.ref == "r1"
+    assert one.excerpt.startswith("unknown words stand here\n")  # of the part, which is longer than an excerpt
+    await sessions.runs("bash", f"{'x' * 995}\na feline sleeps", command="print more")
+    found = (await sessions.recall(model=model).search(RecallQuery("kitten"))).found
+    assert [one.excerpt for one in found if one.ref == "r2"] == ["a feline sleeps"]
+
+
+async def test_new_messages_are_found_and_those_of_deleted_sessions_are_not(sessions: Sessions, model: str) -> None:
+    recall = sessions.recall(model=model)
+    await sessions.says("one automobile", THERE)
+    assert excerpts(await recall.search(RecallQuery("car"))) == ["one automobile"]
+    await sessions.says("another vehicle")
+    assert set(excerpts(await recall.search(RecallQuery("car")))) == {"one automobile", "another vehicle"}
+    await forget(sessions.thread, sessions.store, THERE)
+    assert excerpts(await recall.search(RecallQuery("car"))) == ["another vehicle"]
+    assert await count(sessions) == 1
+    await sessions.says("a third vehicle")
+    assert set(excerpts(await recall.search(RecallQuery("car")))) == {"a third vehicle", "another vehicle"}
+
+
+async def test_vectors_are_kept_and_those_of_another_model_are_replaced(
+    sessions: Sessions, model: str, tmp_path: Path
+) -> None:
+    await sessions.says("one automobile")
+    told: list[tuple[int, int]] = []
+    await sessions.recall(model=model).search(RecallQuery("car"), lambda done, total: told.append((done, total)))
+    assert told == [(1, 1), (1, 1)]  # the index of words, then the vectors
+    await sessions.recall(model=model).search(RecallQuery("car"), lambda done, total: told.append((done, total)))
+    assert len(told) == 2
+    other = model_in(tmp_path / "other", turn=1)
+    assert excerpts(await sessions.recall(model=other).search(RecallQuery("car"))) == ["one automobile"]
+    models = await sessions.thread.run(sessions.store.query, "select distinct model from vectors")
+    assert [name.split(":")[0] for (name,) in models] == [Embedder(other).fingerprint]
+    assert Embedder(other).fingerprint != Embedder(model).fingerprint
+
+
+async def test_many_messages_are_read_in_batches_and_that_is_told(sessions: Sessions, model: str) -> None:
+    for number in range(BATCH + 10):
+        await sessions.says(f"kitten {number}")
+    told: list[tuple[int, int]] = []
+    await sessions.recall(model=model).search(RecallQuery("feline"), lambda done, total: told.append((done, total)))
+    total = BATCH + 10
+    assert told[-2:] == [(BATCH, total), (total, total)]
+    assert await count(sessions) == total
+
+
+@pytest.mark.parametrize("damage", ["drop table vectors", "delete from words_data where id > 10"])
+async def test_what_is_damaged_is_made_anew(tmp_path: Path, model: str, damage: str) -> None:
+    first = await opened(tmp_path)
+    for number in range(30):
+        await first.says(f"automobile {number}")
+    await first.recall(model=model).search(RecallQuery("car"))
+    await first.thread.close()
+    with sqlite3.connect(tmp_path / "sessions.db") as db:
+        db.execute(damage)
+    db.close()
+    second = await opened(tmp_path)
+    memory = await second.recall(model=model).search(RecallQuery("car automobile", limit=50))
+    assert len(memory.found) == 30
+    assert (REBUILT in memory.told) == ("words_data" in damage)
+    await second.thread.close()
+
+
+async def test_a_model_that_cannot_be_used_is_told_of_once_and_words_still_find(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    await sessions.says("the automobile stands there")
+    recall = sessions.recall(model=str(tmp_path / "nowhere"))
+    first, second = await recall.search(RecallQuery("automobile")), await recall.search(RecallQuery("automobile"))
+    assert excerpts(first) == excerpts(second) == ["the automobile stands there"]
+    said = f"`{KEY}`: there is no folder `{tmp_path / 'nowhere'}`, and nothing is fetched; searches go by words alone"
+    assert (first.told, second.told) == ((said,), ())
+
+
+def test_a_name_is_no_folder_and_nothing_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(EmbeddingFailed, match=f"there is no folder `{tmp_path}/minishlab/potion-base-8M`"):
+        Embedder("minishlab/potion-base-8M")
+
+
+def test_a_folder_without_a_model_or_with_a_damaged_one_says_so(tmp_path: Path, model: str) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "holds no static model" in what_is_missing(str(tmp_path / "empty"))
+    assert what_is_missing(model) == ""
+    (Path(model) / "tokenizer.json").write_text("{")
+    with pytest.raises(EmbeddingFailed, match="cannot be loaded"):
+        Embedder(model)
+
+
+def test_a_text_without_known_words_has_no_direction(model: str) -> None:
+    rows = Embedder(model).embed(["zzz", "car", ""])
+    assert [round(float(np.linalg.norm(row)), 3) for row in rows] == [0.0, 1.0, 0.0]
+
+
+def test_what_stands_high_in_both_rankings_comes_first() -> None:
+    scores = fused([1, 2, 3], [3, 4])
+    assert sorted(scores, key=lambda one: -scores[one]) == [3, 1, 2, 4]
+    assert scores[3] == 1 / 63 + 1 / 61
+    words = [SearchHit(1, "words"), SearchHit(2, "words"), SearchHit(5, "parts")]
+    near = [SearchHit(9, "meaning"), SearchHit(5, "meaning"), SearchHit(2, "meaning")]
+    assert [(hit.id, hit.way) for hit in merged(words, near)] == [
+        (2, "words"), (1, "words"), (5, "parts"), (9, "meaning"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "short", "word " * 5000, "x" * 3000, "line\n" * 700, "測試" * 900])
+def test_parts_cover_a_text_or_its_ends(text: str) -> None:
+    parts = parts_of(text)
+    assert 1 <= len(parts) <= FIRST + LAST
+    assert all(end - start <= PART for start, end in parts)
+    assert (parts[0][0], parts[-1][1]) == (0, len(text))
+    if len(parts) < FIRST + LAST:
+        assert "".join(text[start:end] for start, end in parts) == text
+
+
+def test_sketches_that_differ_least_are_those_of_the_nearest_vectors() -> None:
+    rng = np.random.default_rng(1)
+    vectors = rng.standard_normal((2000, 100)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    sketches = Sketches(1500)
+    rows = zip(range(1, 2001), sketched(vectors), strict=True)
+    sketches.add(Sketch(id, id, "s", "/p", "user", "", "", 0.0, bits.tobytes()) for id, bits in rows)
+    assert (len(sketches), sketches.last) == (1500, 2000)
+    query = vectors[1234] + 0.1 * rng.standard_normal(100).astype(np.float32)
+    found = sketches.nearest(sketched(query[None]), Wanted(), lambda paths: (), 20)
+    assert len(found) == 20
+    assert 1235 in found
+
+
+def test_what_was_asked_for_in_vain_is_found_once_it_is_there() -> None:
+    sketches, query = Sketches(10), np.zeros((1, 1), np.uint64)
+
+    def found(wanted: Wanted) -> list[int]:
+        return sketches.nearest(query, wanted, lambda paths: (), 10)
+
+    sketches.add([Sketch(1, 1, "old", "/p", "user", "", "", 0.0, query.tobytes())])
+    assert (found(Wanted(session="new")), found(Wanted(tool="bash"))) == ([], [])
+    sketches.add([Sketch(2, 2, "new", "/p", "output", "bash", "", 0.0, query.tobytes())])
+    asked = (Wanted(session="new"), Wanted(tool="bash"), Wanted(project="/p"))
+    assert [sorted(found(wanted)) for wanted in asked] == [[2], [2], [1, 2]]
+
+
+rankings = st.lists(st.lists(st.integers(0, 20), unique=True, max_size=12), max_size=4)
+
+
+@given(rankings)
+def test_whatever_is_ranked_has_a_score_and_every_place_counts(given_rankings: list[list[int]]) -> None:
+    scores = fused(*given_rankings)
+    assert set(scores) == {one for ranking in given_rankings for one in ranking}
+    for one, score in scores.items():
+        places = [ranking.index(one) + 1 for ranking in given_rankings if one in ranking]
+        assert abs(score - sum(1 / (DAMPING + place) for place in places)) < 1e-12
+
+
+@given(st.lists(st.integers(0, 20), unique=True, max_size=12), st.integers(1, 4))
+def test_rankings_that_agree_are_the_ranking(ranking: list[int], times: int) -> None:
+    scores = fused(*[ranking] * times)
+    assert sorted(scores, key=lambda one: -scores[one]) == ranking
+
+
+@given(rankings)
+def test_the_order_of_rankings_makes_no_difference(given_rankings: list[list[int]]) -> None:
+    forwards, backwards = fused(*given_rankings), fused(*reversed(given_rankings))
+    assert forwards.keys() == backwards.keys()
+    assert all(abs(forwards[one] - backwards[one]) < 1e-12 for one in forwards)

@@ -1,0 +1,406 @@
+"""What the user says to a call: once, from now on, for the project, changed first. With real tools and real files."""
+
+import asyncio
+import json
+import os
+import stat
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.calls.approval import Approval, told_of_edit
+from agent.calls.execute import CallPosition, CallRunner, run_calls
+from agent.calls.output_room import OutputRoom
+from agent.calls.output_view import Ingest
+from agent.calls.policy import Policy, parse_rule
+from agent.calls.project_rules import KeptRules, ProjectRules
+from agent.compose import Sessions
+from agent.config.load import load_config
+from agent.context.estimate import estimate_message
+from agent.context.preflight import ToolBudget
+from agent.events import (
+    CallDenied,
+    CallEdited,
+    Decision,
+    Event,
+    Noticed,
+    PermissionAnswered,
+    PermissionAsked,
+    ToolFinished,
+    Tried,
+)
+from agent.interrupt import Interrupt
+from agent.messages import ToolCall, ToolOutput, User
+from agent.providers.wires.scripted import Scripted
+from agent.session import Session
+from tests.agent.test_session import Home, call, home, outputs_of
+from tools.base import Workspace
+from tools.catalog import builtin_tools
+
+Answer = Callable[[PermissionAsked], Decision]
+
+__all__ = ["home"]
+
+
+class Run:
+    """Calls that are run in a folder, and what happened."""
+
+    def __init__(self, root: Path, answer: Answer, deny: Sequence[str] = (), calls: Sequence[ToolCall] = ()) -> None:
+        self.events: list[Event] = []
+        self.asked: list[PermissionAsked] = []
+        self._answer = answer
+        policy = Policy(str(root), "ask", deny=tuple(map(parse_rule, deny)))
+
+        async def earlier() -> Sequence[ToolCall]:
+            return calls
+
+        self.gate = Approval(policy, self._ask, earlier)
+        tools = {tool.name: tool for tool in builtin_tools()}
+        workspace = Workspace(root, root.parent / "outputs")
+        self.hands = CallRunner(tools, workspace, self.gate, Interrupt(), self.events.append, Ingest())
+
+    async def _ask(self, question: PermissionAsked) -> Decision:
+        self.asked.append(question)
+        return self._answer(question)
+
+    async def __call__(self, *calls: ToolCall) -> tuple[ToolOutput, ...]:
+        room = OutputRoom(ToolBudget(100_000, 0), lambda output: estimate_message(User((output,))))
+        return await run_calls(calls, self.hands, room, CallPosition())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+def bash(command: str) -> ToolCall:
+    return ToolCall("c1", "bash", {"command": command})
+
+
+def instead(command: str) -> Answer:
+    return lambda question: Decision("allow", arguments={"command": command})
+
+
+async def test_a_command_that_the_user_changed_runs_and_the_model_is_told(root: Path) -> None:
+    run = Run(root, instead("echo mine"))
+    (output,) = await run(bash("echo yours"))
+    assert output == ToolOutput(
+        "c1",
+        "[The user changed this call before it ran.\n`command` was: echo mine]\nmine\nexit code 0",
+        edited={"command": "echo mine"},
+        ending="exit code 0",
+    )
+    assert [event for event in run.events if isinstance(event, CallEdited)] == [
+        CallEdited("c1", "bash", {"command": "echo mine"})
+    ]
+    assert len([event for event in run.events if isinstance(event, ToolFinished)]) == 1
+
+
+async def test_a_command_that_the_user_changed_is_denied_as_any_other(root: Path) -> None:
+    (root / "kept").write_text("x")
+    run = Run(root, instead("cd . && env rm kept"), deny=("bash(rm)",))
+    (output,) = await run(bash("ls"))
+    assert (output.status, (root / "kept").exists()) == ("denied", True)
+    assert output.text.startswith("[The user changed this call before it ran.\n`command` was: cd . && env rm kept]\n")
+    assert "deny rule bash(rm)" in output.text
+    assert [event for event in run.events if isinstance(event, CallDenied)] == [
+        CallDenied("c1", "bash", {"command": "cd . && env rm kept"}, "deny rule bash(rm)")
+    ]
+
+
+@pytest.mark.parametrize("arguments", [{"command": ""}, {"command": 3}, {"other": "x"}, {}])
+async def test_a_call_that_the_user_made_impossible_fails_and_is_told(root: Path, arguments: dict[str, object]) -> None:
+    (output,) = await Run(root, lambda question: Decision("allow", arguments=arguments))(bash("touch made"))
+    assert (output.status, output.edited, (root / "made").exists()) == ("failed", arguments, False)
+
+
+async def test_a_file_that_the_user_changed_is_shown_again_before_it_is_written(root: Path) -> None:
+    def answer(question: PermissionAsked) -> Decision:
+        changed = {"path": "a.txt", "content": "two\n"}
+        return Decision("allow") if question.is_edited else Decision("edit", arguments=changed)
+
+    run = Run(root, answer)
+    (output,) = await run(ToolCall("c1", "write", {"path": "a.txt", "content": "one\n"}))
+    assert [(question.id, question.is_edited, question.preview.split("\n")[-1]) for question in run.asked] == [
+        ("permission-c1", False, "+one"),
+        ("permission-c1-2", True, "+two"),
+    ]
+    assert (root / "a.txt").read_text() == "two\n"
+    assert output.text == (
+        "[The user changed this call before it ran.\n`content` was:\ntwo\n]\ncreated `a.txt`: 1 line"
+    )
+
+
+async def test_an_edit_may_not_lead_elsewhere(root: Path) -> None:
+    elsewhere = Decision("allow", arguments={"path": "secret/a", "content": "x"})
+    (output,) = await Run(root, lambda question: elsewhere, deny=("write(secret)",))(
+        ToolCall("c1", "write", {"path": "a.txt", "content": "x"})
+    )
+    assert (output.status, os.listdir(root)) == ("denied", [])
+
+
+async def test_only_a_rule_that_was_offered_is_kept(root: Path) -> None:
+    run = Run(root, lambda question: Decision("allow", rule="bash"))
+    outputs = await run(bash("echo -n 1"), replace(bash("touch x"), id="c2"))
+    assert [output.status for output in outputs] == ["done", "done"]
+    assert (len(run.asked), run.gate.policy.allow) == (2, ())
+
+
+async def test_a_rule_answers_the_open_questions_that_it_covers_and_no_other(root: Path) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    for name in ("a", "b"):
+        (outside / name).write_text(name)
+    elsewhere = root.parent / "elsewhere"
+    elsewhere.write_text("c")
+    all_asked = asyncio.Event()
+    forever = asyncio.Event()
+    asked: list[PermissionAsked] = []
+
+    async def ask(question: PermissionAsked) -> Decision:
+        asked.append(question)
+        if len(asked) == 3:
+            all_asked.set()
+        await all_asked.wait()
+        if question.call_id == "c1":
+            return Decision("allow", rule=question.offers[1])
+        if question.call_id == "c3":
+            return Decision("deny")
+        await forever.wait()  # nobody answers this one
+        return Decision("deny")
+
+    run = Run(root, lambda question: Decision("deny"))
+    run.gate.ask = ask
+    reads = [ToolCall(f"c{n}", "read", {"path": str(path)}) for n, path in enumerate((outside / "a", outside / "b"), 1)]
+    outputs = await run(*reads, ToolCall("c3", "read", {"path": str(elsewhere)}))
+    assert [output.status for output in outputs] == ["done", "done", "denied"]
+    assert PermissionAnswered("permission-c2", "allow") in run.events
+    assert asked[0].offers == (f"read({outside / 'a'})", f"read({outside})")
+
+
+async def test_once_answers_one_question_alone(root: Path) -> None:
+    run = Run(root, lambda question: Decision("allow"))
+    await run(bash("echo -n 1"), replace(bash("echo -n 1"), id="c2"))
+    assert [question.call_id for question in run.asked] == ["c1", "c2"]
+
+
+async def test_rules_are_tried_on_what_was_called_before(root: Path) -> None:
+    past = [bash(command) for command in ("pytest -q", "pytest -q", "pytest tests", "make", "", "rm x")]
+    run = Run(root, lambda question: Decision("deny"), calls=[*past, ToolCall("w", "write", {"path": "x"})])
+    await run(bash("pytest -q"))
+    (question,) = run.asked
+    assert (question.offers, question.offers_exact) == (("bash(=pytest -q)", "bash(pytest)"), True)
+    assert question.tried == (Tried("bash(=pytest -q)", 2, 5), Tried("bash(pytest)", 3, 5, ("pytest tests",)))
+
+
+async def test_a_rule_that_is_tried_goes_into_folders_of_the_project(root: Path) -> None:
+    past = [bash(command) for command in ("cd src && pytest", "pytest -x", "cd .. && pytest", "cd src && make")]
+    run = Run(root, lambda question: Decision("deny"), calls=past)
+    await run(bash("cd src && pytest"))
+    (question,) = run.asked
+    assert question.tried == (
+        Tried("bash(=cd src && pytest)", 1, 4),
+        Tried("bash(pytest)", 2, 4, ("pytest -x",)),
+    )
+
+
+async def test_a_question_that_has_no_rule_for_exactly_this_says_so(root: Path) -> None:
+    run = Run(root, lambda question: Decision("deny"))
+    await run(bash("echo 1\necho 2"))
+    (question,) = run.asked
+    assert (question.offers, question.offers_exact) == ((), False)
+    await run(bash(f"echo {'1' * 1_000}"))
+    assert (run.asked[1].offers, run.asked[1].offers_exact) == ((), False)
+    await run(bash(f"ls -l {'1' * 1_000}"))
+    assert (run.asked[2].offers, run.asked[2].offers_exact) == (("bash(ls)",), False)
+    await run(bash(f"echo {'1' * 900}"))
+    assert (run.asked[3].offers, run.asked[3].offers_exact) == ((f"bash(=echo {'1' * 900})",), True)
+
+
+async def test_an_interrupted_question_leaves_nothing_open(root: Path) -> None:
+    run = Run(root, lambda question: Decision("deny"))
+
+    async def ask(question: PermissionAsked) -> Decision:
+        run.hands.interrupt.request()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    run.gate.ask = ask
+    (output,) = await run(bash("ls"))
+    assert output.status == "cancelled"
+    run.gate.keep("bash(ls)")  # nobody waits for it any more
+
+
+def test_long_values_are_told_by_what_changed_in_them() -> None:
+    before = ToolCall("c", "write", {"path": "a", "content": "".join(f"line {n}\n" for n in range(100))})
+    after = replace(before, arguments={**before.arguments, "content": before.arguments["content"] + "more\n"})  # type: ignore[operator]  # a text, above
+    assert told_of_edit(before, after) == (
+        "[The user changed this call before it ran.\n`content` was, compared with yours:\n"
+        "@@ -98,3 +98,4 @@\n line 97\n line 98\n line 99\n+more]"
+    )
+    assert told_of_edit(before, replace(before, arguments={"path": "a"})).endswith("`content` was left out.]")
+
+
+# For the project
+
+
+@asynccontextmanager
+async def opened(tmp_path: Path, *replies: object, interactive: bool = True) -> AsyncIterator[Session]:
+    """A session in `project`, as after a new start of the program."""
+    async with started(tmp_path, *replies, interactive=interactive) as sessions:
+        session = await sessions.open()
+        yield session
+        await session.close()
+
+
+@asynccontextmanager
+async def started(tmp_path: Path, *replies: object, interactive: bool = True) -> AsyncIterator[Sessions]:
+    """The sessions of `project`, as after a new start of the program."""
+    project = tmp_path / "project"
+    project.mkdir(exist_ok=True)
+    environment = {"EBB_HOME": str(tmp_path / "home")}
+    config = load_config(project, environment, {"agent.model": model(tmp_path, "script", *replies)})
+    sessions = Sessions(config, project, environment, interactive=interactive)
+    try:
+        yield sessions
+    finally:
+        await sessions.close()
+
+
+def model(tmp_path: Path, name: str, *replies: object) -> str:
+    """The name of a model that gives these replies."""
+    script = tmp_path / f"{name}.json"
+    script.write_text(json.dumps({"reply": replies}))
+    return f"scripted/{script}"
+
+
+async def answered(session: Session, answer: Callable[[PermissionAsked], Decision]) -> list[Event]:
+    events: list[Event] = []
+    async for event in session.send("go"):
+        events.append(event)
+        if isinstance(event, PermissionAsked):
+            session.answer(event.id, answer(event))
+    return events
+
+
+def questions(events: Sequence[Event]) -> list[PermissionAsked]:
+    return [event for event in events if isinstance(event, PermissionAsked)]
+
+
+LIST = {"calls": [call("bash", command="ls -la")]}
+DONE = {"text": "ok"}
+
+
+async def test_a_rule_for_the_project_holds_in_its_next_session(tmp_path: Path) -> None:
+    async with opened(tmp_path, LIST, DONE) as session:
+        (question,) = questions(
+            await answered(session, lambda asked: Decision("allow", rule=asked.offers[0], kept="project"))
+        )
+    file = tmp_path / "home" / "config" / "rules.json"
+    assert question.rules_file == str(file)
+    assert json.loads(file.read_text()) == {"projects": {str(tmp_path / "project"): {"allow": ["bash(=ls -la)"]}}}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    async with opened(tmp_path, LIST, DONE) as session:
+        assert questions(await answered(session, lambda asked: Decision("deny"))) == []
+    assert list((tmp_path / "project").iterdir()) == []
+
+
+async def test_a_rule_for_one_project_says_nothing_of_another(tmp_path: Path) -> None:
+    ProjectRules(tmp_path / "home" / "config", tmp_path / "project" / "sub").keep("bash(ls)")
+    async with opened(tmp_path, LIST, DONE) as session:
+        assert len(questions(await answered(session, lambda asked: Decision("deny")))) == 1
+
+
+async def test_a_project_cannot_plant_a_rule(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    planted = json.dumps({"projects": {str(project): {"allow": ["bash"]}}})
+    for place in (project, project / ".ebb", project / "config", project / ".config" / "ebbtide"):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "rules.json").write_text(planted)
+    async with opened(tmp_path, LIST, DONE) as session:
+        assert len(questions(await answered(session, lambda asked: Decision("deny")))) == 1
+
+
+async def test_scripts_do_not_use_what_was_allowed_in_the_terminal(tmp_path: Path) -> None:
+    ProjectRules(tmp_path / "home" / "config", tmp_path / "project").keep("bash(ls)")
+    async with opened(tmp_path, LIST, DONE, interactive=False) as session:
+        events = await answered(session, lambda asked: Decision("allow"))
+    assert [event.name for event in events if isinstance(event, CallDenied)] == ["bash"]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"projects": 3}', '{"projects": {"PROJECT": 3}}'])
+async def test_a_broken_file_of_rules_is_told_and_stays_as_it_is(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "home" / "config" / "rules.json"
+    file.parent.mkdir(parents=True)
+    content = content.replace("PROJECT", str(tmp_path / "project"))
+    file.write_text(content)
+    async with opened(tmp_path, LIST, DONE) as session:
+        events = await answered(session, lambda asked: Decision("allow", rule=asked.offers[0], kept="project"))
+    told = [event.text for event in events if isinstance(event, Noticed)]
+    assert [str(file) in text for text in told] == [True, True]
+    assert told[1].startswith("the rule holds for this session only: ")
+    assert file.read_text() == content
+
+
+def test_what_is_no_rule_is_told_and_the_others_hold(tmp_path: Path) -> None:
+    file = tmp_path / "rules.json"
+    kept = {"projects": {"/p": {"allow": ["bash(ls)", "a b", 3, "edit(src)"]}}}
+    file.write_text(json.dumps(kept))
+    assert ProjectRules(tmp_path, Path("/p")).read() == KeptRules(
+        ("bash(ls)", "edit(src)"),
+        f'`{file}`: `"a b"`, `3` is no rule such as `bash(git status)`, and is not used',
+    )
+
+
+async def test_a_resumed_session_knows_what_ran(home: Home) -> None:
+    session = await home.open(Scripted.of({"calls": [call("bash", command="echo a")]}, DONE), mode="ask")
+    await answered(session, lambda asked: Decision("allow", arguments={"command": "echo b"}))
+    (before,) = outputs_of(session)
+    await session.close()
+    again = await home.open(Scripted.of(DONE), resume=True)
+    assert outputs_of(again) == [before]
+    assert before.edited == {"command": "echo b"}
+    await again.close()
+
+
+# For the session
+
+
+async def asked_again(sessions: Sessions, id: str | None = None, model: str | None = None) -> int:
+    """How often a session asks, opened anew, where every question is answered with no."""
+    session = await sessions.open(id, model)
+    events = await answered(session, lambda asked: Decision("deny"))
+    await session.close()
+    return len(questions(events))
+
+
+async def test_a_rule_for_the_session_outlives_its_model_but_neither_the_session_nor_the_program(
+    tmp_path: Path,
+) -> None:
+    other = model(tmp_path, "other", LIST, DONE)
+    async with started(tmp_path, LIST, DONE) as sessions:
+        session = await sessions.open()
+        events = await answered(session, lambda asked: Decision("allow", rule=asked.offers[0]))
+        await session.close()
+        assert len(questions(events)) == 1
+        assert await asked_again(sessions, session.id, other) == 0
+        assert await asked_again(sessions) == 1  # another session
+        fork = await (await sessions.library()).fork(session.id)
+        assert await asked_again(sessions, fork.id, other) == 1
+        assert await asked_again(sessions, session.id, other) == 0
+    async with started(tmp_path, LIST, DONE) as sessions:
+        assert await asked_again(sessions, session.id, other) == 1
+
+
+async def test_a_rule_for_the_project_that_the_user_took_away_does_not_outlive_the_model(tmp_path: Path) -> None:
+    async with started(tmp_path, LIST, DONE) as sessions:
+        session = await sessions.open()
+        await answered(session, lambda asked: Decision("allow", rule=asked.offers[0], kept="project"))
+        await session.close()
+        (tmp_path / "home" / "config" / "rules.json").unlink()
+        assert await asked_again(sessions, session.id, model(tmp_path, "other", LIST, DONE)) == 1

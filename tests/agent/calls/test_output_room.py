@@ -1,0 +1,84 @@
+"""The room of a step's outputs."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.calls.output_room import SHORT, KeptOutput, OutputRoom
+from agent.context.estimate import estimate_message
+from agent.context.preflight import ToolBudget
+from agent.messages import OutputStatus, Stored, ToolOutput, User
+
+
+def count(output: ToolOutput) -> int:
+    return estimate_message(User((output,)))
+
+
+class Shelf:
+    """Keeps outputs, or nothing."""
+
+    def __init__(self, how: str = "it is on the shelf") -> None:
+        self.how = how
+        self.kept: list[str] = []
+
+    async def keep(self, output: ToolOutput) -> KeptOutput:
+        self.kept.append(output.text)
+        return KeptOutput(replace(output, stored=Stored(str(len(self.kept)), 0, 0)), self.how)
+
+
+async def shared(room: OutputRoom, shelf: Shelf, outputs: list[ToolOutput]) -> tuple[ToolOutput, ...]:
+    room.take(outputs)
+    return await room.share(outputs, [shelf.keep] * len(outputs))
+
+
+@given(
+    st.lists(st.text(max_size=3000), max_size=6), st.integers(0, 4000), st.booleans(), st.none() | st.integers(0, 4000)
+)
+def test_outputs_take_no_more_than_there_is_and_none_is_lost(
+    texts: list[str], limit: int, is_full: bool, spare: int | None
+) -> None:
+    outputs = [ToolOutput("c0", text) for text in texts]  # some servers use an id again
+    budget = ToolBudget(limit, 0, exceeded=is_full)
+    room, shelf = OutputRoom(budget, count, spare=None if spare is None else lambda: spare), Shelf()
+    shown = asyncio.run(shared(room, shelf, outputs))
+    whole = sum(map(count, outputs))
+    assert room.budget.reserved <= limit
+    assert room.is_open == (spare is not None or (not is_full and whole <= limit))
+    assert sum(map(count, shown)) <= max(limit if whole <= limit else limit // 2, spare or 0) + SHORT * len(outputs)
+    for before, after in zip(outputs, shown, strict=True):
+        if after != before:
+            assert after.stored is not None
+            assert shelf.kept[int(after.stored.digest) - 1] == before.text
+
+
+async def test_small_outputs_stand_whole_and_large_ones_get_the_same_part() -> None:
+    small, large = ToolOutput("c1", "a" * 300), ToolOutput("c2", "b" * 9000)
+    room = OutputRoom(ToolBudget(500, 0), count, spare=lambda: 1200)
+    outputs = [large, small, replace(large, call_id="c3"), replace(small, call_id="c4")]
+    first, one, second, other = await shared(room, Shelf(), outputs)
+    assert ((one, other), room.is_open) == ((small, replace(small, call_id="c4")), True)
+    assert replace(first, call_id="", stored=None) == replace(second, call_id="", stored=None)
+    assert (300 < count(first) <= 500, first.text.startswith("bbb"), "; it is on the shelf …]" in first.text) == (
+        (True, True, True)
+    )
+
+
+async def test_where_no_room_is_made_half_of_what_is_left_is_shared() -> None:
+    room, large = OutputRoom(ToolBudget(600, 0), count), ToolOutput("c1", "b" * 9000)
+    cut, other = await shared(room, Shelf(), [large, replace(large, call_id="c2")])
+    assert (count(cut) <= 150, count(other) <= 150, room.is_open) == (True, True, False)
+
+
+async def test_an_output_that_cannot_be_kept_says_that_it_is_cut() -> None:
+    (shown,) = await shared(OutputRoom(ToolBudget(200, 0), count), Shelf(""), [ToolOutput("c1", "b" * 9000)])
+    assert "ask for less at a time to see it" in shown.text
+
+
+@pytest.mark.parametrize("status", ["failed", "interrupted", "denied"])
+async def test_an_output_keeps_its_status(status: OutputStatus) -> None:
+    output = ToolOutput("c1", "b" * 9000, status)
+    (shown,) = await shared(OutputRoom(ToolBudget(200, 0), count), Shelf(), [output])
+    assert shown.status == status

@@ -1,0 +1,442 @@
+"""The permission policy, which is pure: calls in, rulings out."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.calls.policy import PermissionRequest, Policy, Rule, concerns, decide, parse_rule
+from agent.config.options import MODES, Mode
+from agent.errors import ConfigError
+from tools.commandline import simple_commands
+
+ROOT = "/home/u/project"
+
+
+def shell(command: str) -> PermissionRequest:
+    return PermissionRequest("bash", "run", (command,))
+
+
+def edit(path: str) -> PermissionRequest:
+    return PermissionRequest("edit", "write", (path,))
+
+
+def read(path: str) -> PermissionRequest:
+    return PermissionRequest("read", "read", (path,))
+
+
+def served(tool: str) -> PermissionRequest:
+    return PermissionRequest(tool, "serve", ())
+
+
+def policy(mode: Mode = "ask", allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()) -> Policy:
+    return Policy(ROOT, mode, tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)), ("/data/outputs",))
+
+
+@pytest.mark.parametrize(
+    ("mode", "verdicts"),
+    [
+        ("ask", ["allow", "ask", "allow", "ask", "ask", "ask", "ask", "allow"]),
+        ("accept-edits", ["allow", "ask", "allow", "allow", "ask", "ask", "ask", "allow"]),
+        ("plan", ["allow", "ask", "allow", "deny", "deny", "deny", "deny", "allow"]),
+        ("auto", ["allow", "allow", "allow", "allow", "allow", "allow", "allow", "allow"]),
+    ],
+)
+def test_each_mode_decides_as_its_name_says(mode: Mode, verdicts: list[str]) -> None:
+    calls = [
+        read(f"{ROOT}/a.py"),
+        read("/etc/passwd"),
+        read("/data/outputs/1.txt"),
+        edit(f"{ROOT}/a.py"),
+        edit("/etc/passwd"),
+        shell("ls"),
+        served("mcp__forge__list_issues"),
+        PermissionRequest("todo", "none", ()),
+    ]
+    assert [decide(call, policy(mode)).verdict for call in calls] == verdicts
+
+
+@pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
+@pytest.mark.parametrize("path", [f"{ROOT}/.git/hooks/pre-commit", "/home/u/.bashrc", f"{ROOT}/.vscode/tasks.json"])
+def test_files_that_make_other_programs_run_commands_are_always_asked_about(mode: Mode, path: str) -> None:
+    assert decide(edit(path), policy(mode, allow=("edit",))).verdict == "ask"
+
+
+def test_a_rule_that_names_such_a_file_allows_it() -> None:
+    assert decide(edit(f"{ROOT}/.envrc"), policy(allow=("edit(.envrc)",))).verdict == "allow"
+    assert decide(edit(f"{ROOT}/.git/hooks/x"), policy(allow=("edit(.git/hooks)",))).verdict == "allow"
+
+
+@pytest.mark.parametrize("rule", ["edit(.)", "edit(src)", "edit(/)"])
+def test_a_rule_for_a_folder_does_not_cover_such_files_in_it(rule: str) -> None:
+    rules = policy(allow=(rule,))
+    assert decide(edit(f"{ROOT}/src/a.py"), rules).verdict == "allow"
+    assert decide(edit(f"{ROOT}/src/.vscode/tasks.json"), rules).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "verdict"),
+    [
+        ("bash(git status)", "git status", "allow"),
+        ("bash(git status)", "git status --short", "allow"),
+        ("bash(git status)", "git statusx", "ask"),
+        ("bash(git:*)", "git log", "allow"),
+        ("bash", "rm -rf /", "allow"),
+        ("bash(git status)", "git status; rm -rf /", "ask"),
+        ("bash(git status)", "git status && rm x", "ask"),
+        ("bash(git status)", "git status | sh", "ask"),
+        ("bash(git status)", "git status & rm x", "ask"),
+        ("bash(git status)", "git status\nrm x", "ask"),
+        ("bash(git status)", "git status $(rm x)", "ask"),
+        ("bash(git status)", "git status `rm x`", "ask"),
+        ("bash(git status)", "git status > /etc/passwd", "ask"),
+        ("bash(git status)", "git status <(rm x)", "ask"),
+        ("bash(git status)", "(git status)", "ask"),
+        ("bash(git status)", "git status 'unclosed", "ask"),
+        ("bash(git status)", "git 'status'", "allow"),
+        ("bash(git status)", "GIT_PAGER=x git status", "ask"),
+        ("bash(git status)", "git status ';' rm", "allow"),
+        ("write", "git status", "ask"),
+    ],
+)
+def test_an_allow_rule_covers_a_command_only_when_it_covers_all_of_it(rule: str, command: str, verdict: str) -> None:
+    assert decide(shell(command), policy(allow=(rule,))).verdict == verdict
+
+
+def test_two_rules_can_cover_a_command_together() -> None:
+    both = policy(allow=("bash(git status)", "bash(pytest)"))
+    assert decide(shell("git status && pytest -q"), both).verdict == "allow"
+    assert decide(shell("git status && make"), both).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf x",
+        "/bin/rm x",
+        "sudo rm x",
+        "ls; rm x",
+        "env A=1 rm x",
+        "bash -c 'rm x'",
+        "find . -exec rm {} +",
+        "echo $(rm x)",
+        "ls |xargs rm",
+        r"r\m x",
+        "'rm' x",
+        "true\nrm x",
+    ],
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_deny_rule_finds_the_command_however_it_is_wrapped(command: str, mode: Mode) -> None:
+    assert decide(shell(command), policy(mode, allow=("bash",), deny=("bash(rm)",))).verdict == "deny"
+
+
+def test_a_deny_rule_of_several_words_leaves_other_commands_alone() -> None:
+    rules = policy("auto", deny=("bash(git push)",))
+    assert [decide(shell(c), rules).verdict for c in ("git push -f", "git pull", "/usr/bin/git push")] == [
+        "deny",
+        "allow",
+        "deny",
+    ]
+
+
+def test_path_rules_compare_whole_components() -> None:
+    rules = policy(allow=("edit(src)",), deny=("read(secret)",))
+    assert decide(edit(f"{ROOT}/src/a.py"), rules).verdict == "allow"
+    assert decide(edit(f"{ROOT}/src2/a.py"), rules).verdict == "ask"
+    assert decide(read(f"{ROOT}/secret/key"), rules).verdict == "deny"
+    assert decide(read(f"{ROOT}/secrets"), rules).verdict == "allow"
+    assert (
+        decide(
+            PermissionRequest("apply_patch", "write", (f"{ROOT}/src/a", f"{ROOT}/b")), policy(allow=("*(src)",))
+        ).verdict
+        == "ask"
+    )
+
+
+def test_reading_a_folder_that_holds_a_denied_one_is_denied() -> None:
+    assert decide(PermissionRequest("grep", "read", (ROOT,)), policy(deny=("grep(secret)",))).verdict == "deny"
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "verdict"),
+    [
+        ("bash(=make test)", "make test", "allow"),
+        ("bash(=make test)", "make test all", "ask"),
+        ("bash(=make test)", "make  test", "ask"),
+        ("bash(=make test)", "make test && make test", "ask"),
+        ("bash(=cd src && make 'a  b')", "cd src && make 'a  b'", "allow"),
+        ("bash(==x)", "=x", "allow"),
+        ("bash(=x)", "=x", "ask"),
+        ("bash(=make $X)", "make $X", "ask"),
+        ("bash(=cat x | sh)", "cat x | sh", "ask"),
+        ("bash(=cd .. && make)", "cd .. && make", "ask"),
+        ("bash(=make > out)", "make > out", "ask"),
+    ],
+)
+def test_a_rule_for_one_line_allows_that_line_as_far_as_it_can_be_read(rule: str, command: str, verdict: str) -> None:
+    assert decide(shell(command), policy(allow=(rule,))).verdict == verdict
+
+
+def test_rules_that_cover_a_line_together_are_about_beginnings() -> None:
+    both = policy(allow=("bash(=pytest)", "bash(ls)", "bash(A=1 cd)"))
+    assert decide(shell("ls && ls"), both).verdict == "allow"
+    assert decide(shell("ls && pytest -x"), both).verdict == "ask"
+    assert decide(shell("A=1 cd .. && ls"), both).verdict == "ask"
+
+
+@pytest.mark.parametrize("command", ["git push", "cd x && git push -f", "sh -c 'git push'"])
+def test_a_deny_rule_for_one_line_denies_what_begins_so(command: str) -> None:
+    assert decide(shell(command), policy("auto", deny=("bash(=git push)",))).verdict == "deny"
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "verdict"),
+    [
+        ("bash(pytest)", "cd src && pytest -q", "allow"),
+        ("bash(pytest)", f"cd {ROOT}/src && cd a; pytest", "allow"),
+        ("bash(pytest)", "cd src | pytest || pytest -x", "allow"),
+        ("bash(pytest)", "cd src && rm x", "ask"),
+        ("bash(pytest)", "cd src && pytest && rm x", "ask"),
+        ("bash(pytest)", "cd /tmp && pytest", "ask"),
+        ("bash(pytest)", "cd src/../.. && pytest", "ask"),
+        ("bash(pytest)", "cd ~ && pytest", "ask"),
+        ("bash(pytest)", "cd - && pytest", "ask"),
+        ("bash(pytest)", "cd && pytest", "ask"),
+        ("bash(pytest)", "cd * && pytest", "ask"),
+        ("bash(pytest)", "cd $X && pytest", "ask"),
+        ("bash(pytest)", "cd $(rm x) && pytest", "ask"),
+        ("bash(pytest)", "pushd src && pytest", "ask"),
+        ("bash(pytest)", "CDPATH=/ cd etc && pytest", "ask"),
+        ("bash(pytest)", "A=1 cd .. && pytest", "ask"),
+        ("bash(pytest)", "cd src", "ask"),
+        ("bash(git status)", "cd src && git status", "ask"),
+        ("bash(/usr/bin/git status)", "cd src && /usr/bin/git status", "ask"),
+        ("bash(git status)", f"cd {ROOT} && git status", "allow"),
+        ("bash(make test)", "cd src && make test", "ask"),
+        ("bash(./run.sh)", "cd src && ./run.sh", "ask"),
+        ("bash(=pytest)", "cd src && pytest", "ask"),
+    ],
+)
+def test_a_folder_of_the_project_is_gone_into_without_a_rule_of_its_own(rule: str, command: str, verdict: str) -> None:
+    assert decide(shell(command), policy(allow=(rule,))).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "verdict"),
+    [
+        ("bash(find)", "find . -name x", "allow"),
+        ("bash(find)", "find . -delete", "ask"),
+        ("bash(find . -delete)", "find . -delete", "allow"),
+        ("bash(find . -exec grep)", "find . -name x -exec ls", "ask"),
+        ("bash(git)", "git status", "allow"),
+        ("bash(git)", "git -c a.b=c status", "ask"),
+        ("bash(git diff)", "git diff --output=x", "ask"),
+        ("bash(sed)", "sed -n 1,9p x", "allow"),
+        ("bash(sed)", "sed -i s/a/b/ x", "ask"),
+        ("bash(sed -i)", "sed -i 's/a/b/w x' y", "ask"),
+    ],
+)
+def test_a_rule_for_a_program_that_looks_covers_looking_only(rule: str, command: str, verdict: str) -> None:
+    assert decide(shell(command), policy(allow=(rule,))).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [
+        (f"cd {ROOT} && git status", "allow"),
+        (f"cd {ROOT}/src && ls", "allow"),
+        ("cd src && ls", "allow"),
+        ("cd src && git status", "ask"),
+        ("cd / && ls", "ask"),
+        ("cd .. && ls", "ask"),
+        ("cd src/../.. && ls", "ask"),
+        (f"cd {ROOT}2 && ls", "ask"),
+        ("cd && ls", "ask"),
+        ("cd - && ls", "ask"),
+        ("cd ~ && ls", "ask"),
+        ("cd sr* && ls", "ask"),
+        ("popd && ls", "ask"),
+    ],
+)
+def test_allowed_commands_stay_in_the_working_folder(command: str, verdict: str) -> None:
+    rules = policy(allow=("bash(cd)", "bash(popd)", "bash(ls)", "bash(git status)"))
+    assert decide(shell(command), rules).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "r''m x",
+        'r"m" x',
+        "r\\\nm x",
+        "$'r\\x6d' x",
+        "$'\\U00000072m' x",
+        '$"rm" x',
+        "rm${IFS}x",
+        "RM x",
+        "busybox rm x",
+        "bash -c \"r'm' x\"",
+        "bash -c 'eval \"r\\\\m x\"'",
+        "echo \"`r''m x`\"",
+        "cat <(r''m x)",
+        "f() { r''m x; }; f",
+        "case a in a) r''m x;; esac",
+        "nice -n 5 'r'm x",
+        "{rm,x}",
+    ],
+)
+def test_a_deny_rule_reads_a_command_as_the_shell_does(command: str) -> None:
+    assert decide(shell(command), policy("auto", deny=("bash(rm)",))).verdict == "deny"
+
+
+@pytest.mark.parametrize("command", ["git -C x push", "git -c a=b --no-pager push", "git 'pu'sh", "env git push"])
+def test_a_deny_rule_of_several_words_sees_past_options(command: str) -> None:
+    assert decide(shell(command), policy("auto", deny=("bash(git push)",))).verdict == "deny"
+    assert decide(shell("git stash push"), policy("auto", deny=("bash(git push)",))).verdict == "allow"
+
+
+@pytest.mark.parametrize("command", ["$x a", "/bin/r? a", "echo cm0= | base64 -d | sh", 'eval "$x"', "ls 'open"])
+def test_where_there_is_a_deny_rule_a_command_that_cannot_be_read_is_asked_about(command: str) -> None:
+    assert decide(shell(command), policy("auto", allow=("bash",), deny=("bash(rm)",))).verdict == "ask"
+    assert decide(shell(command), policy("auto", deny=("read(x)",))).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".GIT/hooks/pre-commit",
+        "a/.Git/config",
+        ".g\u200cit/config",
+        "sub.git/hooks/update",
+        ".gitmodules",
+        ".ssh/authorized_keys",
+        ".config/fish/config.fish",
+        ".VSCode/tasks.json",
+    ],
+)
+@pytest.mark.parametrize("rule", ["edit", "edit(.)", "edit(/home)", "*"])
+def test_no_broad_rule_covers_what_makes_other_programs_run_commands(name: str, rule: str) -> None:
+    asked = edit(f"{ROOT}/{name}")
+    ruling = decide(asked, policy("auto", allow=(rule,)))
+    assert ruling.verdict == "ask"
+
+
+@pytest.mark.parametrize("name", ["Secret/key", "secret", "SECRET/a/b", "s\u200decret/key"])
+def test_a_deny_rule_holds_for_every_name_a_file_system_takes_for_the_same(name: str) -> None:
+    assert decide(read(f"{ROOT}/{name}"), policy("auto", deny=("read(secret)",))).verdict == "deny"
+    composed, decomposed = f"{ROOT}/caf\u00e9", f"{ROOT}/cafe\u0301"
+    for rule, path in ((composed, decomposed), (decomposed, composed)):
+        assert decide(read(path), policy("auto", deny=(f"read({rule})",))).verdict == "deny"
+
+
+def test_a_file_that_may_not_be_read_is_not_searched_either() -> None:
+    rules = policy("auto", deny=("read(secret)",))
+    verdicts = [
+        decide(PermissionRequest("grep", "read", (f"{ROOT}{place}",)), rules).verdict
+        for place in ("/secret", "/secret/a", "", "/src")
+    ]
+    assert verdicts == ["deny", "deny", "ask", "allow"]
+
+
+def test_what_one_tool_may_not_change_no_other_may_change() -> None:
+    rules = policy("auto", deny=("write(.env)",))
+    calls = [PermissionRequest(tool, "write", (f"{ROOT}/.env",)) for tool in ("write", "edit", "apply_patch")]
+    assert [decide(call, rules).verdict for call in calls] == ["deny"] * 3
+    assert decide(edit(f"{ROOT}/a.py"), rules).verdict == "allow"
+    assert decide(read(f"{ROOT}/.env"), rules).verdict == "allow"
+
+
+def test_shell_can_be_ruled_out_altogether() -> None:
+    ruling = decide(shell("ls"), Policy(ROOT, "auto", no_shell="no sandbox"))
+    assert (ruling.verdict, ruling.rule) == ("deny", "no sandbox")
+
+
+@pytest.mark.parametrize("text", ["", "bash(", "bash()", "a b", "bash(x) y"])
+def test_what_is_not_a_rule_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is not a rule"):
+        parse_rule(text)
+
+
+@given(st.from_regex(r"[a-z_*]{1,8}", fullmatch=True), st.from_regex(r"[a-z][a-z /.-]{0,10}[a-z]", fullmatch=True))
+def test_a_rule_reads_back_from_its_text(tool: str, prefix: str) -> None:
+    assert parse_rule(str(Rule(tool, prefix))) == Rule(tool, prefix)
+
+
+@given(st.text(alphabet="ab ;&|$()`'\"\n\\<>{}#*?~=!", max_size=30), st.sampled_from(["ask", "accept-edits"]))
+def test_no_text_around_an_allowed_command_smuggles_in_another(noise: str, mode: Mode) -> None:
+    command = f"git status{noise} rm x"
+    if decide(shell(command), policy(mode, allow=("bash(git status)",))).verdict == "allow":
+        for words in simple_commands(command):
+            assert [word.text for word in words[:2]] == ["git", "status"]
+
+
+@given(st.text(max_size=40))
+def test_any_command_has_a_ruling(command: str) -> None:
+    assert decide(shell(command), policy(allow=("bash(ls)",), deny=("bash(rm)",))).verdict in ("ask", "deny", "allow")
+
+
+@pytest.mark.parametrize(
+    ("rule", "covered"),
+    [
+        ("mcp__forge", [True, True, False, False]),
+        ("mcp__forge__*", [True, True, False, False]),
+        ("mcp__forge__list_issues", [True, False, False, False]),
+        ("mcp__forge__list_*", [True, False, False, False]),
+        ("mcp__*", [True, True, True, False]),
+        ("mcp__forge(list_issues)", [False, False, False, False]),
+    ],
+)
+def test_a_rule_for_a_server_covers_its_tools_and_no_other(rule: str, covered: list[bool]) -> None:
+    calls = [
+        *(served("mcp__forge__list_issues"), served("mcp__forge__delete__issue"), served("mcp__forge2__list_issues")),
+        shell("ls"),
+    ]
+    assert [decide(call, policy(allow=(rule,))).verdict == "allow" for call in calls] == covered
+    if "(" not in rule:
+        assert [decide(call, policy("auto", deny=(rule,))).verdict == "deny" for call in calls] == covered
+
+
+def test_what_a_server_is_asked_for_is_not_known_so_a_narrower_prohibition_asks() -> None:
+    ruling = decide(served("mcp__files__write"), policy("auto", deny=("mcp__files__write(secrets)",)))
+    assert (ruling.verdict, ruling.rule) == (
+        "ask",
+        "whether deny rule mcp__files__write(secrets) forbids this cannot be told from the call",
+    )
+
+
+def test_a_servers_tool_is_allowed_by_its_name_and_by_that_of_the_server() -> None:
+    assert decide(served("mcp__forge__list_issues"), policy()).rule == "ask mode asks before a server does something"
+    for offer in ("mcp__forge__list_issues", "mcp__forge"):
+        assert decide(served("mcp__forge__list_issues"), policy(allow=(offer,))).verdict == "allow"
+
+
+def test_a_server_is_no_shell() -> None:
+    strict = replace(policy("auto"), no_shell="there is no sandbox")
+    assert decide(served("mcp__forge__list_issues"), strict).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("rule", "call", "is_meant"),
+    [
+        ("*", shell("ls"), True),
+        ("bash", shell("ls"), True),
+        ("bash", read(f"{ROOT}/a"), False),
+        ("bash(git *)", shell("git status"), True),
+        ("bash(git)", shell("cd src && /usr/bin/git -C . push | cat"), True),
+        ("bash(git:*)", shell("GIT_DIR=x sudo git push"), True),
+        ("bash(git push)", shell("git -c a=b push"), True),
+        ("bash(git push)", shell("git status"), False),
+        ("bash(git *)", shell("echo legitimate"), False),
+        ("write", edit(f"{ROOT}/a"), False),
+        ("edit(src)", edit(f"{ROOT}/src/a.py"), True),
+        ("edit(src/*)", edit(f"{ROOT}/src/a.py"), True),
+        ("edit(src)", edit(f"{ROOT}/source/a.py"), False),
+        ("mcp__forge", served("mcp__forge__list_issues"), True),
+        ("mcp__forge__list*", served("mcp__forge__list_issues"), True),
+        ("mcp__forge", served("mcp__forgery__list"), False),
+    ],
+)
+def test_a_rule_describes_calls_whatever_else_they_do(rule: str, call: PermissionRequest, is_meant: bool) -> None:
+    assert concerns(parse_rule(rule), call, ROOT) == is_meant

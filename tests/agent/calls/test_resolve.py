@@ -1,0 +1,60 @@
+"""Which tool a call is for."""
+
+import json
+
+import pytest
+
+from agent.calls.resolve import as_meant, tool_for
+from agent.messages import ToolCall
+from tests.served import Served, served_tools
+from tools.base import Tool, ToolError
+from tools.catalog import builtin_tools
+from tools.schema import object_of
+
+GREET = Served("mcp__a__greet", "Greets somebody.", object_of({"who": {"type": "string"}}, ("who",)))
+TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*builtin_tools(), GREET, *served_tools())}
+
+
+def through(name: str, arguments: object) -> ToolCall:
+    return ToolCall("c1", "call_tool", {"name": name, "arguments": arguments})
+
+
+@pytest.mark.parametrize("call", [ToolCall("c1", GREET.name, {"who": "A"}), through(GREET.name, {"who": "A"})])
+def test_a_tool_that_is_held_back_is_called_by_its_name_or_through_another(call: ToolCall) -> None:
+    inner = as_meant(call, TOOLS)
+    assert inner == ToolCall("c1", GREET.name, {"who": "A"})
+    assert tool_for(inner, TOOLS) is GREET
+
+
+@pytest.mark.parametrize("name", ["read", "call_tool", "tool_search"])
+def test_a_built_in_tool_is_not_called_through_another(name: str) -> None:
+    assert as_meant(through(name, {}), TOOLS) == through(name, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("mcp__a__gret", "there is no tool `mcp__a__gret`; did you mean `mcp__a__greet`"),
+        ("Read", "there is no tool `Read`; did you mean `read` or `recall`?"),
+        ("newInvoice", "there is no tool `newInvoice`; did you mean `mcp__chat__create_invoice` or "),
+        ("zebra", "there is no tool `zebra`; the tools are read, write, "),
+        ("use_my_tools", "there is no tool `use_my_tools`; the tools are read, write, "),
+        ("***", "there is no tool `***`; the tools are read, write, "),
+    ],
+)
+def test_a_name_that_no_tool_has_is_answered_with_those_like_it(name: str, problem: str) -> None:
+    with pytest.raises(ToolError) as raised:
+        tool_for(as_meant(through(name, {}), TOOLS), TOOLS)
+    assert str(raised.value).startswith(problem)
+
+
+def test_wrong_arguments_for_a_tool_that_may_be_held_back_are_answered_with_its_schema() -> None:
+    with pytest.raises(ToolError) as raised:
+        tool_for(as_meant(through(GREET.name, {"whom": "A"}), TOOLS), TOOLS)
+    assert "the arguments of `mcp__a__greet` are not right" in str(raised.value)
+    assert str(raised.value).endswith(f"Its schema is {json.dumps(GREET.schema)}")
+
+
+def test_a_call_without_a_name_is_refused_for_its_own_schema() -> None:
+    with pytest.raises(ToolError, match="the arguments of `call_tool` are not right"):
+        tool_for(as_meant(ToolCall("c1", "call_tool", {"arguments": {}}), TOOLS), TOOLS)

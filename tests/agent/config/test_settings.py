@@ -1,0 +1,149 @@
+"""Settings as they stand, and changing them in the user's own file."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from agent.config.load import load_config
+from agent.config.options import OPTIONS
+from agent.config.settings import Settings, text_of, value_of
+from agent.config.values import Config
+from agent.errors import ConfigError
+
+WRITTEN = """\
+# mine
+[agent]
+model = "ollama/a"   # the quick one
+contextWindow = 9000
+
+[providers.ollama]
+timeout = 5
+"""
+
+
+class Place:
+    def __init__(self, tmp_path: Path, environment: Mapping[str, str], flags: Mapping[str, object]) -> None:
+        self.project = tmp_path / "project"
+        (self.project / ".ebb").mkdir(parents=True)
+        (self.project / ".git").mkdir()
+        self.file = tmp_path / "home" / "config" / "config.toml"
+        self.environment = {"EBB_HOME": str(tmp_path / "home"), **environment}
+        self.flags = flags
+        self.heard: list[Config] = []
+
+    def write(self, text: str) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(text)
+
+    def settings(self) -> Settings:
+        return Settings(self.load(), self.load, self.heard.append, self.environment)
+
+    def load(self) -> Config:
+        return load_config(self.project, self.environment, self.flags)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path, {"EBB_SANDBOX": "off"}, {"agent.max_turns": 3})
+
+
+def test_each_row_says_where_its_value_comes_from(place: Place) -> None:
+    place.write(WRITTEN)
+    (place.project / ".ebb" / "config.toml").write_text('[permissions]\ndeny = ["bash(rm *)"]\n')
+    rows = {row.key: row for row in place.settings().rows()}
+    assert list(rows) == [option.key for option in OPTIONS]
+    origins = {key: row.origin for key, row in rows.items() if row.origin != "default"}
+    assert origins == {
+        "agent.model": "yours",
+        "agent.context_window": "yours",
+        "agent.sandbox": "environment",
+        "agent.max_turns": "command line",
+        "permissions.deny": "project",
+    }
+    assert {key for key, row in rows.items() if row.tightens} == {
+        "agent.permission_mode",
+        "recall.scope",
+        "mcp.disabled",
+        "permissions.deny",
+        "tools.allowed",
+        "tools.denied",
+    }
+    assert {row.begins for row in rows.values() if row.key.startswith("tui.")} == {"now"}
+    assert rows["agent.model"].begins == "from the next session on"
+
+
+def test_a_value_is_written_in_place_and_all_else_stays(place: Place) -> None:
+    place.write(WRITTEN)
+    settings = place.settings()
+    assert settings.put("agent.model", "ollama/b") == '`agent.model` is now "ollama/b", from the next session on'
+    assert settings.put("tui.theme", "light") == '`tui.theme` is now "light"'
+    assert place.file.read_text() == WRITTEN.replace("ollama/a", "ollama/b") + '\n[tui]\ntheme = "light"\n'
+    assert [config.model for config in place.heard] == ["ollama/b", "ollama/b"]
+    assert settings.config.tui_theme == "light"
+
+
+def test_what_is_taken_out_is_as_if_it_had_never_been_set(place: Place) -> None:
+    place.write("")
+    settings = place.settings()
+    settings.put("tui.theme", "light")
+    assert settings.take("tui.theme") == '`tui.theme` is "auto" again'
+    assert place.file.read_text() == ""
+
+
+def test_the_first_setting_makes_the_file(place: Place) -> None:
+    place.settings().put("permissions.allow", '["bash(git status)"]')
+    assert place.file.read_text() == '[permissions]\nallow = ["bash(git status)"]\n'
+    assert place.file.stat().st_mode & 0o777 == 0o600
+
+
+def test_who_wins_over_the_file_is_told(place: Place) -> None:
+    told = place.settings().put("agent.sandbox", "auto")
+    assert told == '`agent.sandbox` is now "off": environment EBB_SANDBOX wins over your file'
+
+
+def test_what_is_not_allowed_is_not_written(place: Place) -> None:
+    with pytest.raises(ConfigError, match=r"`agent\.compact_trigger` must be a number above 0 and at most 1"):
+        place.settings().put("agent.compact_trigger", "7")
+    assert not place.file.exists()
+
+
+def test_a_key_that_is_written_by_another_name_is_left_to_the_user(place: Place) -> None:
+    place.write(WRITTEN)
+    with pytest.raises(ConfigError, match=r"`agent\.context_window` is written by another name"):
+        place.settings().take("agent.context_window")
+
+
+def test_a_file_that_cannot_be_changed_safely_stays_as_it_is(place: Place) -> None:
+    place.write('agent = { model = "ollama/a" }\n')
+    settings = place.settings()
+    settings.put("agent.model", "ollama/b")
+    assert place.load().model == "ollama/b"
+    place.write("agent.model = 1 oops")
+    with pytest.raises(ConfigError, match="cannot read"):
+        settings.put("agent.model", "ollama/c")
+    assert place.file.read_text() == "agent.model = 1 oops"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("agent.max_cost", "2.5", 2.5),
+        ("agent.model", "anthropic/claude", "anthropic/claude"),
+        ("agent.model", '"anthropic/claude"', "anthropic/claude"),
+        ("agent.fallback_models", '["a/b", "c/d"]', ["a/b", "c/d"]),
+        ("hooks.after_tool", '[{match = "bash(*)", command = "true"}]', [{"match": "bash(*)", "command": "true"}]),
+    ],
+)
+def test_a_text_means_what_it_would_in_the_file(key: str, text: str, value: object) -> None:
+    assert value_of(key, text) == value
+
+
+def test_values_are_shown_as_they_are_written() -> None:
+    assert [text_of(value) for value in (None, 0.95, "a", ("a", "b"), True)] == [
+        "not set",
+        "0.95",
+        '"a"',
+        '["a", "b"]',
+        "true",
+    ]

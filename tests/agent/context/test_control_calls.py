@@ -1,0 +1,57 @@
+"""What is read from the calls of a conversation: the model's list and its wish for room."""
+
+from agent.context.control_calls import CompactionWish, TodoItem, compaction_wish, last_notes, last_todos, open_items
+from agent.messages import Assistant, Message, Note, OutputStatus, Text, ToolCall, ToolOutput, User
+
+
+def called(name: str, status: OutputStatus = "done", **arguments: object) -> tuple[Message, Message]:
+    return Assistant((ToolCall("c", name, arguments),)), User((ToolOutput("c", "x", status),))
+
+
+def todo(text: str, status: OutputStatus = "done") -> tuple[Message, Message]:
+    return called("todo", status, items=[{"text": text, "status": "doing"}])
+
+
+def test_the_last_list_that_was_kept_counts() -> None:
+    assert last_todos((*todo("a"), *todo("b"), *todo("c", "failed"))) == (TodoItem("b", "doing"),)
+
+
+def test_no_list_is_not_an_empty_list() -> None:
+    assert last_todos((User((Text("hi"),)), *called("read"))) is None
+    assert last_todos(called("todo", items=[])) == ()
+
+
+def test_a_call_without_output_keeps_no_list() -> None:
+    assert last_todos(todo("a")[:1]) is None
+
+
+def test_a_list_that_is_none_has_no_items() -> None:
+    assert last_todos(called("todo", items="nonsense")) == ()
+    assert last_todos(called("todo", items=[1, {"text": 2}])) == (TodoItem("2", "pending"),)
+
+
+def test_a_wish_is_what_the_last_step_asked() -> None:
+    assert compaction_wish(called("compact_context")) == CompactionWish(None)
+    assert compaction_wish(called("compact_context", focus="the parser")) == CompactionWish("the parser")
+    assert compaction_wish(called("compact_context", focus=" ")) == CompactionWish(None)
+
+
+def test_a_wish_that_was_refused_or_answered_is_none() -> None:
+    asked = called("compact_context")
+    assert compaction_wish(called("compact_context", "denied")) is None
+    assert compaction_wish((*asked, User((Note("done"),)))) is None
+    assert compaction_wish((*asked, User((Text("go on"),)))) is None
+    assert compaction_wish((*asked, *called("read"))) is None
+    assert compaction_wish(()) is None
+
+
+def test_notes_stay_until_a_call_brings_others() -> None:
+    noted = called("todo", items=[], notes="port 80\n")
+    assert last_notes((*noted, *todo("a"), *called("todo", "failed", items=[], notes="no"))) == "port 80"
+    assert last_notes((*noted, *called("todo", items=[], notes=""))) == ""
+    assert last_notes(todo("a")) is None
+
+
+def test_only_what_is_open_is_told() -> None:
+    items = (TodoItem("look", "done"), TodoItem("fix", "doing"), TodoItem("test", "pending"))
+    assert open_items(items) == "- [doing] fix\n- [pending] test"

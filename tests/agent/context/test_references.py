@@ -1,0 +1,104 @@
+"""References as text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.references import (
+    BadReference,
+    ByteRange,
+    LineRange,
+    Location,
+    MatchPart,
+    MessageRef,
+    OutputRef,
+    Reference,
+    SummaryRef,
+    Target,
+    ToolPart,
+    message_digits,
+    parse_reference,
+)
+from agent.messages import Assistant, Message, Note, Text, ToolCall, ToolOutput, User
+
+counts = st.integers(1, 10**15)
+targets: st.SearchStrategy[Target] = st.one_of(
+    st.builds(OutputRef, counts),
+    st.builds(MessageRef, st.text("0123456789abcdef", min_size=1, max_size=8)),
+    st.builds(SummaryRef, counts),
+)
+ranges = st.tuples(counts, counts).map(sorted)
+locations: st.SearchStrategy[Location | None] = st.one_of(
+    st.none(),
+    ranges.map(lambda pair: LineRange(pair[0], pair[1])),
+    ranges.map(lambda pair: ByteRange(pair[0], pair[1])),
+    st.builds(MatchPart, counts),
+    st.builds(ToolPart, counts),
+)
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+@given(st.builds(Reference, targets, locations, names, names) | st.builds(Reference, targets, locations))
+def test_a_reference_reads_back_as_it_was_written(reference: Reference) -> None:
+    assert parse_reference(str(reference)) == reference
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("r12", Reference(OutputRef(12))),
+        (" [recall:r12] ", Reference(OutputRef(12))),
+        *((text, Reference(OutputRef(12))) for text in ("R12", "`r12`", "[r12]", "recall:r12", "[`R12`]", '"r12"')),
+        *((text, Reference(OutputRef(12), LineRange(5, 5))) for text in ("r12:L5", "`r12:l5`", "[recall:R12:L5-5]")),
+        ("r12:L50-L60", Reference(OutputRef(12), LineRange(50, 60))),
+        ("MSG-DEF67890", Reference(MessageRef("def67890"))),
+        ("r12:L50-100", Reference(OutputRef(12), LineRange(50, 100))),
+        ("r12:B0-4096", Reference(OutputRef(12), ByteRange(0, 4096))),
+        ("sum-2", Reference(SummaryRef(2))),
+        ("msg-def67890", Reference(MessageRef("def67890"))),
+        ("ebb://my%20app/abc12345/r3:match-3", Reference(OutputRef(3), MatchPart(3), "abc12345", "my app")),
+        ("nexora://cli/abc12345/msg-def67890:tool-2", Reference(MessageRef("def67890"), ToolPart(2), "abc12345", "cli")),  # noqa: E501  # one reference a line
+        ("NEXORA://_/current/msg-def67890", Reference(MessageRef("def67890"))),
+    ],
+)  # fmt: skip
+def test_every_form_is_read(text: str, reference: Reference) -> None:
+    assert parse_reference(text) == reference
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "r", "r0", "r-1", "r012", "r12:", "r12:L", "r12:L0-5", "r12:L5-", "r12:X1-2", "msg-", "msg-XYZ",
+        "msg-123456789", "sum-0", "ebb://", "ebb://a/b", "ebb://a/b/", "ebb://a/b/c/r1", "ebb:///b/r1", "http://a/b/r1",
+        "r1 2", "r١", "r" + "9" * 30,
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused_with_what_a_reference_looks_like(text: str) -> None:
+    with pytest.raises(BadReference, match=r"is no reference: write `r12`"):
+        parse_reference(text)
+
+
+@pytest.mark.parametrize("text", ["r1:L9-8", "r1:B9-8"])
+def test_a_range_that_ends_before_it_begins_is_refused(text: str) -> None:
+    with pytest.raises(BadReference, match=r"ends before it begins"):
+        parse_reference(text)
+
+
+def test_a_message_has_the_same_digits_in_any_session() -> None:
+    said = User((Text("fix it"),))
+    messages: list[Message] = [
+        said,
+        User((ToolOutput("c1", "text"),)),
+        User((ToolOutput("c2", "text"),)),
+        Assistant((Text("fix it"), ToolCall("c1", "bash", {}))),
+        User((Note("n"),)),
+    ]
+    digits = [message_digits(message) for message in messages]
+    assert len(set(digits)) == 5
+    assert all(len(one) == 8 for one in digits)
+    assert message_digits(User((Text("fix it"), Note("told")))) == message_digits(said)
+
+
+@pytest.mark.parametrize("written", ["r12.", "**r12**", "<r12>", "‘r12’,", "“[recall:r12]”;"])
+def test_what_prose_writes_around_a_reference_is_no_part_of_it(written: str) -> None:
+    assert parse_reference(written) == Reference(OutputRef(12))

@@ -1,0 +1,66 @@
+"""What a summary costs, and who writes it for less."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.summary_cost import (
+    MARGIN,
+    PerToken,
+    SummaryJob,
+    SummaryOffer,
+    cheapest_reader,
+    price_of_reading,
+    price_of_sharing,
+)
+
+OWN = PerToken(5e-6, 25e-6, 0.5e-6, 6.25e-6)
+SMALL = PerToken(0.1e-6, 0.4e-6, 0.01e-6, 0.1e-6)
+JOB = SummaryJob(120_000, 40_000)
+
+
+def test_sharing_reads_the_conversation_from_the_cache_and_reading_pays_for_the_text() -> None:
+    assert price_of_sharing(OWN, 120_000) == pytest.approx(0.06 + 0.0025 + 0.045)
+    assert price_of_reading(SMALL, 40_000) == pytest.approx(0.00404 + 0.00072)
+
+
+@pytest.mark.parametrize(
+    ("job", "offer", "wins"),
+    [
+        (JOB, SummaryOffer("a/small", SMALL, 128_000), True),
+        (JOB, SummaryOffer("a/unknown", None, 128_000), False),
+        (JOB, SummaryOffer("a/narrow", SMALL, 80_000), False),
+        (JOB, SummaryOffer("a/same", OWN, 1_000_000), False),
+        (JOB, SummaryOffer("a/hardly", PerToken(1e-6, 20e-6, 0.1e-6, 1e-6), 1_000_000), False),
+        (
+            SummaryJob(120_000, 40_000, is_cached=False),
+            SummaryOffer("a/hardly", PerToken(1e-6, 20e-6, 0.1e-6, 1e-6), 1_000_000),
+            True,
+        ),
+    ],
+)
+def test_only_a_clear_saving_in_one_piece_wins(job: SummaryJob, offer: SummaryOffer, wins: bool) -> None:
+    assert cheapest_reader(OWN, job, [offer]) == (offer.model if wins else None)
+
+
+def test_of_several_the_cheapest_is_asked_and_a_free_model_is_never_beaten() -> None:
+    offers = [SummaryOffer("a/mid", PerToken(0.5e-6, 2e-6, 0, 0), 200_000), SummaryOffer("a/small", SMALL, 200_000)]
+    assert cheapest_reader(OWN, JOB, offers) == "a/small"
+    assert cheapest_reader(None, JOB, offers) is None
+    assert cheapest_reader(PerToken(0, 0, 0, 0), JOB, [SummaryOffer("a/free", PerToken(0, 0, 0, 0), 200_000)]) is None
+
+
+prices = st.builds(PerToken, *[st.floats(0, 1e-3)] * 4)
+offers = st.builds(SummaryOffer, st.sampled_from(["a/1", "a/2", "a/3"]), st.none() | prices, st.integers(0, 2_000_000))
+
+
+@given(
+    prices,
+    st.builds(SummaryJob, st.integers(0, 10**6), st.integers(0, 10**6), is_cached=st.booleans()),
+    st.lists(offers),
+)
+def test_whoever_wins_costs_less_and_is_known(own: PerToken, job: SummaryJob, given_offers: list[SummaryOffer]) -> None:
+    winner = cheapest_reader(own, job, given_offers)
+    paid = price_of_sharing(own, job.context) if job.is_cached else price_of_reading(own, job.transcript)
+    possible = [o for o in given_offers if o.prices and price_of_reading(o.prices, job.transcript) < MARGIN * paid]
+    assert winner is None or winner in [offer.model for offer in possible]

@@ -1,0 +1,139 @@
+"""What the model has not seen yet, in too little room."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.budget import shares
+from agent.context.mask import as_shown, mask_outputs, output_size
+from agent.context.offload import cut_output
+from agent.context.steps import unseen_from
+from agent.context.unseen_outputs import (
+    by_reference,
+    cut_to_fit,
+    named_step,
+    size_of_unseen,
+    unseen_outputs,
+    without_pictures,
+)
+from agent.messages import BY_USER, Assistant, Conversation, Image, Stored, Text, ToolCall, ToolOutput, User
+from agent.records.rows import decode_snapshot, encode_snapshot
+from tests.agent.histories import conversations
+from tests.agent.providers.wires.cases import PIXEL
+
+LINES = "".join(f"{number:4} some words of a line\n" for number in range(400))
+PICTURE = Image("image/png", PIXEL)
+
+
+def user(text: str) -> User:
+    return User((Text(text),))
+
+
+def step(*outputs: ToolOutput) -> tuple[Assistant, User]:
+    calls = tuple(ToolCall(output.call_id, "read", {"path": f"{output.call_id}.txt"}) for output in outputs)
+    return Assistant(calls, "m/a"), User(outputs)
+
+
+def shown_in(conversation: Conversation) -> list[ToolOutput]:
+    return [output for message in as_shown(conversation) if isinstance(message, User) for output in message.outputs]
+
+
+@given(st.lists(st.integers(0, 5000), max_size=12), st.integers(0, 20_000))
+def test_a_room_is_divided_fairly(sizes: list[int], room: int) -> None:
+    parts = shares(sizes, room)
+    assert sum(parts) == sum(sizes) if sum(sizes) <= room else room - len(sizes) < sum(parts) <= room
+    cut = [part for part, size in zip(parts, sizes, strict=True) if part < size]
+    assert not cut or max(parts) <= min(cut) + 1
+    assert all(part <= size for part, size in zip(parts, sizes, strict=True))
+
+
+@given(
+    conversations(), st.lists(st.sampled_from(["ok", LINES, LINES * 4, "é" * 3000]), max_size=5), st.integers(0, 9000)
+)
+def test_unseen_outputs_are_all_shown_in_their_room(before: Conversation, texts: list[str], room: int) -> None:
+    outputs = [ToolOutput(f"new-{number}", text) for number, text in enumerate(texts)]
+    conversation = before.plus(*step(*outputs)) if outputs else before
+    after = cut_to_fit(conversation, room)
+    assert cut_to_fit(after, room) is after
+    assert (after.messages, after.masked) == (conversation.messages, conversation.masked)
+    unseen = unseen_outputs(conversation)
+    assert [found.output for found in unseen][-len(outputs) :] == outputs if outputs else True
+    shown = {output.call_id: output for output in shown_in(after)}
+    for found in unseen:
+        output = shown[found.output.call_id]
+        assert output == found.output or found.ref in output.text
+    assert size_of_unseen(after) <= max(room, size_of_unseen(by_reference(conversation)) + 60 * len(unseen))
+    assert as_shown(after)[: unseen_from(before.messages)] == as_shown(before)[: unseen_from(before.messages)]
+
+
+def test_small_ones_stand_whole_and_of_large_ones_the_ends() -> None:
+    small, large = ToolOutput("c1", "three words only"), ToolOutput("c2", LINES)
+    conversation = Conversation((user("go"), *step(large, small, replace(large, call_id="c3"))))
+    first, second, third = shown_in(cut_to_fit(conversation, 1200))
+    assert second == small
+    assert first.text.startswith('[Tool result stored — 10,400 bytes, 400 lines from "read".\n   0 some words')
+    assert "\n 399 some words of a line]" in first.text
+    assert 'ref_id="r1"' in first.text
+    assert third.text == first.text.replace('"r1"', '"r3"')
+
+
+def test_what_is_shown_in_part_already_is_cut_with_its_own_numbers() -> None:
+    text = f'[Tool result stored — 999,999 bytes, 7,777 lines from "bash".\n{LINES}]\nUse the "read_result" tool'
+    text += ' with ref_id="r1" to read specific portions.'
+    output = ToolOutput("c1", text, stored=Stored("d", 999_999, 7_777))
+    (shown,) = shown_in(cut_to_fit(Conversation((user("go"), *step(output))), 600))
+    assert shown.text.startswith('[Tool result stored — 999,999 bytes, 7,777 lines from "read".\n   0 some')
+    assert shown.text.count("Tool result stored") == 1
+
+
+def test_pictures_stay_while_there_is_room_and_are_named_otherwise() -> None:
+    large = replace(PICTURE, data="unreadable")
+    output = ToolOutput("c1", "two pictures", images=(PICTURE, large))
+    conversation = Conversation((user("look"), *step(output)))
+    after = cut_to_fit(conversation, 500)
+    (shown,) = shown_in(after)
+    assert shown.images == (PICTURE,)
+    assert shown.text.startswith("two pictures\n[A picture (image/png) is not shown")
+    assert '`recall` with ref_id="r1:tool-2" shows it' in shown.text
+    kept = decode_snapshot(encode_snapshot(after, 3))
+    assert kept is not None
+    assert kept[1].retold == after.retold
+
+
+def test_what_was_cut_already_is_cut_further_from_both_ends_of_what_it_said() -> None:
+    whole = ToolOutput("c1", LINES, stored=Stored("d", 10_400, 400))
+    cut = cut_output(whole, 800, output_size(whole), output_size, 'read_result with ref_id="r1" shows all of it')
+    (shown,) = shown_in(cut_to_fit(Conversation((user("go"), *step(cut))), 300))
+    assert "   0 some words of a line\n   1 some words" in shown.text
+    assert " 399 some words of a line" in shown.text
+    assert "characters left out" not in shown.text
+    assert '10,400 bytes, 400 lines from "read"' in shown.text
+
+
+def test_all_pictures_are_named_once_but_pinned_ones() -> None:
+    outputs = ToolOutput("c1", "one", images=(PICTURE,)), ToolOutput("c2", "two", images=(PICTURE,))
+    conversation = Conversation((user("look"), *step(*outputs)), pinned=frozenset({"r2"}))
+    after = without_pictures(conversation)
+    first, second = shown_in(after)
+    assert (first.images, second) == ((), outputs[1])
+    assert first.text.startswith("one\n[A picture (image/png) is not shown")
+    assert '`recall` with ref_id="r1:tool-1" shows it' in first.text
+    assert without_pictures(after) is after
+
+
+def test_commands_of_the_user_are_unseen_too_and_what_was_seen_is_not() -> None:
+    ran = (user("!ls"), Assistant((ToolCall(f"{BY_USER}2", "bash", {}),)), User((ToolOutput(f"{BY_USER}2", LINES),)))
+    seen = Conversation((user("go"), *step(ToolOutput("c1", LINES)), Assistant((Text("done"),), "m/a"), *ran))
+    assert [found.ref for found in unseen_outputs(seen)] == ["r2"]
+    assert unseen_from(seen.messages) == 5
+    assert mask_outputs(seen, 0).masked == {"c1"}
+    assert unseen_outputs(Conversation((user("go"),))) == ()
+
+
+def test_a_step_that_has_to_go_is_named_once() -> None:
+    conversation = Conversation((user("go"), *step(*(ToolOutput(f"c{n}", LINES) for n in range(30)))))
+    told = named_step(user("go"), unseen_outputs(conversation))
+    assert "- Viewed c0.txt – 400 lines [recall:r1]\n" in str(told.parts[1]).replace("\\n", "\n")
+    assert "- and r25 to r30]" in str(told.parts[1])
+    assert named_step(told, unseen_outputs(conversation)) == told

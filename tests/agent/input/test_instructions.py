@@ -1,0 +1,218 @@
+"""The system text, from real files."""
+
+import os
+import re
+from datetime import date
+from pathlib import Path
+
+from agent.input.instructions import (
+    MAX_BYTES,
+    MAX_TOTAL,
+    git_branch,
+    instruction_files,
+    load_instructions,
+    memory_folder,
+)
+
+TODAY = date(2026, 1, 2)
+
+
+def test_files_go_from_the_user_s_to_the_innermost_and_one_a_folder(tmp_path: Path) -> None:
+    user, project, inner = tmp_path / "user", tmp_path / "project", tmp_path / "project" / "a" / "b"
+    user.mkdir()
+    inner.mkdir(parents=True)
+    for path in (user / "AGENTS.md", project / "AGENT.md", project / "AGENTS.md", inner / "AGENTS.md"):
+        path.write_text(f"from {path.name}")
+    (tmp_path / "AGENT.md").write_text("outside the project")
+    assert instruction_files(inner, project, user) == (user / "AGENTS.md", project / "AGENT.md", inner / "AGENTS.md")
+
+
+def test_the_text_names_each_file_and_the_place(tmp_path: Path) -> None:
+    (tmp_path / "AGENT.md").write_text("Use tabs.\n")
+    instructions = load_instructions(tmp_path, tmp_path, tmp_path / "none", TODAY)
+    assert instructions.project == f"# Instructions from {tmp_path / 'AGENT.md'}\n\nUse tabs."
+    assert instructions.environment.splitlines()[0] == f"Working folder: {tmp_path} (not in a git work tree)"
+    assert instructions.environment.splitlines()[-1] == "Date: 2026-01-02"
+    assert instructions.text.startswith("You are Ebbtide")
+
+
+def test_a_file_that_is_too_long_or_not_readable_says_so(tmp_path: Path) -> None:
+    (tmp_path / "AGENT.md").write_text("x" * (MAX_BYTES + 1))
+    instructions = load_instructions(tmp_path, tmp_path, tmp_path / "none", TODAY)
+    assert instructions.project.endswith(f"x\n\n[only the first {MAX_BYTES} bytes of this file are shown]")
+
+
+def test_the_same_day_gives_the_same_bytes(tmp_path: Path) -> None:
+    first = load_instructions(tmp_path, tmp_path, tmp_path, TODAY)
+    assert first.text == load_instructions(tmp_path, tmp_path, tmp_path, TODAY).text
+
+
+def load(root: Path, project: Path | None = None, user: Path | None = None) -> str:
+    return load_instructions(root, project or root, user or root / "none", TODAY).project
+
+
+def test_a_file_brings_in_what_it_imports(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "AGENT.md").write_text(
+        "Use tabs.\n@docs/style.md\nSee @docs/more for people like @ann and `@code.md`.\n"
+    )
+    (tmp_path / "docs" / "style.md").write_text("- @deep.md\n")
+    (tmp_path / "docs" / "deep.md").write_text("Deep.")
+    (tmp_path / "docs" / "more").write_text("More.")
+    style, deep, more = (tmp_path / "docs" / name for name in ("style.md", "deep.md", "more"))
+    assert load(tmp_path).split("\n\n")[2:] == [
+        f"# {style}, imported by {tmp_path / 'AGENT.md'}", "- @deep.md",
+        f"# {deep}, imported by {style}", "Deep.",
+        f"# {more}, imported by {tmp_path / 'AGENT.md'}", "More.",
+    ]  # fmt: skip
+
+
+def test_what_is_in_code_is_no_import(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("A.")
+    (tmp_path / "AGENT.md").write_text("```\n@a.md\n```\nand `@a.md`, mail@a.md")
+    assert "A." not in load(tmp_path)
+
+
+def test_an_import_that_fails_is_a_line_that_says_why(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "secret.md").write_text("secret")
+    (project / "link.md").symlink_to(tmp_path / "secret.md")
+    (project / "bytes.bin").write_bytes(b"a\0b")
+    (project / "cycle.md").write_text("@AGENT.md")
+    (project / "loop").symlink_to(project / "loop")
+    (project / "AGENT.md").write_text(
+        "@../secret.md\n@link.md\n@nothing\n@cycle.md\n@bytes.bin\n"
+        f"@~no-such-user/x.md\n@loop\n@{'x' * 300}.md\n@/dev/zero\n"
+    )
+    text = load(project)
+    assert "secret\n" not in text
+    reasons = [line for line in text.splitlines() if line.startswith("[left out")]
+    assert reasons == [
+        "[left out: it is outside of the project]",
+        "[left out: it is outside of the project]",
+        "[left out: no such file]",
+        "[left out: it imports itself]",
+        "[left out: it is not a text]",
+        "[left out: no such file]",
+        "[left out: no such file]",
+        "[left out: no such file]",
+        "[left out: it is outside of the project]",
+    ]
+
+
+def test_imports_go_five_files_deep(tmp_path: Path) -> None:
+    (tmp_path / "AGENT.md").write_text("@1.md")
+    for number in range(1, 8):
+        (tmp_path / f"{number}.md").write_text(f"text {number}\n@{number + 1}.md")
+    text = load(tmp_path)
+    assert [number for number in range(1, 8) if f"text {number}" in text] == [1, 2, 3, 4, 5]
+    assert text.endswith("[left out: more than 5 files import each other in a row]")
+
+
+def test_a_project_does_not_reach_into_the_user_s_folder(tmp_path: Path) -> None:
+    user, project = tmp_path / "user", tmp_path / "project"
+    user.mkdir()
+    project.mkdir()
+    (user / "config.toml").write_text("key = 1")
+    (user / "mine.md").write_text("Mine.")
+    (user / "AGENT.md").write_text("@mine.md")
+    (project / "AGENT.md").write_text(f"@{user / 'config.toml'}")
+    text = load(project, project, user)
+    assert "Mine." in text
+    assert "key = 1" not in text
+
+
+def test_a_project_file_that_leads_elsewhere_is_left_out(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "secret").write_text("secret")
+    (project / "AGENTS.md").symlink_to(tmp_path / "secret")
+    assert load(project) == f"# Instructions from {project / 'AGENTS.md'}\n\n[left out: it is outside of the project]"
+
+
+def test_all_files_together_have_a_limit(tmp_path: Path) -> None:
+    names = [f"{number}.md" for number in range(6)]
+    for name in names:
+        (tmp_path / name).write_text("x" * MAX_BYTES)
+    (tmp_path / "AGENT.md").write_text("\n".join(f"@{name}" for name in names))
+    text = load(tmp_path)
+    assert len(text) < MAX_TOTAL + 2_000
+    assert text.endswith(f"[left out: the files before it already take {MAX_TOTAL} bytes]")
+
+
+def test_memories_are_the_user_s_and_the_project_s(tmp_path: Path) -> None:
+    user, project, data = tmp_path / "user", tmp_path / "project", tmp_path / "data"
+    kept = memory_folder(data, project)
+    for folder in (user, project, kept):
+        folder.mkdir(parents=True)
+    (user / "memory.md").write_text("Likes tabs.")
+    (kept / "tests.md").write_text("Run them with make.")
+    (memory_folder(data, tmp_path / "other")).mkdir()
+    memories = load_instructions(project, project, user, TODAY, data_folder=data).memories
+    assert memories == (
+        "# What the user wants remembered\n\nLikes tabs.\n\n"
+        "# Remembered about this project: tests\n\nRun them with make."
+    )
+
+
+def test_skills_are_listed_by_name_and_description(tmp_path: Path) -> None:
+    skills = tmp_path / "user" / "skills"
+    heads = {
+        "a": "---\nname: release\ndescription: >\n  Makes a\n  release.\n---\nSteps.",
+        "b": '---\ndescription: "Quoted: yes"\n---\n',
+        "c": "no head",
+        "d": f"---\ndescription: {'x' * 400}\n---\n",
+    }
+    for name, text in heads.items():
+        (skills / name).mkdir(parents=True)
+        (skills / name / "SKILL.md").write_text(text)
+    (tmp_path / "skills" / "evil").mkdir(parents=True)
+    (tmp_path / "skills" / "evil" / "SKILL.md").write_text("---\ndescription: runs things\n---\n")
+    lines = load_instructions(tmp_path, tmp_path, tmp_path / "user", TODAY).skills.splitlines()
+    assert lines[4:7] == [
+        f"- release: Makes a release. ({skills / 'a' / 'SKILL.md'})",
+        f"- b: Quoted: yes ({skills / 'b' / 'SKILL.md'})",
+        f"- c: [left out: `{skills / 'c' / 'SKILL.md'}` has no description]",
+    ]
+    assert lines[7] == f"- d: {'x' * 299}… ({skills / 'd' / 'SKILL.md'})"
+    assert len(lines) == 8
+
+
+def test_the_place_has_its_branch_and_its_mode(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/fix/a\n")
+    place = load_instructions(tmp_path, tmp_path, tmp_path / "none", TODAY, mode="plan").environment.splitlines()
+    assert place[0] == f"Working folder: {tmp_path} (in a git work tree, branch fix/a)"
+    assert place[2:] == ["Permission mode: plan", "Date: 2026-01-02"]
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / ".git").write_text(f"gitdir: {tmp_path / '.git'}\n")
+    assert git_branch(linked) == "fix/a"
+    head = tmp_path / ".git" / "HEAD"
+    for no_branch in ("0123abcd\n", "ref: refs/heads/a\n[The user wants:]", "ref: refs/heads/\x1b[2J"):
+        head.write_text(no_branch)
+        assert git_branch(tmp_path) == git_branch(tmp_path / "none") == ""
+    head.unlink()
+    os.mkfifo(head)
+    assert git_branch(tmp_path) == ""
+
+
+def test_no_advice_is_given_on_tools_that_are_not_offered(tmp_path: Path) -> None:
+    whole = load_instructions(tmp_path, tmp_path, tmp_path, TODAY).base
+    less = load_instructions(tmp_path, tmp_path, tmp_path, TODAY, missing=frozenset({"todo", "grep"})).base
+    assert set(whole.splitlines()) - set(less.splitlines()) == {
+        "- Prefer read, grep and glob to shell commands for looking at files; make independent calls together in one "
+        "reply.",
+        "- Keep a todo list for work of three or more steps.",
+    }
+    none = load_instructions(tmp_path, tmp_path, tmp_path, TODAY, missing=frozenset({"todo", "grep", "edit"})).base
+    assert "\nTools\n" not in none
+    assert none.count("\n\n") == whole.count("\n\n") - 1
+
+
+def test_a_small_window_is_told_less_and_of_no_tool(tmp_path: Path) -> None:
+    whole = load_instructions(tmp_path, tmp_path, tmp_path, TODAY).base
+    short = load_instructions(tmp_path, tmp_path, tmp_path, TODAY, is_short=True).base
+    assert len(short) < 0.55 * len(whole)
+    assert not {"grep", "glob", "todo", "edit", "apply_patch", "recall"} & set(re.findall(r"\w+", short))

@@ -1,0 +1,248 @@
+"""Which servers a configuration declares: real files, and what is wrong with them in one line."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import ConfigError
+from agent.mcp.declared import Declared, Unusable, WrittenServer, declared_servers
+from tests.agent.mcp.serving import House
+from tools.mcp.spec import Login, ServerSpec
+
+ENVIRONMENT = {"HOST": "example.org", "TOKEN": "t0k", "EMPTY": "", "NAME": "forge"}
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+def found(house: House, *settings: str) -> tuple[Declared | Unusable, ...]:
+    return declared_servers(house.config(*settings), ENVIRONMENT)
+
+
+def specs(house: House, *settings: str) -> list[ServerSpec]:
+    return [one.spec for one in found(house, *settings) if isinstance(one, Declared)]
+
+
+def lines(house: House, *settings: str) -> list[str]:
+    return [one.line.replace(str(house.folder), "") for one in found(house, *settings) if isinstance(one, Unusable)]
+
+
+def test_everything_that_may_be_said_of_a_server(house: House) -> None:
+    house.user(
+        forge={
+            "command": "npx", "args": ["-y", "forge-server"], "cwd": "tools", "enabled_tools": ["read_*"],
+            "disabledTools": ["read_secret"], "startup_timeout": 5, "callTimeout": 600, "most_bytes": 1000,
+        },
+        chat={
+            "url": "https://${HOST}/mcp", "type": "http", "client_id": "me", "client_secret": "${TOKEN}",
+            "scopes": ["read"], "login_port": 8765, "login_timeout": 60,
+        },
+    )  # fmt: skip
+    assert specs(house) == [
+        ServerSpec(
+            "forge", ("npx", "-y", "forge-server"), cwd=house.project / "tools", enabled_tools=("read_*",),
+            disabled_tools=("read_secret",), startup_timeout=5.0, call_timeout=600.0, most_bytes=1000,
+        ),
+        ServerSpec("chat", url="https://example.org/mcp", login=Login("me", "t0k", ("read",), 8765, 60.0)),
+    ]  # fmt: skip
+
+
+def test_a_projects_file_is_read_as_other_programs_write_it(house: House) -> None:
+    entry = {
+        "type": "stdio", "command": "${NAME}-server", "args": ["--port", "${PORT:-80}", "${EMPTY:-none}", "${1}"],
+        "env": {"TOKEN": "${TOKEN}", "MODE": "dev"}, "alwaysAllow": ["x"], "description": "…",
+    }  # fmt: skip
+    house.declares(
+        forge=entry, web={"type": "streamable-http", "url": "http://h/mcp", "headers": {"X-Key": "${TOKEN}"}}
+    )
+    forge, web = found(house)
+    assert isinstance(forge, Declared)
+    assert isinstance(web, Declared)
+    assert forge.spec == ServerSpec(
+        "forge", ("forge-server", "--port", "80", "none", "${1}"), env={"TOKEN": "t0k", "MODE": "dev"},
+        cwd=house.project,
+    )  # fmt: skip
+    assert (forge.owner, forge.ignored) == ("project", ("alwaysAllow", "description"))
+    assert forge.written == WrittenServer(
+        ("${NAME}-server", "--port", "${PORT:-80}", "${EMPTY:-none}", "${1}"), env=("TOKEN=${TOKEN}", "MODE=dev"),
+        reads=("NAME", "PORT", "EMPTY", "TOKEN"),
+    )  # fmt: skip
+    assert web.spec == ServerSpec("web", url="http://h/mcp", headers={"X-Key": "t0k"})
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({}, "it needs a `command` or a `url`, and only one of them"),
+        ({"command": "x", "url": "http://h"}, "it needs a `command` or a `url`, and only one of them"),
+        ({"args": ["x"]}, "it has `args` but no `command`"),
+        ({"command": "x", "type": "http"}, '`type` is "http", but it has a `command`'),
+        ({"type": "sse", "url": "http://h"},
+         "`sse` is not supported; give the address of its streamable HTTP endpoint and leave out `type`"),
+        ({"url": "file:///etc/passwd"}, "its `url` must begin with `https://` or `http://` and name a host"),
+        ({"url": "${NAME}"}, "its `url` must begin with `https://` or `http://` and name a host"),
+        ({"url": "http://h", "env": {"A": "1"}}, "`env` means nothing for a server with a `url`"),
+        ({"command": "x", "headers": {"A": "1"}}, "`headers` means nothing for a server with a `command`"),
+        ({"command": "x", "args": "y"}, "`args` must be a list of texts in quotes"),
+        ({"command": ["x", 3]}, "`command` must be a list of texts in quotes"),
+        ({"command": "x", "env": {"PORT": 3}}, "`env` must be a table of texts in quotes"),
+        ({"command": "x\0y"}, "there is a NUL in it"),
+        ({"command": "${EMPTY:-}"}, "its `command` is empty once variables are put in"),
+        ({"command": "x", "args": ["${NOT_THERE}"]},
+         "`NOT_THERE` is not set in the environment; set it, or write `${NOT_THERE:-…}`"),
+        ("x", "it must be an object"),
+    ],
+)  # fmt: skip
+def test_an_entry_that_cannot_be_used_is_named_and_the_others_are_used(house: House, entry: Any, problem: str) -> None:
+    house.declares(bad=entry, good={"command": "x"})
+    assert lines(house) == [f"the server `bad` of `/project/.mcp.json` was left out: {problem}"]
+    assert [spec.name for spec in specs(house)] == ["good"]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "it is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("[]", 'it must be an object with one object a server, {"mcpServers": {"NAME": {…}}}'),
+        ('{"servers": {}}', 'it must be an object with one object a server, {"mcpServers": {"NAME": {…}}}'),
+        ('{"mcpServers": {"a": {}, "a": {}}}', "it is not JSON: `a` stands there twice"),
+        (b"\xff\xfe", "it is not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        (" " * 1_000_001, "it is larger than 1,000,000 bytes"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(house: House, content: str | bytes, problem: str) -> None:
+    data = content if isinstance(content, bytes) else content.encode()
+    (house.project / ".mcp.json").write_bytes(data)
+    assert lines(house) == [f"cannot use `/project/.mcp.json`: {problem}"]
+
+
+def test_a_folder_in_place_of_the_file_is_named(house: House) -> None:
+    (house.project / ".mcp.json").mkdir()
+    assert lines(house) == ["cannot use `/project/.mcp.json`: Is a directory"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a terminal"])
+def test_nothing_is_waited_for_in_place_of_the_file(house: House, kind: str) -> None:
+    path = house.project / ".mcp.json"
+    controller, terminal = os.openpty()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(os.ttyname(terminal))
+    try:
+        assert lines(house) == ["cannot use `/project/.mcp.json`: it is not a regular file"]
+    finally:
+        os.close(controller)
+        os.close(terminal)
+
+
+def test_a_file_of_very_many_names_is_read_in_one_pass(house: House) -> None:
+    entries = {f"s{number}": 0 for number in range(80_000)}
+    (house.project / ".mcp.json").write_text(json.dumps({"mcpServers": entries}, separators=(",", ":")))
+    assert len(lines(house)) == len(entries)
+
+
+def test_a_server_of_the_user_goes_before_the_projects_of_that_name(house: House) -> None:
+    house.user(forge={"command": "mine"})
+    house.declares(forge={"command": "theirs"}, chat={"command": "chat"})
+    assert [(one.name, one.owner) for one in found(house)] == [("forge", "user"), ("chat", "project")]
+    assert lines(house) == []
+
+
+def test_names_that_tools_could_not_be_told_apart_by_are_named(house: House) -> None:
+    house.declares(**{"my server": {"command": "a"}, "my__server": {"command": "b"}, "x\x1b[2J": {"command": "c"}})
+    assert lines(house) == [
+        "the server `my__server` of `/project/.mcp.json` was left out: in the names of tools it could not be told from "
+        "`my server`; give it another name",
+        "the server `x?[2J` of `/project/.mcp.json` was left out: its name must be one line that can be seen",
+    ]
+
+
+def test_a_server_can_be_switched_off_everywhere(house: House) -> None:
+    house.user(mine={"command": "x", "enabled": False})
+    house.declares(off={"command": "x", "disabled": True}, forge={"command": "x"}, chat={"command": "x"})
+    (house.project / ".ebb").mkdir()
+    (house.project / ".ebb" / "config.toml").write_text('[mcp]\ndisabled = ["chat"]\n')
+    assert [(one.name, isinstance(one, Unusable) and one.is_off) for one in found(house, 'mcp.disabled=["forge"]')] == [
+        ("mine", True),
+        ("off", True),
+        ("forge", True),
+        ("chat", False),
+    ]
+    assert [(one.name, isinstance(one, Unusable) and one.is_off) for one in found(house)][2:] == [
+        ("forge", False),
+        ("chat", True),
+    ]
+
+
+def test_a_projects_configuration_declares_no_server(house: House) -> None:
+    (house.project / ".ebb").mkdir()
+    path = house.project / ".ebb" / "config.toml"
+    path.write_text('[mcp.servers.forge]\ncommand = "x"\n')
+    config = house.config()
+    assert declared_servers(config, {}) == ()
+    assert config.notices == (
+        f"`mcp.servers` in {path} was left out: a project's servers are declared in its `.mcp.json`",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[mcp]\nservers = 3", "`mcp.servers` must hold one table a server"),
+        ("[mcp.servers]\nforge = 3", "`mcp.servers` must hold one table a server"),
+        ("[mcp.servers.forge]\ncomand = 'x'", "there is no key `mcp.servers.forge.comand`; allowed are command, args"),
+        ("[mcp.servers.forge]\nargs = 'x'", "`mcp.servers.forge.args` is 'x', but must be a list of texts in quotes"),
+        ("[mcp.servers.\"a\\nb\"]\ncommand = 'x'", "'a\\nb' is no name for a server"),
+        ("[mcp]\nstartup_timeout = -1", "`mcp.startup_timeout` is -1, but must be a number of seconds, or 0"),
+    ],
+)
+def test_what_the_user_writes_wrong_is_an_error_that_names_the_key(house: House, text: str, problem: str) -> None:
+    path = house.home / "config" / "config.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        house.config()
+    assert str(caught.value).startswith(f"{path}: {problem}")
+
+
+def test_a_table_without_keys_is_a_server_that_cannot_be_used(house: House) -> None:
+    (house.home / "config" / "config.toml").write_text("[mcp.servers.forge]\n")
+    assert [(one.name, isinstance(one, Unusable)) for one in found(house)] == [("forge", True)]
+
+
+def test_values_that_the_user_configured_are_not_shown(house: House) -> None:
+    house.user(forge={"command": "x", "env.TOKEN": "s3cret"}, web={"url": "http://h", "headers.Key": "s3cret"})
+    written = [one.written for one in found(house) if isinstance(one, Declared)]
+    assert written == [WrittenServer(("x",), env=("TOKEN",)), WrittenServer(url="http://h", headers=("Key",))]
+
+
+def test_what_a_digest_depends_on(house: House) -> None:
+    def digest(environment: dict[str, str], **entry: Any) -> str:
+        house.declares(forge=entry)
+        (one,) = declared_servers(house.config(), environment)
+        assert isinstance(one, Declared)
+        return one.digest
+
+    secret: dict[str, Any] = {"command": "x", "env": {"TOKEN": "${TOKEN}"}}
+    assert digest({"TOKEN": "a"}, **secret) == digest({"TOKEN": "b"}, **secret)
+    program = {"command": "${PROGRAM}"}
+    assert digest({"PROGRAM": "a"}, **program) != digest({"PROGRAM": "b"}, **program)
+    different: list[dict[str, Any]] = [
+        {"command": "x"},
+        {"command": "x", "args": ["y"]},
+        {"command": "x", "cwd": "z"},
+        {"url": "http://h"},
+    ]
+    digests = {digest({}, **entry) for entry in (*different, secret | {"env": {"TOKEN": ""}})}
+    assert len(digests) == 5
+
+
+def test_settings_of_the_command_line_make_a_server(house: House) -> None:
+    settings = ('mcp.servers.forge.command="x"', 'mcp.servers.forge.args=["y"]')
+    assert [spec.command for spec in specs(house, *settings)] == [("x", "y")]
+    assert json.loads(json.dumps(house.config(*settings).sources))["mcp.servers.forge.args"].startswith("--config")

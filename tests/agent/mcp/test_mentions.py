@@ -1,0 +1,200 @@
+"""What a message names of servers is read and stands with it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent.errors import UsageError
+from agent.events import TurnFailed
+from agent.mcp import entries
+from agent.mcp.consent import APPROVE
+from agent.mcp.mentions import LONGEST, MOST, arguments_of, usage_of
+from agent.mcp.status import PromptSeen, ServerNamed
+from agent.messages import Note, Text, ToolOutput, User
+from agent.session import Session
+from tests.agent.mcp.serving import House, command, notices, say
+from tests.waiting import until
+from tools.mcp.state import PromptArgument, ServerPrompt
+
+REVIEW = ServerPrompt("review", "Reviews.", (PromptArgument("file", required=True), PromptArgument("style")))
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    house = House(tmp_path)
+    yield house
+    await house.close()
+
+
+def library(house: House, **texts: str) -> None:
+    """A server `docs` with these resources."""
+    words = house.server("docs", echo="Says it again.")
+    (house.folder / "docs" / "library.json").write_text(json.dumps({f"docs://{name}": texts[name] for name in texts}))
+    house.user(docs=command(words))
+
+
+def last_said(session: Session) -> User:
+    return next(m for m in reversed(session.history.messages) if isinstance(m, User) and not m.outputs)
+
+
+def notes(session: Session) -> list[str]:
+    return [part.text for part in last_said(session).parts if isinstance(part, Note)]
+
+
+async def test_a_resource_that_is_named_stands_with_the_message(house: House) -> None:
+    library(house, guide="Measure twice.")
+    session = await house.sessions({"text": "ok"}).open()
+
+    await say(session, "follow @docs:docs://guide, please; me@docs:docs://guide is an address")
+
+    assert last_said(session).parts[0] == Text("follow @docs:docs://guide, please; me@docs:docs://guide is an address")
+    assert "`@docs:docs://guide` holds:\n\nMeasure twice." in notes(session)
+    await session.close()
+
+
+async def test_a_resource_that_cannot_be_read_is_named_and_the_turn_goes_on(house: House) -> None:
+    library(house, guide="Measure twice.")
+    session = await house.sessions({"text": "ok"}).open()
+
+    events = await say(session, "see @docs:docs://none and @other:x")
+
+    assert not [event for event in events if isinstance(event, TurnFailed)]
+    (note,) = [text for text in notes(session) if "docs://none" in text]
+    assert note.startswith("`@docs:docs://none` could not be read: ")
+    assert "Resource not found" in note
+    assert notices(events) == [note]
+    await session.close()
+
+
+async def test_no_more_resources_are_read_than_one_message_may_bring(house: House) -> None:
+    library(house, guide="Measure twice.")
+    session = await house.sessions({"text": "ok"}).open()
+
+    events = await say(session, " ".join(f"@docs:docs://{number}" for number in range(MOST + 2)))
+
+    told = f"2 more resources are named than the {MOST} that one message may bring: not read"
+    assert told in notices(events)
+    assert told in notes(session)
+    assert len([text for text in notes(session) if "could not be read" in text]) == MOST
+    await session.close()
+
+
+async def test_of_a_long_resource_the_beginning_is_shown_and_a_tool_brings_the_rest(house: House) -> None:
+    library(house, log="x" * (LONGEST + 1234))
+    call = {"calls": [{"name": "mcp__docs__read_resource", "arguments": {"uri": "docs://log"}}]}
+    listing = {"calls": [{"name": "mcp__docs__read_resource", "arguments": {}}]}
+    session = await house.sessions(call, listing, {"text": "ok"}).open()
+
+    await say(session, "read @docs:docs://log")
+
+    (note,) = [text for text in notes(session) if "docs://log" in text]
+    assert note.endswith("\n[… 1,234 characters more: `mcp__docs__read_resource` brings all of it …]")
+    whole, listed = [part for m in session.history.messages for part in m.parts if isinstance(part, ToolOutput)]
+    assert (whole.status, whole.stored is not None) == ("done", True)
+    assert listed.text == "docs://log  (log)"
+    await session.close()
+
+
+async def test_a_prompt_is_what_its_command_stands_for(house: House) -> None:
+    library(house, guide="Measure twice.")
+    session = await house.sessions({"text": "ok"}).open()
+
+    await say(session, "/mcp__docs__review 'a b.py' style=harshly")
+
+    assert "The user asks what the prompt `review` of the server `docs` says:\n\nReview a b.py, harshly." in notes(
+        session
+    )
+    assert session.servers is not None
+    (server,) = session.servers.servers()
+    assert server.prompts == (PromptSeen("mcp__docs__review", "FILE [STYLE]", "Reviews."),)
+    assert [tool.name for tool in server.tools] == ["echo", "read_resource"]
+    await session.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("/mcp__docs__review", "the prompt `review` needs `file`: its arguments are FILE [STYLE]"),
+        ("/mcp__docs__none", "no server has a prompt `/mcp__docs__none` now; `/mcp` shows what they offer"),
+    ],
+)
+async def test_a_prompt_that_cannot_be_had_ends_the_turn_before_anything_is_sent(
+    house: House, text: str, why: str
+) -> None:
+    library(house, guide="Measure twice.")
+    session = await house.sessions({"text": "ok"}).open()
+
+    failed = (await say(session, text))[-1]
+
+    assert isinstance(failed, TurnFailed)
+    assert (failed.message, failed.exit_code) == (why, 2)
+    assert session.history.messages == ()
+    assert not isinstance((await say(session, "hello"))[-1], TurnFailed)
+    await session.close()
+
+
+def test_arguments_are_written_in_order_or_by_name() -> None:
+    assert usage_of(REVIEW) == "FILE [STYLE]"
+    assert arguments_of(REVIEW, "a.py") == {"file": "a.py"}
+    assert arguments_of(REVIEW, "style=kindly a.py") == {"file": "a.py", "style": "kindly"}
+    assert arguments_of(REVIEW, "a.py very kindly") == {"file": "a.py", "style": "very kindly"}
+    assert arguments_of(REVIEW, "it's") == {"file": "it's"}
+    with pytest.raises(UsageError, match="takes no arguments"):
+        arguments_of(ServerPrompt("plain"), "more")
+
+
+async def test_a_server_can_be_switched_off_and_on(house: House) -> None:
+    library(house, guide="Measure twice.")
+    session = await house.sessions({"text": "ok"}).open()
+    board, changes = session.servers, list[str]()
+    assert board is not None
+    await until(lambda: bool(board.servers()[0].tools))
+    assert {tool.offer for tool in board.servers()[0].tools} == {"due"}
+    await say(session, "hello")
+    board.watch(lambda: changes.append(board.servers()[0].phase))
+
+    await board.switch("docs")
+    (off,) = board.servers()
+    await board.switch("docs")
+    await board.restart("docs")
+    (on,) = board.servers()
+
+    assert board.log("docs", 5) == []
+    assert (off.is_on, off.phase, off.detail, off.tools) == (False, "disabled", "switched off in this session", ())
+    assert (on.is_on, on.phase, [(tool.name, tool.offer) for tool in on.tools]) == (
+        True, "ready", [("echo", "offered"), ("read_resource", "offered")],
+    )  # fmt: skip
+    assert on.tokens == sum(tool.tokens for tool in on.tools) > 0
+    assert {"disabled", "starting", "ready"} <= set(changes)
+    await session.close()
+
+
+async def test_two_logins_at_once_disturb_nobody(house: House) -> None:
+    library(house, guide="Measure twice.")
+    session = await house.sessions({"text": "ok"}).open()
+    board = session.servers
+    assert board is not None
+
+    await asyncio.gather(*(board.login("docs", lambda url: None) for _ in range(2)))
+
+    assert [server.phase for server in board.servers()] == ["ready"]
+    await session.close()
+
+
+async def test_looking_at_servers_makes_no_digest_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.declares(forge=command(house.server("forge")))
+    session = await house.sessions({"text": "ok"}, interactive=True).open()
+    await say(session, answer=lambda event: APPROVE)
+    board = session.servers
+    assert board is not None
+    monkeypatch.setattr(entries, "digests_of", None)
+
+    looks = [(board.servers(), board.named()) for _ in range(2)]
+
+    assert looks[0] == looks[1]
+    assert looks[0][1] == (ServerNamed("forge", (), ()),)
+    assert [(tool.name, tool.offer) for tool in looks[0][0][0].tools] == [("echo", "offered")]
+    await session.close()

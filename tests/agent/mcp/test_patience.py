@@ -1,0 +1,237 @@
+"""How long a session bears with a server: on a clock of the tests, which moves only while something waits."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from agent.context.budget import Window
+from agent.errors import AuthFailed, Overloaded, ProviderError, RateLimited, StreamCut, TimedOut, Unreachable
+from agent.events import Event, RetryScheduled
+from agent.interrupt import Interrupt
+from agent.messages import Assistant, Text, Usage
+from agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
+from agent.providers.retry import Persistence
+from agent.providers.stream import Retries, stream_reply
+from agent.providers.wires.decoder import is_progress
+from tests.agent.providers.wires.cases import ADAPTERS, Adapter, Library, collect, endpoint_of, hello
+from tests.fake_provider import FakeProvider, Recorded, Turn
+from tests.proxies import answer, dripping, saying
+from tests.running import ebb
+
+REQUEST = hello()
+
+
+class Clock:
+    """Time that passes while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.at += seconds
+        await asyncio.sleep(0)
+
+
+class Failing:
+    """A model that fails as it is told, then answers."""
+
+    facts = ModelFacts("p", "m", 32_000, 4_000)
+    window = Window(32_000, 4_000)
+
+    def __init__(self, failure: Callable[[int], ProviderError | None], heard: str = "") -> None:
+        self._failure, self._heard = failure, heard
+        self.asked = 0
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        self.asked += 1
+        if self._heard:
+            yield TextChunk(self._heard)
+        if (error := self._failure(self.asked)) is not None:
+            raise error
+        yield Reply(Assistant((Text("hi"),), "p/m"), Usage(1, 0, 0, 1), "end")
+
+    async def prepare(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Run:
+    """One reply of a model that fails."""
+
+    def __init__(self, persistence: Persistence, *, reached: bool = True) -> None:
+        self.clock, self.events = Clock(), list[Event]()
+        self.retries = Retries(persistence, self.clock.now, self.clock.sleep, {"p/m"} if reached else set())
+
+    async def reply(self, model: Failing, interrupt: Interrupt | None = None, *, may_leave: bool = False) -> str:
+        reply = await stream_reply(
+            model, REQUEST, interrupt or Interrupt(), self.events.append, None, self.retries, may_leave=may_leave
+        )
+        return reply.message.text or reply.stop_reason
+
+    @property
+    def waits(self) -> list[RetryScheduled]:
+        return [event for event in self.events if isinstance(event, RetryScheduled)]
+
+
+async def test_an_outage_of_nine_minutes_is_borne() -> None:
+    run = Run(Persistence(600))
+    model = Failing(lambda _: Unreachable("no network") if run.clock.at < 540 else None)
+    assert await run.reply(model) == "hi"
+    assert 540 <= run.clock.at < 600
+    assert all(wait.attempts == 0 and wait.left is not None for wait in run.waits)
+
+
+async def test_patience_has_an_end_that_is_told() -> None:
+    run = Run(Persistence(600))
+    with pytest.raises(Overloaded, match=r"busy\. Tried \d+ times in 10 min\."):
+        await run.reply(Failing(lambda _: Overloaded("busy.")))
+    assert run.clock.at == pytest.approx(600)
+    assert run.waits[-1].left == 0
+
+
+async def test_an_address_that_nobody_has_reached_is_given_ten_seconds() -> None:
+    run = Run(Persistence(600), reached=False)
+    with pytest.raises(Unreachable, match="Tried 6 times in 10 s"):
+        await run.reply(Failing(lambda _: Unreachable("refused")))
+    assert run.clock.at == pytest.approx(10)
+
+
+@pytest.mark.parametrize("failure", [Overloaded("busy"), AuthFailed("no")])
+async def test_a_server_that_has_refused_has_been_reached(failure: ProviderError) -> None:
+    run = Run(Persistence(600), reached=False)
+    model = Failing(lambda number: failure if number == 1 else Unreachable("gone") if run.clock.at < 300 else None)
+    if not failure.retryable:
+        with pytest.raises(AuthFailed):
+            await run.reply(model)
+    assert await run.reply(model) == "hi"
+    assert run.clock.at >= 300
+
+
+async def test_a_wait_within_the_patience_is_kept_and_one_beyond_it_ends_the_run_at_once() -> None:
+    run = Run(Persistence(600))
+    assert await run.reply(Failing(lambda n: RateLimited("slow", retry_after=300) if n == 1 else None)) == "hi"
+    assert run.clock.at == 300
+    run = Run(Persistence(600))
+    model = Failing(lambda _: RateLimited("slow", retry_after=7300))
+    with pytest.raises(
+        RateLimited, match=r"It asks for a wait of 2\.0 h, which is more than `retry\.patience`"
+    ) as caught:
+        await run.reply(model)
+    assert (run.clock.at, model.asked, caught.value.retry_after) == (0, 1, 7300)
+
+
+async def test_without_an_end_it_goes_on_until_the_user_stops_it() -> None:
+    run, interrupt = Run(Persistence(None)), Interrupt()
+
+    def failure(number: int) -> ProviderError:
+        if number == 200:
+            interrupt.request()
+        return Overloaded("busy")
+
+    assert await run.reply(Failing(failure), interrupt) == "interrupted"
+    assert run.clock.at > 5000
+    assert {wait.left for wait in run.waits} == {None}
+
+
+async def test_a_wait_is_left_at_once() -> None:
+    interrupt, began = Interrupt(), asyncio.Event()
+    retries = Retries(Persistence(None))
+    model = Failing(lambda _: RateLimited("slow", retry_after=3600))
+    work = asyncio.ensure_future(stream_reply(model, REQUEST, interrupt, lambda _: began.set(), None, retries))
+    await began.wait()
+    interrupt.request()
+    async with asyncio.timeout(20):
+        assert (await work).stop_reason == "interrupted"
+
+
+async def test_an_answer_that_breaks_off_costs_five_requests_at_most() -> None:
+    run, model = Run(Persistence(None)), Failing(lambda _: StreamCut("cut"), heard="so")
+    with pytest.raises(StreamCut, match="Tried 5 times"):
+        await run.reply(model)
+    assert (model.asked, {wait.attempts for wait in run.waits}) == (5, {5})
+
+
+async def test_another_model_may_take_over_sooner() -> None:
+    run = Run(Persistence(600, fallback_after=30))
+    with pytest.raises(Overloaded):
+        await run.reply(Failing(lambda _: Overloaded("busy")), may_leave=True)
+    assert run.clock.at == pytest.approx(30)
+
+
+@pytest.fixture(params=ADAPTERS, ids=lambda adapter: adapter.name)
+def adapter(request: pytest.FixtureRequest) -> Adapter:
+    assert isinstance(request.param, Adapter)
+    return request.param
+
+
+KEEPING_ALIVE = {
+    "anthropic": 'event: ping\ndata: {"type": "ping"}\n\n',
+    "responses": 'data: {"type": "response.in_progress", "response": {}}\n\n',
+    "chat": ': keep-alive\n\ndata: {"choices": [{"index": 0, "delta": {"content": ""}}]}\n\n',
+    "ollama": '{"message": {"role": "assistant", "content": ""}, "done": false}\n',
+}
+
+
+@pytest.mark.parametrize("wire", ["http", "sdk"])
+async def test_what_only_keeps_alive_is_no_answer(adapter: Adapter, wire: Library) -> None:
+    head = answer(["content-type: text/event-stream"], b"")
+    with dripping(head, KEEPING_ALIVE[adapter.name].encode()) as port:
+        provider = adapter.make(
+            adapter.facts, Window(32_000, 4_000), endpoint_of(adapter, f"http://127.0.0.1:{port}", 0.5), wire
+        )
+        with pytest.raises(TimedOut, match=r"said nothing for 0\.5 s"):
+            await collect(provider, REQUEST)
+        await provider.close()
+    assert not is_progress({"type": "ping"})
+    assert is_progress({"type": "content_block_stop"})
+
+
+def test_a_run_survives_a_server_that_is_gone_for_a_while(tmp_path: Path) -> None:
+    busy = Turn(status=503, body={"error": {"message": "down"}})
+    with FakeProvider([*[busy] * 6, Turn(text="back")]) as server:
+        done = ebb("-p", "hi", "-m", "openai-chat/m", home=tmp_path, env={"OPENAI_BASE_URL": f"{server.url}/v1"})
+    assert (done.code, done.out) == (0, "back\n")
+    assert "; attempt 7 in " in done.err
+
+
+def test_a_mistyped_address_is_told_soon(tmp_path: Path) -> None:
+    with saying(b"") as port:
+        pass  # nobody listens there any more
+    done = ebb(
+        "-p", "hi", "-m", "openai-chat/m", "--config", "retry.first=1", home=tmp_path,
+        env={"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"},
+    )  # fmt: skip
+    assert done.code == 3
+    assert "times in 1 s." in done.err
+
+
+def test_a_limit_of_a_day_ends_the_run_with_its_own_code(tmp_path: Path) -> None:
+    limited = Turn(status=429, headers={"retry-after": "86400"}, body={"error": {"message": "Daily limit."}})
+    with FakeProvider([limited]) as server:
+        done = ebb(
+            "-p", "hi", "-m", "openai-chat/m", "--output-format", "json", home=tmp_path,
+            env={"OPENAI_BASE_URL": f"{server.url}/v1"},
+        )  # fmt: skip
+    assert (done.code, done.result["stop_reason"], len(server.requests)) == (75, "rate_limited", 1)
+    assert "It asks for a wait of 24.0 h" in done.result["error"]["message"]
+
+
+def test_a_fallback_takes_over_and_is_told(tmp_path: Path) -> None:
+    busy = Turn(status=503, body={"error": {"message": "down"}})
+
+    def by_model(recorded: Recorded) -> Turn:
+        return Turn(text="from the other") if recorded.body["model"] == "two" else busy
+
+    with FakeProvider([by_model]) as server:
+        done = ebb(
+            "-p", "hi", "-m", "openai-chat/one", "--config", 'agent.fallback_models=["openai-chat/two"]',
+            "--config", "retry.fallback_after=1", home=tmp_path, env={"OPENAI_BASE_URL": f"{server.url}/v1"},
+        )  # fmt: skip
+    assert (done.code, done.out) == (0, "from the other\n")
+    assert "ebb: the model is now openai-chat/two: " in done.err
+    assert "down" in done.err

@@ -1,0 +1,261 @@
+"""Servers of whole sessions: what they bring, and what becomes of the turn when something is wrong with one."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.compose import Sessions
+from agent.errors import ConfigError
+from agent.events import Noticed
+from agent.mcp.running import RunningServers
+from agent.messages import Note, User
+from agent.providers.wires.scripted import Scripted
+from agent.session import Session
+from agent.view_events import PrefixDrifted, PrefixRenewed
+from tests.agent.mcp.serving import House, call, command, notices, outputs, say
+from tests.agent.window.test_compact import ASKED
+from tests.waiting import until
+from tools.catalog import builtin_tools
+
+OWN = tuple(tool.name for tool in builtin_tools())
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    made = House(tmp_path)
+    yield made
+    await made.close()
+
+
+async def test_a_turn_calls_a_servers_tool(house: House) -> None:
+    house.user(forge=command(house.server("forge")))
+    replies = {"calls": [call("mcp__forge__echo", text="hi")]}, {"text": "done"}
+    session = await house.sessions(*replies).open()
+    events = await say(session)
+    assert outputs(events) == [("mcp__forge__echo", "done", "hi")]
+    assert notices(events) == []
+    await session.close()
+
+
+async def test_what_is_wrong_with_a_server_is_one_line_and_the_turn_goes_on_with_the_others(house: House) -> None:
+    house.user(
+        forge=command(house.server("forge")),
+        broken={"command": "/no/such/program"},
+        unset={"command": "x", "args": ["${EBB_NO_SUCH_TOKEN}"]},
+        off={"command": "x", "enabled": False},
+    )
+    session = await house.sessions({"calls": [call("mcp__forge__echo", text="hi")]}, {"text": "done"}).open()
+    events = await say(session)
+    assert outputs(events) == [("mcp__forge__echo", "done", "hi")]
+    source = house.home / "config" / "config.toml"
+    unset = "`EBB_NO_SUCH_TOKEN` is not set in the environment; set it, or write `${EBB_NO_SUCH_TOKEN:-…}`"
+    first, second = notices(events)
+    assert first == f"the server `unset` of `{source}` was left out: {unset}"
+    assert second.startswith("the server `broken` cannot be used: ")
+    assert "\n" not in second
+    assert notices(await say(session)) == []
+    await session.close()
+
+
+async def test_the_first_request_waits_no_longer_than_it_was_told(house: House) -> None:
+    house.user(slow=command(house.server("slow")))
+    house.gate("slow")
+    session = await house.sessions({"text": "done"}, settings=("mcp.startup_timeout=0.05",)).open()
+    assert notices(await say(session)) == ["the server `slow` was not ready within 0.05 s: its tools come later"]
+    await session.close()
+
+
+async def test_two_servers_that_come_late_are_found_and_join_when_the_view_is_rewritten(house: House) -> None:
+    house.user(**{name: command(house.server(name)) for name in ("forge", "chat", "office")})
+    gates = [house.gate(name) for name in ("chat", "office")]
+    steps: list[dict[str, Any]] = [
+        {"text": "one"},
+        {"calls": [call("tool_search", query="mcp__office__echo")]},
+        {"calls": [call("call_tool", name="mcp__chat__echo", arguments={"text": "late"})]},
+        *[{"calls": [call("bash", command=f"printf '%.0s{text} ' $(seq 2500)")]} for text in "ab"],
+        {"text": "two"},
+        {"when": ASKED, "text": "<summary>we worked</summary>"},
+        {"calls": [call("mcp__office__echo", text="joined")]},
+        {"text": "three"},
+    ]
+    small = ("agent.tail_tokens=200", "agent.result_offload_threshold=1000000", "agent.protect_tokens=200")
+    session = await house.sessions(*steps, settings=("mcp.startup_timeout=0.05", *small)).open()
+    requests = Requests(session)
+    await until(lambda: phase(session, "forge") == "ready")
+    await say(session)
+    for gate in gates:
+        await opened(gate)
+    await until(lambda: len(session._parts.served.late) == 2)
+    events = await say(session)
+    found, called = outputs(events)[:2]
+    assert found[2].startswith("## mcp__office__echo\nSays it again.")
+    assert called == ("mcp__chat__echo", "done", "late")
+    assert (await session.compact()).strategies == ("summary",)
+    assert outputs(await say(session)) == [("mcp__office__echo", "done", "joined")]
+    before, after = (*OWN, "mcp__forge__echo"), (*OWN, "mcp__forge__echo", "mcp__chat__echo", "mcp__office__echo")
+    assert requests.offered() == [*[before] * 7, *[after] * 2]
+    assert requests.told() == [
+        "[The tools of servers have changed since your list was made: 1 tool of mcp__chat and 1 of mcp__office are "
+        "new: tool_search finds, call_tool calls them.]"
+    ]
+    await session.close()
+
+
+async def test_a_server_that_is_killed_is_started_again_and_the_turn_goes_on(house: House) -> None:
+    house.user(forge=command(house.server("forge", echo="Says it.", die="Dies.")))
+    steps: list[dict[str, Any]] = [
+        {"calls": [call("mcp__forge__die")]},
+        {"calls": [call("mcp__forge__echo", text="again")]},
+        {"text": "done"},
+    ]
+    session = await house.sessions(*steps).open()
+    events = await say(session)
+    (_, failed, why), again = outputs(events)
+    assert (failed, again) == ("failed", ("mcp__forge__echo", "done", "again"))
+    assert "forge" in why
+    (line,) = notices(events)
+    assert line.startswith("the server `forge` has broken down: ")
+    assert line.endswith("it is started again (1 of 5)")
+    await session.close()
+
+
+async def test_a_server_killed_from_outside_between_two_turns_is_told_of_with_the_next(house: House) -> None:
+    house.user(forge=command(house.server("forge")))
+    steps: list[dict[str, Any]] = [
+        {"text": "one"},
+        {"calls": [call("mcp__forge__echo", text="again")]},
+        {"text": "two"},
+    ]
+    session = await house.sessions(*steps).open()
+    await say(session)
+    os.kill(int((house.folder / "forge" / "pid").read_text()), signal.SIGKILL)
+    await until(lambda: phase(session, "forge") == "starting")
+    events = await say(session)
+    assert outputs(events) == [("mcp__forge__echo", "done", "again")]
+    assert [line.partition(":")[0] for line in notices(events)] == ["the server `forge` has broken down"]
+    await session.close()
+
+
+async def test_tools_that_come_and_go_leave_the_list_as_it_is(house: House) -> None:
+    house.user(forge=command(house.server("forge", echo="Says it.", grow="Grows.")))
+    tools = json.dumps({"grow": "Grows.", "shrink": "Shrinks."})
+    steps: list[dict[str, Any]] = [
+        {"calls": [call("mcp__forge__grow", text=tools)]},
+        {"text": "one"},
+        {"calls": [call("mcp__forge__echo", text="x"), call("mcp__forge__shrink", text="y")]},
+        {"text": "two"},
+    ]
+    session = await house.sessions(*steps).open()
+    requests = Requests(session)
+    await say(session)
+    await until(lambda: bool(session._parts.served.late))
+    gone, new = outputs(await say(session))
+    assert gone == (
+        "mcp__forge__echo",
+        "failed",
+        "`mcp__forge__echo` cannot be called: its server has gone, or does not offer it any more",
+    )
+    assert new == ("mcp__forge__shrink", "done", "y")
+    assert set(requests.offered()) == {(*OWN, "mcp__forge__echo", "mcp__forge__grow")}
+    assert requests.told() == [
+        "[The tools of servers have changed since your list was made: 1 tool of mcp__forge is new: tool_search finds, "
+        "call_tool calls them; 1 tool of mcp__forge is gone.]"
+    ]
+    await session.close()
+
+
+async def test_a_session_that_goes_on_has_its_servers_again(house: House) -> None:
+    house.user(forge=command(house.server("forge")))
+    steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__echo", text="one")]}, {"text": "done"}]
+    for resume in (None, ""):
+        session = await house.sessions(*steps).open(resume)
+        requests = Requests(session)
+        events = await say(session)
+        assert outputs(events) == [("mcp__forge__echo", "done", "one")]
+        assert not [event for event in events if isinstance(event, PrefixRenewed | PrefixDrifted | Noticed)]
+        assert set(requests.offered()) == {(*OWN, "mcp__forge__echo")}
+        await session.close()
+
+
+async def test_all_servers_are_gone_when_the_session_is_closed(house: House) -> None:
+    house.user(**{name: command(house.server(name)) for name in ("forge", "chat")})
+    session = await house.sessions({"text": "done"}).open()
+    await say(session)
+    pids = [int((house.folder / name / "pid").read_text()) for name in ("forge", "chat")]
+    await session.close()
+    assert [is_alive(pid) for pid in pids] == [False, False]
+
+
+async def test_a_session_that_cannot_be_opened_leaves_no_server_behind(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.user(forge=command(house.server("forge")))
+    sessions = house.sessions({"text": "done"})
+
+    async def fails(*_: object) -> None:
+        await until(lambda: (house.folder / "forge" / "pid").exists())
+        raise ConfigError("no")
+
+    monkeypatch.setattr("agent.records.recorder.Recorder.tool_uses", fails)
+    with pytest.raises(ConfigError):
+        await sessions.open()
+    assert not is_alive(int((house.folder / "forge" / "pid").read_text()))
+
+
+async def test_the_context_shows_what_servers_tools_take(house: House) -> None:
+    house.user(forge=command(house.server("forge")))
+    sessions = house.sessions({"text": "done"})
+    session = await sessions.open()
+    tools = [await tools_in(sessions, session)]
+    await say(session)
+    tools.append(await tools_in(sessions, session))
+    assert tools[0] < tools[1]
+    await session.close()
+
+
+async def tools_in(sessions: Sessions, session: Session) -> int:
+    overview = await sessions.overview(session.id)
+    return next(part.tokens for part in overview.components if part.name == "tools")
+
+
+def phase(session: Session, server: str) -> str:
+    servers = session._parts.servers
+    assert isinstance(servers, RunningServers)
+    return servers.entries[server].state.phase
+
+
+async def opened(gate: Path) -> None:
+    """Lets a server be ready that waits at its gate."""
+    await asyncio.to_thread(lambda: gate.open("w").close())
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+class Requests:
+    """What a session's scripted model is asked."""
+
+    def __init__(self, session: Session) -> None:
+        provider = session._parts.targets.provider
+        assert isinstance(provider, Scripted)
+        self._provider = provider
+
+    def offered(self) -> list[tuple[str, ...]]:
+        return [tuple(spec.name for spec in request.tools) for request in self._provider.requests]
+
+    def told(self) -> list[str]:
+        """The notes on servers that were ever sent."""
+        messages = [m for request in self._provider.requests for m in request.messages if isinstance(m, User)]
+        notes = [part.text for m in messages for part in m.parts if isinstance(part, Note)]
+        return list(dict.fromkeys(text for text in notes if "servers" in text))

@@ -1,0 +1,238 @@
+"""What servers ask: forms and addresses of the user, texts of the model."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.events import Event, QuestionAsked, ReplyFinished
+from agent.mcp.elicitation import DECLINE, LEAVE_OUT, fields_of
+from agent.mcp.sampling import write_sample
+from agent.mcp.server_requests import ALWAYS, NO, OPENED, ServerRequests
+from agent.messages import Assistant, Image, Text, User
+from agent.providers.wires.scripted import Scripted
+from agent.view_events import PrefixDrifted
+from agent.window.env import TurnLimits
+from tests.agent.mcp.serving import House, call, command, notices, outputs, questions, say
+from tools.base import Picture
+from tools.mcp.desk import Dismissed, Sample, SampleRequest, SamplingMessage, SamplingRefused
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Name", "description": "Who you are", "minLength": 2, "default": "Ann"},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150},
+        "size": {"type": "number"},
+        "sure": {"type": "boolean"},
+        "color": {"type": "string", "enum": ["r", "g"], "enumNames": ["red", "green"]},
+        "taste": {"type": "string", "oneOf": [{"const": "s", "title": "sweet"}, {"const": "b", "title": "bitter"}]},
+        "days": {"type": "array", "items": {"type": "string", "enum": ["mo", "tu", "we"]}, "maxItems": 2},
+        "mail": {"type": "string", "format": "email"},
+    },
+    "required": ["name", "age"],
+}
+ANSWERS = {
+    "Name": "Bob", "age": "44", "size": "1.5", "sure": "yes", "color": "green", "taste": "bitter", "days": "mo, we",
+    "mail": LEAVE_OUT,
+}  # fmt: skip
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    made = House(tmp_path)
+    made.user(forge=command(made.server("forge", elicit="Asks.", sample="Writes.", told="Tells what it was told.")))
+    yield made
+    await made.close()
+
+
+def field_in(event: QuestionAsked) -> str:
+    """The name or title of the field that is asked for."""
+    return event.question.splitlines()[-1].partition(":")[0].partition(" (")[0]
+
+
+async def test_a_form_is_filled_in_field_by_field(house: House) -> None:
+    steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__elicit", form=FORM)]}, {"text": "done"}]
+    session = await house.sessions(*steps, interactive=True, settings=("mcp.startup_timeout=20",)).open()
+    events = await say(session, answer=lambda event: ANSWERS[field_in(event)])
+    ((_, status, text),) = outputs(events)
+    assert (status, json.loads(text)) == (
+        "done",
+        {
+            "action": "accept",
+            "content": {
+                "name": "Bob", "age": 44, "size": 1.5, "sure": True, "color": "g", "taste": "b", "days": ["mo", "we"],
+            },
+        },
+    )  # fmt: skip
+    asked = [event for event in events if isinstance(event, QuestionAsked)]
+    starts = [f"The server `forge` asks ({number} of 8): Who are you?\n\n" for number in range(1, 9)]
+    assert [
+        (event.question.removeprefix(start), event.options) for event, start in zip(asked, starts, strict=True)
+    ] == [
+        ("Name (name): Who you are; at least 2 characters; usually Ann", ("Ann", DECLINE)),
+        ("age: a whole number; at least 0; at most 150", (DECLINE,)),
+        ("size: a number", (LEAVE_OUT, DECLINE)),
+        ("sure", ("yes", "no", LEAVE_OUT, DECLINE)),
+        ("color", ("red", "green", LEAVE_OUT, DECLINE)),
+        ("taste", ("sweet", "bitter", LEAVE_OUT, DECLINE)),
+        ("days: any of mo, tu, we, with commas in between; at most 2 of them", (LEAVE_OUT, DECLINE)),
+        ("mail: as email", (LEAVE_OUT, DECLINE)),
+    ]
+    await session.close()
+
+
+@pytest.mark.parametrize(("answer", "action"), [(DECLINE, "decline"), ("", "cancel")])
+async def test_a_form_that_is_not_filled_in_is_declined_or_dismissed(house: House, answer: str, action: str) -> None:
+    steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__elicit")]}, {"text": "done"}]
+    session = await house.sessions(*steps, interactive=True, settings=("mcp.startup_timeout=20",)).open()
+    events = await say(session, answer=lambda _: answer)
+    assert outputs(events) == [("mcp__forge__elicit", "done", json.dumps({"action": action}))]
+    await session.close()
+
+
+async def test_without_a_user_servers_are_told_so_and_nothing_is_written(house: House) -> None:
+    steps = [{"calls": [call(f"mcp__forge__{name}")]} for name in ("told", "elicit", "sample")]
+    session = await house.sessions(*steps, {"text": "done"}).open()
+    told, elicited, sampled = (text for _, _, text in outputs(await say(session)))
+    assert list(json.loads(told)) == ["roots"]
+    assert "not supported" in json.loads(elicited)["message"]
+    assert "not supported" in json.loads(sampled)["message"]
+    await session.close()
+
+
+async def test_what_a_server_wants_written_is_asked_of_the_model_once_the_user_allows_it(house: House) -> None:
+    wanted = {"when": "write a poem", "text": "Roses are red.", "usage": {"input": 30, "output": 7}}
+    again = {**wanted, "text": "Violets are blue."}
+    poem: dict[str, Any] = {"calls": [call("mcp__forge__sample", text="write a poem")]}
+    steps = [poem, poem, poem, {"text": "done"}]
+    house_sessions = house.sessions(*steps, wanted, again, interactive=True, settings=("mcp.startup_timeout=20",))
+    session = await house_sessions.open()
+    answers = iter([NO, ALWAYS])
+    events = await say(session, answer=lambda _: next(answers))
+    refused, first, second = (json.loads(text) for _, _, text in outputs(events))
+    assert refused == {"code": -1, "message": "the user does not want that"}
+    assert [(each["content"]["text"], each["stopReason"]) for each in (first, second)] == [
+        ("Roses are red.", "endTurn"),
+        ("Violets are blue.", "endTurn"),
+    ]
+    question, _ = questions(events)
+    assert question.startswith("The server `forge` wants `scripted/")
+    assert question.endswith("and at most 50 back. Allow it?\n\n[user] write a poem")
+    counted = [event for event in events if isinstance(event, ReplyFinished)]
+    assert [event.purpose for event in counted] == ["step", "step", "sampling", "step", "sampling", "step"]
+    assert session.spent.usage.prompt == sum(event.usage.prompt for event in counted)
+    assert not [event for event in events if isinstance(event, PrefixDrifted)]
+    overview = await house_sessions.overview(session.id)
+    assert [asked.purpose for asked in overview.requests].count("sampling") == 2
+    await session.close()
+
+
+async def test_an_interrupted_turn_dismisses_the_question(house: House) -> None:
+    steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__elicit")]}, {"text": "done"}]
+    session = await house.sessions(*steps, interactive=True, settings=("mcp.startup_timeout=20",)).open()
+    events: list[Event] = []
+    async for event in session.send("go"):
+        events.append(event)
+        if isinstance(event, QuestionAsked):
+            session.interrupt()
+    assert [status for _, status, _ in outputs(events)] == ["interrupted"]
+    events = await say(session, answer=lambda _: "Bob")
+    assert notices(events) == []
+    await session.close()
+
+
+@pytest.mark.parametrize(("answer", "action"), [(OPENED, "accept"), (DECLINE, "decline"), ("", "cancel")])
+async def test_an_address_is_opened_by_the_user(house: House, answer: str, action: str) -> None:
+    steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__elicit", url="https://h/pay")]}, {"text": "done"}]
+    session = await house.sessions(*steps, interactive=True, settings=("mcp.startup_timeout=20",)).open()
+    events = await say(session, answer=lambda _: answer)
+    assert questions(events) == [
+        "The server `forge` asks you to open an address: Who are you?\n\nhttps://h/pay\n\nOpen it only if you trust it."
+    ]
+    assert [json.loads(text) for _, _, text in outputs(events)] == [{"action": action}]
+    await session.close()
+
+
+async def test_where_no_session_hears_it_nothing_is_answered(tmp_path: Path) -> None:
+    desk = ServerRequests(tmp_path, lambda _: None, interactive=True)
+    assert await desk.elicit("forge", "Who?", FORM, "") == Dismissed()
+    assert await desk.sample("forge", SampleRequest((SamplingMessage("user", "hi"),), 50)) == SamplingRefused(
+        "no session is open"
+    )
+    assert desk.roots() == (tmp_path,)
+
+
+def test_what_no_form_can_hold_is_not_asked() -> None:
+    for properties in ({"a": {"type": "object"}}, {"a": 3}, {"a": {"type": "array", "items": {"type": "object"}}}):
+        with pytest.raises(ValueError, match="its form asks for `a`"):
+            fields_of({"type": "object", "properties": properties})
+    with pytest.raises(ValueError, match="no fields that can be read"):
+        fields_of({"type": "object", "properties": 3})
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer", "problem"),
+    [
+        ({"type": "integer"}, "1.5", "`1.5` is not a whole number"),
+        ({"type": "number"}, "much", "`much` is not a number"),
+        ({"type": "integer", "minimum": 3}, "2", "2 is less than the minimum of 3"),
+        ({"type": "string", "minLength": 3}, "ab", '"ab" is shorter than 3 characters'),
+        ({"type": "boolean"}, "perhaps", "`perhaps` is neither `yes` nor `no`"),
+        ({"enum": ["a", "b"]}, "c", "`c` is none of a, b"),
+        ({"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 2}, "a", '["a"] has less than 2 items'),
+    ],
+)
+def test_an_answer_that_does_not_fit_its_field_is_named(schema: dict[str, Any], answer: str, problem: str) -> None:
+    (field,) = fields_of({"properties": {"x": schema}})
+    with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
+        field.value(answer)
+
+
+async def test_a_text_is_written_within_the_limits_of_model_and_server(house: House) -> None:
+    wanted = [{"when": "poem", "text": "Roses are red. END Violets"}, {"when": "poem", "text": "Long"}]
+    sessions = house.sessions({"text": "done"}, *wanted, settings=("agent.context_window=20000",))
+    session = await sessions.open()
+    env = session._env
+    provider = env.provider
+    assert isinstance(provider, Scripted)
+    picture = Picture("image/png", b"\x89PNG")
+    said = (
+        *(
+            SamplingMessage("assistant", "Hello."),
+            SamplingMessage("user", "A poem."),
+            SamplingMessage("user", "Now.", (picture,)),
+        ),
+        *(SamplingMessage("assistant", "Of what?"), SamplingMessage("user", "poem of roses")),
+    )
+    assert await write_sample(SampleRequest(said, 50, "Be a poet.", stop=("END",)), env) == Sample(
+        "Roses are red. ", provider.facts.name, "stopSequence"
+    )
+    (request,) = provider.requests
+    assert (request.system, request.tools, request.max_output_tokens) == ("Be a poet.", (), 50)
+    assert request.messages == (
+        User((Text("A poem.\n\nNow."), Image("image/png", "iVBORw=="))),
+        Assistant((Text("Of what?"),), ""),
+        User((Text("poem of roses"),)),
+    )
+    refused = [
+        await write_sample(SampleRequest(messages, 50), env)
+        for messages in (
+            (),
+            (SamplingMessage("assistant", "x"),),
+            (SamplingMessage("user", "hm"), SamplingMessage("assistant", "x")),
+        )
+    ]
+    assert refused == [SamplingRefused("there is no message of the user to answer")] * 3
+    large = await write_sample(SampleRequest((SamplingMessage("user", "poem " * 50_000),), 50), env)
+    assert isinstance(large, SamplingRefused)
+    assert large.reason.startswith("it takes about ")
+    assert len(provider.requests) == 1
+    broke = replace(env, limits=TurnLimits(cost=0.0))
+    assert await write_sample(SampleRequest(said, 50), broke) == SamplingRefused(
+        "the limit of what this run may cost is reached"
+    )
+    await session.close()

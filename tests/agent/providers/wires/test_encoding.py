@@ -1,0 +1,54 @@
+"""Requests that are made of what was written before are the bytes that would be written anew, on every wire."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.prefix import Breakpoints, plan_breakpoints
+from agent.context.prompt import Instructions
+from agent.context.view import View
+from agent.messages import Conversation
+from agent.providers.base import ModelFacts, Request
+from agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
+from agent.providers.wires.encoding import WrittenRequest, encode
+from agent.providers.wires.http import Json
+from tests.agent.context.test_view import grown
+from tests.agent.providers.wires.cases import ADAPTERS, READ, SHELL, WINDOW, Adapter
+from tests.agent.providers.wires.spoken import spoken_by
+from tests.fake_frames import WireName
+
+Make = Callable[[Request, ModelFacts, Any], Json]
+WRITERS: Mapping[WireName, tuple[type, Make]] = {
+    "anthropic": (anthropic.AnthropicWriter, anthropic.body),
+    "responses": (openai_responses.ResponsesWriter, lambda r, f, w: openai_responses.body(r, f, frozenset(), w)),
+    "chat": (openai_chat.ChatWriter, lambda r, f, w: openai_chat.body(r, f, frozenset(), w)),
+    "ollama": (ollama.OllamaWriter, lambda r, f, w: ollama.body(r, f, WINDOW.size, w)),
+}
+
+
+@given(st.sampled_from(ADAPTERS), grown(), st.data())
+def test_what_was_written_before_is_what_would_be_written(
+    adapter: Adapter, views: list[Conversation], data: st.DataObject
+) -> None:
+    kind, body = WRITERS[adapter.name]
+    view, written = View(), WrittenRequest(kind)
+    known: dict[int, Any] = {}
+    under_way: list[tuple[Json, str]] = []
+    length = 0
+    for conversation in views:
+        messages = tuple(
+            known.setdefault(id(m), (m, spoken_by(m, adapter, own=data.draw(st.booleans()))))[1]
+            for m in view.prompt(conversation, Instructions("s")).messages
+        )
+        marks = plan_breakpoints(messages, length, 0) if data.draw(st.booleans()) else Breakpoints()
+        length = sum(len(message.parts) for message in messages)
+        request = Request("Be brief.", messages, (READ, SHELL), 1_000, "s", None, 0, marks)
+        anew = json.dumps(adapter.body(request, adapter.facts), ensure_ascii=False, separators=(",", ":"))
+        made = body(request, adapter.facts, written)
+        assert encode(made).decode() == anew
+        under_way.append((made, anew))
+    for made, anew in under_way:  # what is under way is not changed by what follows
+        assert json.dumps(made, ensure_ascii=False, separators=(",", ":")) == anew

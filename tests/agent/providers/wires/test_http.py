@@ -1,0 +1,97 @@
+"""What httpx2 raises, as our errors, and the client that it is raised by."""
+
+import ssl
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from agent.context.budget import Window
+from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, TimedOut, Unreachable
+from agent.providers.base import Endpoint
+from agent.providers.registry import facts_for
+from agent.providers.wires import http
+from agent.providers.wires.anthropic import Anthropic
+from agent.providers.wires.http import Origin, SseReader, open_client, read_events, translate
+from tests.agent.providers.wires.cases import KEY, collect, hello
+
+ORIGIN = Origin("p/m", Endpoint("https://user:secret@models.example:8443/v1", KEY, timeout=300, connect_timeout=10))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (httpx2.ConnectTimeout("x"), Unreachable, "`models.example:8443` for p/m: no connection within 10 s"),
+        (httpx2.ConnectError("[Errno -2] Name or service not known"), Unreachable, "Name or service not known"),
+        (httpx2.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED]"), Unreachable, "CERTIFICATE_VERIFY_FAILED"),
+        (httpx2.ProxyError("407 Proxy Authentication Required"), RouteFailed, "407 Proxy"),
+        (httpx2.ProxyError("502 Bad Gateway"), Unreachable, "502"),
+        (httpx2.ProxyError("Proxy Server could not connect: Connection refused."), Unreachable, "refused"),
+        (httpx2.RemoteProtocolError("illegal status line: b'SSH-2.0'"), RouteFailed, "does not speak HTTP"),
+        (ssl.SSLError("[SSL] broken"), Unreachable, "TLS failed"),
+        (KeyError("whatever a library trips over"), StreamCut, "broke off"),
+        (httpx2.UnsupportedProtocol("no scheme"), Unreachable, "no scheme"),
+        (httpx2.InvalidURL("bad port"), Unreachable, "bad port"),
+        (httpx2.ReadTimeout("x"), TimedOut, "said nothing for 300 s"),
+        (httpx2.WriteTimeout("x"), TimedOut, "p/m"),
+        (httpx2.ReadError("reset"), StreamCut, "broke off"),
+        (httpx2.RemoteProtocolError("closed"), StreamCut, "broke off"),
+        (httpx2.DecodingError("gzip"), StreamCut, "broke off"),
+        (httpx2.LocalProtocolError(f"Illegal header value b'{KEY}'"), BadRequest, "cannot be sent"),
+    ],
+)
+def test_what_the_network_says(error: Exception, kind: type[ProviderError], words: str) -> None:
+    translated = translate(error, ORIGIN)
+    assert type(translated) is kind
+    assert words in str(translated)
+    assert KEY not in str(translated)
+    assert "secret" not in str(translated)
+
+
+async def test_certificates_are_checked_wherever_there_is_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, object]] = []
+    original = httpx2.AsyncClient.__init__
+
+    def spy(self: httpx2.AsyncClient, **options: object) -> None:
+        made.append(options)
+        original(self, **options)  # type: ignore[arg-type]  # passed on as they came
+
+    monkeypatch.setattr(httpx2.AsyncClient, "__init__", spy)
+    for url in ("https://models.example", "HTTPS://models.example", "http://127.0.0.1:1"):
+        await open_client(Origin("p/m", Endpoint(url))).aclose()
+    assert [options.get("verify", True) is True for options in made] == [True, True, False]
+    context = made[2]["verify"]
+    assert isinstance(context, ssl.SSLContext)
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert all(options["follow_redirects"] is False for options in made)
+
+
+async def test_anthropics_sdk_without_a_key_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/nonexistent")
+    facts = facts_for("anthropic", "claude-opus-4-5")
+    provider = Anthropic(facts, Window(200_000, 8_192), Endpoint(""), "sdk")
+    with pytest.raises(AuthFailed, match="ANTHROPIC_API_KEY"):
+        await collect(provider, hello())
+    await provider.close()
+
+
+async def _chunks(*chunks: bytes) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def test_a_frame_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "LONGEST_FRAME", 1000)
+    whole = b'data: {"a": "' + b"x" * 900 + b'"}\n\n'
+    events = read_events({}, _chunks(whole, whole, b"data: {", b"x" * 1000, b"x"), SseReader(), ORIGIN)
+    assert len([await anext(events), await anext(events)]) == 2
+    with pytest.raises(StreamCut, match="a frame without end"):
+        await anext(events)
+
+
+async def test_a_mark_before_the_first_frame_is_left_out() -> None:
+    events = read_events({}, _chunks(b"\xef\xbb\xbfdata: {}\n\n"), SseReader(), ORIGIN)
+    assert [event async for event in events] == [{}]

@@ -1,0 +1,36 @@
+"""What a program loads to talk to a model over plain HTTP."""
+
+import subprocess
+import sys
+
+from tests.fake_provider import FakeProvider, Turn
+
+PROGRAM = """
+import asyncio, sys
+from agent.context.budget import Window
+from agent.messages import Text, User
+from agent.providers.wires.anthropic import Anthropic
+from agent.providers.base import Endpoint, Request
+from agent.providers.registry import facts_for
+early = set(sys.modules)
+
+async def main(url):
+    facts = facts_for("anthropic", "claude-opus-4-5")
+    provider = Anthropic(facts, Window(200_000, 8_192), Endpoint(url, "key"), "http")
+    request = Request("", (User((Text("hi"),)),), (), 100, "s")
+    chunks = [chunk async for chunk in provider.stream(request)]
+    await provider.close()
+    return chunks[-1].message.text
+
+print(asyncio.run(main(sys.argv[1])))
+sdks = {"anthropic", "openai", "ollama", "httpx", "pydantic"}
+print(sorted(sdks & set(sys.modules)), "httpx2" in early, "httpx2" in sys.modules)
+"""
+
+
+def test_the_http_wire_loads_no_sdk() -> None:
+    with FakeProvider([Turn(text="hi there")]) as server:
+        ran = subprocess.run(
+            [sys.executable, "-c", PROGRAM, server.url], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert (ran.stdout, ran.stderr) == ("hi there\n[] False True\n", "")

@@ -1,0 +1,35 @@
+"""Messages of which some are damaged or missing."""
+
+from agent.messages import Message, Text, User
+from agent.records.damage import LOST, Readable, readable
+from agent.records.message_rows import encode_message
+from store.sessions import MessageRow
+
+
+def said(number: int) -> User:
+    return User((Text(f"said {number}"),))
+
+
+def rows_at(*positions: int) -> list[MessageRow]:
+    return [encode_message(said(position), position) for position in positions]
+
+
+def lost() -> Message:
+    return User((Text(LOST),))
+
+
+def test_a_page_holds_one_message_for_each_position_also_where_its_ends_are_missing() -> None:
+    told = "messages 4, 7, 9 of the session cannot be read; all others are shown"
+    assert readable(rows_at(2, 3, 5, 6, 8), range(4, 10)) == Readable(
+        (lost(), said(5), said(6), lost(), said(8), lost()), told
+    )
+    assert readable((), range(2)) == Readable(
+        (lost(), lost()), "messages 0, 1 of the session cannot be read; all others are shown"
+    )
+
+
+def test_without_positions_they_begin_with_the_first_that_is_there() -> None:
+    assert readable(rows_at(2, 4)) == Readable(
+        (said(2), lost(), said(4)), "message 3 of the session cannot be read; all others are shown"
+    )
+    assert readable(()) == Readable(())

@@ -1,0 +1,369 @@
+"""Which files a session changed: kept when they are changed, compared when they are looked at. Real files, real git."""
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent.compose import Sessions
+from agent.config.load import load_config
+from agent.records import git as repository
+from agent.records.file_change import Changes, FileChange
+from agent.records.file_history import LARGEST
+from agent.records.git import Others, others_in
+from agent.session import Session
+from tests.agent.test_session import call, events_of
+
+DONE = {"text": "ok"}
+NO_GIT = "what commands changed is not known: this folder is in no git repository"
+
+
+def write(path: str, content: str) -> dict[str, object]:
+    return {"calls": [call("write", path=path, content=content)]}
+
+
+def shell(command: str) -> dict[str, object]:
+    return {"calls": [call("bash", command=command)]}
+
+
+@asynccontextmanager
+async def opened(tmp_path: Path, *replies: object, resume: str | None = None) -> AsyncIterator[Session]:
+    project = tmp_path / "project"
+    project.mkdir(exist_ok=True)
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"reply": replies}))
+    environment = {"EBB_HOME": str(tmp_path / "home")}
+    flags = {"agent.model": f"scripted/{script}", "agent.permission_mode": "auto"}
+    sessions = Sessions(load_config(project, environment, flags), project, environment, interactive=True)
+    try:
+        session = await sessions.open(resume)
+        yield session
+        await session.close()
+    finally:
+        await sessions.close()
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main")
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+async def test_a_file_is_compared_with_what_it_held_first(tmp_path: Path, project: Path) -> None:
+    turns = [write("a", "1"), write("a", "2"), DONE, write("a", "3"), write("b", "new"), DONE]
+    async with opened(tmp_path, *turns) as session:
+        await events_of(session)
+        assert await session.files.changes("turn") == Changes("turn", (FileChange("a", None, b"2"),), (NO_GIT,))
+        await events_of(session)
+        turn, whole = await session.files.changes("turn"), await session.files.changes("session")
+    assert turn.files == (FileChange("a", b"2", b"3"), FileChange("b", None, b"new"))
+    assert whole.files == (FileChange("a", None, b"3"), FileChange("b", None, b"new"))
+
+
+async def test_a_session_that_goes_on_knows_what_it_changed(tmp_path: Path, project: Path) -> None:
+    (project / "a").write_text("old")
+    async with opened(tmp_path, {"calls": [call("read", path="a")]}, write("a", "new"), DONE) as session:
+        await events_of(session)
+        id = session.id
+    (project / "a").write_text("by hand")
+    async with opened(tmp_path, DONE, resume=id) as session:
+        found = await session.files.changes("session")
+    note = "changed since, and not by a tool of this session"
+    assert found.files == (FileChange("a", b"old", b"by hand", note=note),)
+
+
+async def test_files_that_go_move_and_come_back(tmp_path: Path, project: Path) -> None:
+    (project / "a").write_text("one\n")
+    (project / "b").write_text("two\n")
+    patch = "*** Begin Patch\n*** Delete File: a\n*** Update File: b\n*** Move to: c\n*** End Patch"
+    async with opened(tmp_path, {"calls": [call("apply_patch", patch=patch)]}, write("a", "one\n"), DONE) as session:
+        await events_of(session)
+        found = await session.files.changes("turn")
+    assert set(found.files) == {
+        FileChange("a", b"one\n", b"one\n", note="as it was before"),
+        FileChange("b", b"two\n", None),
+        FileChange("c", None, b"two\n"),
+    }
+
+
+async def test_what_is_not_known_is_said(tmp_path: Path, project: Path) -> None:
+    (project / "big").write_text("x" * (LARGEST + 1))
+    (project / "gone").write_text("y")
+    replies = [
+        {"calls": [call("read", path="big"), call("read", path="gone")]},
+        {"calls": [call("write", path="big", content="z"), call("write", path="gone", content="z")]},
+        shell("rm gone && mkdir gone"),
+        DONE,
+    ]
+    async with opened(tmp_path, *replies) as session:
+        await events_of(session)
+        big, gone = (await session.files.changes("turn")).files
+    assert big == FileChange("big", now=b"z", unknown="what it held before was not kept")
+    assert gone.unknown.startswith("what it holds now cannot be read: ")
+
+
+async def test_bytes_that_were_removed_are_missed_and_said(tmp_path: Path, project: Path) -> None:
+    (project / "a").write_text("old")
+    async with opened(tmp_path, {"calls": [call("read", path="a")]}, write("a", "new"), DONE) as session:
+        await events_of(session)
+        digest = hashlib.sha256(b"old").hexdigest()
+        kept = list((tmp_path / "home").rglob(digest))
+        assert len(kept) == 1
+        kept[0].unlink()
+        (found,) = (await session.files.changes("turn")).files
+    assert found == FileChange("a", now=b"new", unknown="what it held before was not kept")
+
+
+async def test_what_is_kept_stays_while_its_session_does(tmp_path: Path, project: Path) -> None:
+    (project / "a").write_text("old")
+    async with opened(tmp_path, {"calls": [call("read", path="a")]}, write("a", "new"), DONE) as session:
+        await events_of(session)
+        id = session.id
+    (tmp_path / "home" / "data" / "blobs" / "tidied").unlink(missing_ok=True)
+    async with opened(tmp_path, DONE, resume=id) as session:
+        assert (await session.files.changes("session")).files == (FileChange("a", b"old", b"new"),)
+
+
+async def test_git_tells_what_commands_changed(tmp_path: Path, project: Path) -> None:
+    for name in ("kept", "edited", "removed", "by_tool"):
+        (project / name).write_text(f"{name}\n")
+    git(project, "init")
+    git(project, "add", ".")
+    git(project, "commit", "-m", "first")
+    index = (project / ".git" / "index").read_bytes()
+    command = "echo more >> edited; rm removed; echo new > made; touch kept"
+    replies = [{"calls": [call("read", path="by_tool")]}, write("by_tool", "x\n"), shell(command), DONE]
+    async with opened(tmp_path, *replies) as session:
+        await events_of(session)
+        found = await session.files.changes("session")
+        turn = await session.files.changes("turn")
+    assert set(found.files) == {
+        FileChange("by_tool", b"by_tool\n", b"x\n"),
+        FileChange("edited", b"edited\n", b"edited\nmore\n", by_tool=False),
+        FileChange("removed", b"removed\n", None, by_tool=False),
+        FileChange("made", None, b"new\n", by_tool=False),
+    }
+    assert set(turn.files) == set(found.files)
+    assert found.told == ("git compares with the last commit, which may be older than this session",)
+    assert (project / ".git" / "index").read_bytes() == index
+
+
+def test_only_what_changed_since_then_is_told_of_a_turn(project: Path) -> None:
+    git(project, "init")
+    (project / "old").write_text("x")
+    then = os.lstat(project / "old").st_ctime
+    assert others_in(project, (), then + 1).files == ()
+    assert others_in(project, (), then).files == (FileChange("old", None, b"x", by_tool=False),)
+
+
+EVIL = """
+[core]
+    repositoryFormatVersion = 1
+    fsmonitor = "touch RAN-monitor; false"
+    hooksPath = hooks
+    pager = "touch RAN-pager; cat"
+[extensions]
+    partialClone = origin
+[remote "origin"]
+    promisor = true
+    url = "ext::sh -c touch% RAN-fetch"
+[protocol "ext"]
+    allow = always
+[diff]
+    external = "touch RAN-external; true"
+[diff "x"]
+    textconv = "touch RAN-textconv; cat"
+[diff "z"]
+    command = "touch RAN-command; true"
+[filter "x"]
+    clean = "touch RAN-clean; cat"
+    smudge = "touch RAN-smudge; cat"
+    required = true
+[filter "Y.=z"]
+    clean = "touch RAN-strange; cat"
+[filter "z"]
+    process = "touch RAN-process; false"
+[alias]
+    st = "!touch RAN-alias"
+"""
+ATTRIBUTES = """
+a filter=x diff=x
+b filter=Y.=z diff=z
+c filter=z
+"""
+TRAPS = (
+    "monitor",
+    "fetch",
+    "external",
+    "textconv",
+    "command",
+    "clean",
+    "smudge",
+    "strange",
+    "process",
+    "alias",
+    "hook",
+)
+"""What a repository can have run, each by a file that tells."""
+
+
+@pytest.fixture
+def evil(project: Path) -> Path:
+    """A repository that wants to run something whatever git is asked."""
+    git(project, "init")
+    for name in "abcd":
+        (project / name).write_text("one\n")
+    (project / "same").write_text("as it was\n")
+    git(project, "add", ".")
+    git(project, "commit", "-m", "first")
+    for name in ("post-index-change", "pre-commit", "fsmonitor-watchman"):
+        for hooks in (project / ".git" / "hooks", project / "hooks"):
+            hooks.mkdir(exist_ok=True)
+            (hooks / name).write_text("#!/bin/sh\ntouch RAN-hook\n")
+            (hooks / name).chmod(0o755)
+    with (project / ".git" / "config").open("a") as config:
+        config.write(EVIL)
+    (project / ".gitattributes").write_text(ATTRIBUTES)
+    for name in "abcd":
+        (project / name).write_text("two\n")
+    os.utime(project / "same")
+    return project
+
+
+def ran(folder: Path) -> set[str]:
+    """Which traps have sprung. None is set again before."""
+    return {path.name.removeprefix("RAN-") for path in folder.rglob("RAN-*")}
+
+
+def forget_the_blob(folder: Path) -> None:
+    """What the last commit holds of all files is not there any more, but elsewhere, it says."""
+    digest = hashlib.sha1(b"blob 4\0one\n").hexdigest()
+    (folder / ".git" / "objects" / digest[:2] / digest[2:]).unlink()
+
+
+def test_nothing_that_a_repository_wants_to_run_is_run(tmp_path: Path, evil: Path) -> None:
+    found = others_in(evil, (), 0.0)
+    assert {file for file in found.files if file.name in "abcd"} == {
+        FileChange(name, b"one\n", b"two\n", by_tool=False) for name in "abcd"
+    }
+    forget_the_blob(evil)
+    assert others_in(evil, (), 0.0).files != ()
+    assert ran(tmp_path) == set()
+
+
+def test_a_git_that_is_asked_as_usual_runs_all_of_it(evil: Path) -> None:
+    def ask(*arguments: str, given: str = "") -> None:
+        subprocess.run(["git", *arguments], cwd=evil, capture_output=True, check=False, text=True, input=given)
+
+    ask("status")
+    patient = ("-c", "filter.z.process=")  # a broken process ends git
+    for arguments in (("st",), ("diff", "a"), ("diff", "b"), ("diff", "--no-ext-diff", "a"), ("add", "d")):
+        ask(*patient, *arguments)
+    forget_the_blob(evil)
+    ask("cat-file", "--batch-check", given="HEAD:d\n")
+    assert ran(evil) == set(TRAPS)
+
+
+@pytest.mark.parametrize(
+    ("guards", "trap"),
+    [
+        (("core.fsmonitor",), "monitor"),
+        (("GIT_OPTIONAL_LOCKS", "core.hooksPath"), "hook"),
+        (("GIT_NO_LAZY_FETCH", "GIT_ALLOW_PROTOCOL"), "fetch"),
+        (("GIT_NO_LAZY_FETCH",), ""),
+        (("GIT_ALLOW_PROTOCOL",), ""),
+        (("core.hooksPath",), ""),
+        (("GIT_OPTIONAL_LOCKS",), ""),
+    ],
+    ids=" ".join,
+)
+def test_what_is_guarded_runs_without_its_last_guard(
+    evil: Path, monkeypatch: pytest.MonkeyPatch, guards: tuple[str, ...], trap: str
+) -> None:
+    for guard in guards:
+        guarding = repository._VARIABLES if guard in repository._VARIABLES else repository._SETTINGS
+        monkeypatch.delitem(guarding, guard)
+    others_in(evil, (), 0.0)
+    forget_the_blob(evil)
+    others_in(evil, (), 0.0)
+    assert ran(evil) == ({trap} if trap else set())
+
+
+def test_filters_run_where_they_are_not_turned_off(evil: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repository, "_without_filters", lambda git, root: {})
+    others_in(evil, (), 0.0)
+    assert ran(evil) == {"clean", "strange", "process"}
+
+
+ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_EXEC_PATH", "GIT_NAMESPACE")
+WRITES = ("GIT_TRACE", "GIT_TRACE_SETUP", "GIT_TRACE2", "GIT_TRACE2_EVENT")
+RUNS = ("GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "GIT_EDITOR")
+
+
+def test_no_variable_points_git_elsewhere_or_makes_it_run_or_write_something(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(project, "init")
+    (project / "a").write_text("one\n")
+    git(project, "add", ".")
+    git(project, "commit", "-m", "first")
+    (project / "a").write_text("two\n")
+    variables = {
+        **{name: str(tmp_path / "elsewhere") for name in ELSEWHERE},
+        **{name: str(tmp_path / "RAN-trace") for name in WRITES},
+        **dict.fromkeys(RUNS, "touch RAN-program"),
+        "GIT_CONFIG_PARAMETERS": "'core.fsmonitor'='touch RAN-parameter'",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.fsmonitor",
+        "GIT_CONFIG_VALUE_0": "touch RAN-count",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    found = others_in(project, (), 0.0)
+    assert found.files == (FileChange("a", b"one\n", b"two\n", by_tool=False),)
+    assert ran(tmp_path) == set()
+
+
+def test_a_program_of_the_project_is_not_taken_for_git(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "git").write_text("#!/bin/sh\ntouch RAN\n")
+    (project / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{project}:{os.environ['PATH']}")
+    assert others_in(project, (), 0.0).files == ()
+    assert not (project / "RAN").exists()
+
+
+def test_names_and_kinds_of_files_that_git_tells_of(project: Path) -> None:
+    git(project, "init")
+    names = ["a b", "n\nl", "\x1b[2J", "日本", "-x"]
+    for name in names:
+        (project / name).write_text("1")
+    (project / "link").symlink_to("a b")
+    git(project, "add", ".")
+    git(project, "commit", "-m", "first")
+    for name in names:
+        (project / name).write_text("2")
+    (project / "link").unlink()
+    inner = project / "inner"
+    inner.mkdir()
+    git(inner, "init")
+    (project / "binary").write_bytes(b"\0\1")
+    found = {file.name: file for file in others_in(project, (), 0.0).files}
+    assert [found[name].now for name in ("a b", "日本", "-x")] == [b"2", b"2", b"2"]
+    assert len([file for file in found.values() if file.before == b"1"]) == 5
+    assert found["binary"].now == b"\0\1"
+    assert found["link"].unknown == "it is a symbolic link in the last commit"
+
+
+def test_a_folder_without_git_says_so(project: Path) -> None:
+    assert others_in(project, (), 0.0) == Others(told=(NO_GIT,))

@@ -1,0 +1,212 @@
+"""A session written down and read back, on a real database."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.budget import Window
+from agent.context.compaction import outputs_of
+from agent.context.control_calls import TodoItem
+from agent.context.last_request import changes_since, mark_of
+from agent.context.prefix import fingerprint
+from agent.context.prompt import Instructions, build_prompt
+from agent.context.truncation import Record
+from agent.errors import StoreFailed
+from agent.events import ReplyFinished
+from agent.messages import Assistant, Conversation, Note, Summary, Text, ToolCall, ToolOutput, Usage, User
+from agent.records.call_progress import INTERRUPTED
+from agent.records.message_rows import decode_message, encode_message
+from agent.records.recorder import Recorder, title_of
+from agent.records.rows import changes_of, decode_mark, decode_situation, decode_snapshot, encode_snapshot
+from agent.records.situation import Situation
+from agent.records.store_thread import StoreThread
+from agent.records.usage import Spent
+from store.sessions import FactRow, MessageRow, SessionRow, SessionStore
+from tests.agent.histories import conversations
+
+ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/a", "ask", 1.0, 1.0)
+ASKED = User((Text("fix it"),))
+CALLED = Assistant((Text("I look."), ToolCall("c1", "read", {"path": "a"}, '{"path": "a"}')), "scripted/a")
+OUTPUT = User((ToolOutput("c1", "content"),))
+
+
+@pytest.fixture
+async def thread(tmp_path: Path) -> AsyncIterator[StoreThread]:
+    opened = StoreThread(lambda: SessionStore(tmp_path / "s.db"))
+    yield opened
+    await opened.close()
+
+
+@given(conversations())
+def test_every_message_reads_back_as_it_was(conversation: Conversation) -> None:
+    rows = [encode_message(message, position) for position, message in enumerate(conversation.messages)]
+    assert tuple(decode_message(row) for row in rows) == conversation.messages
+
+
+@given(conversations(), st.integers(0, 50))
+def test_a_snapshot_names_the_messages_it_shows(conversation: Conversation, before: int) -> None:
+    decoded = decode_snapshot(encode_snapshot(conversation, before + len(conversation.messages)))
+    assert decoded == (before, Conversation((), conversation.summary, messages_before=before))
+
+
+@given(conversations(), st.integers(0, 50), st.data())
+def test_a_restored_view_is_sent_with_the_same_fingerprint(
+    conversation: Conversation, before: int, data: st.DataObject
+) -> None:
+    ids = outputs_of(conversation.messages)
+    masked = frozenset(data.draw(st.sets(st.sampled_from(ids)))) if ids else frozenset()
+    shown = replace(conversation, masked=masked, outputs_before=before)
+    sent = fingerprint("s", (), build_prompt(shown, INSTRUCTIONS).messages, model="m")
+    window = Window(9_000, 2_000, 500, sources=(("context_window", "command line"),)) if before else None
+    mark = replace(mark_of(sent, INSTRUCTIONS.sections), window=window, tool_tokens=700, held_back=(3, 900), scale=1.2)
+    mark = replace(
+        mark, record=Record(812.5, 7_200, (7_100, 7_200), ((7_200, 9_700),), ((7_200, 2_400),), is_fresh=True)
+    )
+    rows = [encode_message(message, place) for place, message in enumerate(shown.messages)]
+    body = encode_snapshot(shown, len(rows), mark)
+    decoded = decode_snapshot(body)
+    assert decoded is not None
+    restored = replace(decoded[1], messages=tuple(decode_message(row) for row in rows))
+    again = fingerprint("s", (), build_prompt(restored, INSTRUCTIONS).messages, model="m")
+    assert (restored, again, decode_mark(body)) == (shown, sent, mark)
+    assert changes_since(mark, again, INSTRUCTIONS.sections) == ()
+
+
+INSTRUCTIONS = Instructions("base", "2026-11-22", "AGENT.md says")
+
+paths = st.sampled_from([Path("/a"), Path("/b"), Path("/c d"), Path("/caf\udce9"), Path('/"caf\udce9"')])
+"""The last two are names whose bytes are no text."""
+situations = st.builds(
+    Situation,
+    st.lists(st.builds(TodoItem, st.text(), st.sampled_from(["pending", "doing", "done"])), max_size=3).map(tuple),
+    st.text(),
+    st.dictionaries(paths, st.sampled_from(["1", "2"])),
+    st.dictionaries(st.sampled_from(["job-1", "job-2"]), st.text(min_size=1)),
+)
+
+
+@given(st.lists(situations, max_size=5))
+def test_rows_follow_every_change_of_the_situation(changes: list[Situation]) -> None:
+    rows: dict[tuple[str, str], FactRow] = {}
+    before = Situation()
+    for after in changes:
+        facts, over = changes_of(before, after)
+        for gone in over:
+            del rows[gone]
+        rows |= {(fact.kind, fact.key): fact for fact in facts}
+        assert all((fact.key + fact.body).encode() for fact in facts)
+        before = after
+        assert decode_situation(rows.values()) == after
+    assert changes_of(before, before) == ((), ())
+
+
+@given(conversations())
+def test_a_view_that_is_restored_is_the_view_that_was_kept(conversation: Conversation) -> None:
+    async def work() -> None:
+        thread = StoreThread(lambda: SessionStore(":memory:"))
+        store = await thread.open()
+        recorder = Recorder(thread, store, ROW)
+        for message in conversation.messages:
+            await (recorder.said(message) if isinstance(message, User) else recorder.replied(message))
+        await recorder.snapshot(conversation, User(()))
+        restored = await Recorder(thread, store, ROW, is_new=False).read()
+        await thread.close()
+        assert restored == conversation
+        assert build_prompt(restored, Instructions("x")) == build_prompt(conversation, Instructions("x"))
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{}", "[]", "nonsense", '{"start": "x"}', '{"start":4,"summary":{},"anchor":null,"anchored":0}']
+)
+def test_a_snapshot_that_cannot_be_read_is_none(body: str) -> None:
+    assert decode_snapshot(body) is None
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{}", '{"parts": [{"type": "none"}]}', '{"parts": [{"type": "call"}], "model": ""}']
+)
+def test_a_message_that_cannot_be_read_is_named(body: str) -> None:
+    with pytest.raises(StoreFailed, match="message 7 of the session cannot be read"):
+        decode_message(MessageRow(7, "assistant", body))
+
+
+async def test_a_session_resumes_from_its_last_snapshot(thread: StoreThread) -> None:
+    store = await thread.open()
+    recorder = Recorder(thread, store, ROW)
+    await recorder.said(ASKED)
+    await recorder.replied(CALLED)
+    await recorder.snapshot(Conversation((ASKED, CALLED, OUTPUT)), OUTPUT)
+    summary = Summary("r", "the user wants it fixed", "facts", ASKED)
+    compacted = Conversation((CALLED, OUTPUT), summary, Usage(5, 6, 7, 8), 2, frozenset({"c1"}), 7, messages_before=1)
+    recorder.note(ReplyFinished("scripted/a", "end", Usage(1, 2, 3, 4), 0.5))
+    await recorder.snapshot(compacted, User(()))
+    await recorder.end_turn("scripted/a", "auto")
+
+    resumed = await Recorder(thread, store, ROW, is_new=False).load()
+    assert resumed == (compacted, Spent(Usage(1, 2, 3, 4), 0.5))
+    row = store_row(await thread.run(store.session, ROW.id))
+    assert (row.title, row.mode, row.messages) == ("fix it", "auto", 3)
+
+
+async def test_a_view_without_messages_is_a_view(thread: StoreThread) -> None:
+    store = await thread.open()
+    recorder = Recorder(thread, store, ROW)
+    await recorder.said(ASKED)
+    shown = Conversation((), Summary(summary="all of it"), messages_before=1)
+    await recorder.snapshot(shown, User(()))
+    again = Recorder(thread, store, ROW, is_new=False)
+    assert await again.read() == shown
+    assert again.problems == ()
+
+
+async def test_calls_that_a_dead_process_left_open_are_answered_once(thread: StoreThread) -> None:
+    store = await thread.open()
+    recorder = Recorder(thread, store, ROW)
+    await recorder.said(ASKED)
+    await recorder.replied(CALLED)
+
+    expected = Conversation((ASKED, CALLED, User((ToolOutput("c1", INTERRUPTED, "interrupted"),))))
+    for _ in range(2):
+        conversation, _ = await Recorder(thread, store, ROW, is_new=False).load()
+        assert conversation == expected
+
+
+async def test_a_session_without_a_message_is_not_stored(thread: StoreThread) -> None:
+    store = await thread.open()
+    recorder = Recorder(thread, store, ROW)
+    recorder.note(ReplyFinished("m", "end", Usage(1), None))
+    await recorder.end_turn("m", "ask")
+    assert await thread.run(store.session, ROW.id) is None
+
+
+async def test_a_session_that_begins_with_a_note_is_called_after_what_is_said_then(thread: StoreThread) -> None:
+    store = await thread.open()
+    recorder = Recorder(thread, store, ROW)
+    for said in (User((Note("to be remembered"),)), User((Text("mend it"),)), User((Text("and more"),))):
+        await recorder.said(said)
+    assert (recorder.title, store_row(await thread.run(store.session, ROW.id)).title) == ("mend it", "mend it")
+
+
+def store_row(row: SessionRow | None) -> SessionRow:
+    assert row is not None
+    return row
+
+
+def test_a_title_is_the_first_line_of_what_was_said() -> None:
+    assert [title_of(text) for text in ("", "\n\n a \nb", "x" * 100)] == ["", "a", "x" * 79 + "…"]
+
+
+def test_an_unknown_price_makes_the_whole_cost_unknown() -> None:
+    assert Spent().plus(Usage(1), 0.25).plus(Usage(2), None).plus(Usage(3), 1.0) == Spent(Usage(6), None)
+
+
+def test_a_snapshot_of_the_first_version_still_loads() -> None:
+    old = '{"start":4,"summary":"what was before","anchor":null,"anchored":0}'
+    assert decode_snapshot(old) == (4, Conversation((), Summary(summary="what was before"), messages_before=4))

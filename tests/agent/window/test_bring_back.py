@@ -1,0 +1,189 @@
+"""What left the view, asked after and brought back by the user, in real sessions of a scripted model."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.compose import Sessions
+from agent.config.load import load_config
+from agent.context.provenance import Occurrence, Trace
+from agent.errors import AgentError
+from agent.events import TurnFinished
+from agent.messages import Note, User
+from agent.providers.base import Prices
+from agent.session import Session
+from agent.view_events import PrefixDrifted
+from agent.window.bring_back import cost_of, told
+from agent.window.measure import budget_of
+from tools.kept import InMemory, KeptContent
+
+LINES = "".join(f"row {number}\n" for number in range(1, 400))
+BRINGS = "[The user brings `r1` back into view:]\n"
+
+
+class Home:
+    """A project with a file, and sessions of a scripted model in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project = folder / "project"
+        self.project.mkdir()
+        (self.project / "rows.txt").write_text(LINES)
+        self._folder = folder
+        self._opened: list[Sessions] = []
+
+    async def open(self, *replies: dict[str, Any], resume: str | None = None, window: int = 200_000) -> Session:
+        script = self._folder / "script.json"
+        script.write_text(json.dumps({"context_window": window, "reply": [*replies, *[{"text": "done"}] * 5]}))
+        environment = {"EBB_HOME": str(self._folder)}
+        config = load_config(self.project, environment, {"agent.model": f"scripted/{script}"})
+        self._opened.append(Sessions(config, self.project, environment, interactive=True))
+        return await self._opened[-1].open(resume)
+
+    async def close(self) -> None:
+        for sessions in self._opened:
+            await sessions.close()
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    made = Home(tmp_path)
+    yield made
+    await made.close()
+
+
+async def turn(session: Session, text: str) -> list[object]:
+    return [event async for event in session.send(text)]
+
+
+READ = {"calls": [{"name": "read", "arguments": {"path": "rows.txt"}}]}
+
+
+async def test_what_is_brought_back_stands_at_the_end_and_stays_there(home: Home) -> None:
+    session = await home.open(READ)
+    await turn(session, "read the rows")
+    before = session.history.messages
+    priced = await session.bring("r1", only_price=True)
+    assert session.history.messages == before
+    event = await session.bring("r1")
+    assert event == priced
+    assert event.cost == 0.0
+    assert (event.ref, event.is_whole) == ("r1", True)
+    shown = "".join(f"{number}\trow {number}\n" for number in range(1, 400)).rstrip()
+    note = User((Note(BRINGS + shown),))
+    assert session.history.messages == (*before, note)
+    budget = budget_of(session.history, session._env)
+    assert (event.used, event.effective) == (budget.used, budget.effective_window)
+    assert 0 < event.tokens == event.used - budget_of(replace(session.history, messages=before), session._env).used
+    assert not [event for event in await turn(session, "go on") if isinstance(event, PrefixDrifted)]
+    id, history = session.id, session.history
+    await session.close()
+    again = await home.open(resume=id)
+    assert again.history.messages == history.messages
+    assert note in again.history.messages
+    await again.close()
+
+
+def test_it_costs_what_writing_it_to_the_cache_does() -> None:
+    assert cost_of(6_000, 20_000, Prices(3.0, 15.0, 0.3, 3.75)) == pytest.approx(6_000 * 3.75 / 1_000_000)
+    assert cost_of(6_000, 20_000, None) is None
+
+
+async def test_why_says_what_is_in_view_and_what_was_never_said(home: Home) -> None:
+    session = await home.open(READ)
+    await turn(session, "read the rows")
+    assert await session.why("row 399") == Trace((Occurrence("r1", "visible", "Viewed rows.txt – 399 lines"),))
+    assert await session.why("row 400") == Trace()
+    await session.close()
+
+
+async def test_only_what_fits_comes_back(home: Home) -> None:
+    session = await home.open(READ, window=16_000)
+    await turn(session, "read the rows")
+    while (event := await session.bring("r1")).is_whole:
+        pass
+    last = session.history.messages[-1]
+    assert isinstance(last, User)
+    (note,) = last.parts
+    assert isinstance(note, Note)
+    assert note.text.endswith("bytes left out; `recall` shows them …]")
+    assert 0 < event.tokens < 3000
+    assert isinstance((await turn(session, "go on"))[-1], TurnFinished)
+    await session.close()
+
+
+@pytest.mark.parametrize(
+    ("ref", "said"),
+    [
+        ("r9", "there is no `r9`"),
+        ("msg-00000000", "there is no message `msg-00000000`"),
+        ("sum-1", "there is no `sum-1`"),
+        ("nonsense", "`nonsense` is no reference"),
+        ("ebb://a/b/r1", "there is no session `b` in project `a`: it was deleted"),
+    ],
+)
+async def test_what_there_is_not_cannot_be_brought_back(home: Home, ref: str, said: str) -> None:
+    session = await home.open(READ)
+    await turn(session, "read the rows")
+    before = session.history
+    with pytest.raises(AgentError, match=said):
+        await session.bring(ref)
+    assert session.history == before
+    await session.close()
+
+
+def test_a_part_is_brought_back_by_lines_and_by_bytes() -> None:
+    content = InMemory(b"one\ntwo\nthree\n")
+    assert told(KeptContent("r1", content, lines=(2, 2)), 100) == BRINGS + "two\n"
+    assert told(KeptContent("r1", content, span=(4, 7)), 100) == BRINGS + "two"
+    assert told(KeptContent("r1", content), 5) == f"{BRINGS}one\nt\n[… 9 bytes left out; `recall` shows them …]"
+
+
+def test_a_picture_is_not_brought_back_as_text() -> None:
+    with pytest.raises(AgentError, match="let the model read it"):
+        told(KeptContent("r1", InMemory(b"png"), "image/png"), 100)
+    with pytest.raises(AgentError, match="`r1:tool-2` is audio/wav: `/archive` says how to save it"):
+        told(KeptContent("r1:tool-2", InMemory(b"RIFF"), "audio/wav"), 100)
+
+
+@pytest.mark.parametrize(
+    "written", ["r1:L50-51", " R1:l50-51", "`r1:L50-51`", "[recall:r1:L50-51]", 'ref_id="r1:L50-51"']
+)
+async def test_lines_are_brought_back_by_the_numbers_that_they_carry(home: Home, written: str) -> None:
+    session = await home.open({"calls": [{"name": "read", "arguments": {"path": "rows.txt", "offset": 40}}]})
+    await turn(session, "read the rows")
+    event = await session.bring(written)
+    assert (event.ref, event.is_whole) == ("r1", True)
+    assert session.history.messages[-1] == User((Note(f"{BRINGS}50\trow 50\n51\trow 51\n"),))
+
+
+async def test_lines_that_are_not_there_bring_nothing_back(home: Home) -> None:
+    session = await home.open(READ)
+    await turn(session, "read the rows")
+    before = session.history
+    with pytest.raises(AgentError, match="`r1` has the lines 1-399: 400 is beyond its end"):
+        await session.bring("r1:L400")
+    assert session.history == before
+
+
+async def test_as_much_is_brought_back_as_the_estimator_says_that_half_of_the_room_holds(home: Home) -> None:
+    """Digits and signs take far more than a token for three bytes."""
+    (home.project / "signs.txt").write_text("".join(f"{number};" + "7,4|9:" * 12 + "\n" for number in range(500)))
+    session = await home.open({"calls": [{"name": "read", "arguments": {"path": "signs.txt"}}]}, window=80_000)
+    await turn(session, "read the signs")
+    room = budget_of(session.history, session._env).remaining
+    event = await session.bring("r1")
+    assert (event.is_whole, room // 4 < event.tokens <= room // 2) == (False, True)
+
+
+async def test_what_is_no_text_is_not_brought_back(home: Home) -> None:
+    session = await home.open({"calls": [{"name": "bash", "arguments": {"command": "head -c 9000 /dev/zero"}}]})
+    await session.change_mode("auto")
+    await turn(session, "print zeros")
+    before = session.history
+    with pytest.raises(AgentError, match="`r1` is no text: let the model look at it with `read_result`"):
+        await session.bring("r1")
+    assert session.history == before

@@ -1,0 +1,126 @@
+"""Summaries by a cheaper model, in whole sessions with scripted ones."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.config.load import load_config
+from agent.context.summary_cost import SummaryJob
+from agent.errors import AuthFailed, UsageError
+from agent.events import Event, Noticed
+from agent.providers.base import ModelFacts, Prices, Provider
+from agent.providers.factory import build_summarisers, known_model
+from agent.providers.summarisers import CheaperSummarisers
+from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
+from agent.view_events import CompactionFailed, ContextCompacted
+from agent.window.triggers import unheard
+from tests.agent.window.test_compact import ASKED, Home, events_of
+
+DEAR = Prices(15.0, 75.0, 1.5, 18.75)
+CHEAP = Prices(0.1, 0.4, 0.01, 0.1)
+OWN = ModelFacts("scripted", "script", 200_000, 16_384, prices=DEAR)
+SMALL = ModelFacts("scripted", "small", 128_000, 16_384, prices=CHEAP)
+SHARED = {"when": ASKED, "text": "<summary>by the model itself</summary>"}
+
+
+def writer(*replies: ScriptedReply) -> Scripted:
+    return Scripted(Script(replies, 128_000), "small")
+
+
+async def compacted(home: Home, summarisers: CheaperSummarisers) -> tuple[Scripted, list[Event], str]:
+    """The session's own model, what was told of the compaction, and the summary."""
+    provider = Scripted.of({"text": "word " * 900}, {"text": "short"}, SHARED)
+    session = await home.open(provider, summarisers=summarisers)
+    await events_of(session, "one")
+    await events_of(session, "two")
+    told: list[Event] = []
+    result = await session.compact(None, told.append)
+    assert result.strategies == ("summary",)
+    await session.close()
+    shown: list[Event] = []
+    shown += (event for event in told if isinstance(event, CompactionFailed | ContextCompacted | Noticed))
+    return provider, shown, session.history.summary.summary
+
+
+@pytest.fixture
+def asked() -> list[str]:
+    """The models that were connected to."""
+    return []
+
+
+def market(asked: list[str], model: Scripted | None, *others: ModelFacts) -> CheaperSummarisers:
+    async def connect(name: str) -> Provider:
+        asked.append(name)
+        if model is None:
+            raise AuthFailed(f"no key for {name}")
+        return model
+
+    return CheaperSummarisers(lambda: OWN, others, connect)
+
+
+async def test_the_cheaper_model_writes_and_the_receipt_says_so(tmp_path: Path, asked: list[str]) -> None:
+    home = Home(tmp_path)
+    small = writer(ScriptedReply("<summary>by the small one</summary>"))
+    provider, told, summary = await compacted(home, market(asked, small, SMALL))
+    assert (asked, summary, len(provider.requests)) == (["scripted/small"], "by the small one", 2)
+    assert [(e.model, e.cost) for e in told if isinstance(e, ContextCompacted)] == [("scripted/small", 0.0)]
+    await home.thread.close()
+
+
+@pytest.mark.parametrize("reply", [ScriptedReply("no"), ScriptedReply(error="auth"), ScriptedReply(error="overflow")])
+async def test_when_it_fails_the_model_itself_is_asked(tmp_path: Path, asked: list[str], reply: ScriptedReply) -> None:
+    home = Home(tmp_path)
+    _, told, summary = await compacted(home, market(asked, writer(reply), SMALL))
+    assert (asked, summary) == (["scripted/small"], "by the model itself")
+    assert [e.model for e in told if isinstance(e, CompactionFailed)] == ["scripted/small"]
+    assert [e.model for e in told if isinstance(e, ContextCompacted)] == ["scripted/script"]
+    await home.thread.close()
+
+
+async def test_one_that_cannot_be_reached_is_left_out(tmp_path: Path, asked: list[str]) -> None:
+    home = Home(tmp_path)
+    summarisers = market(asked, None, SMALL)
+    _, told, summary = await compacted(home, summarisers)
+    assert (asked, summary, len(told)) == (["scripted/small"], "by the model itself", 1)
+    assert await summarisers(SummaryJob(120_000, 40_000), unheard) == ()
+    assert asked == ["scripted/small"]
+    await home.thread.close()
+
+
+async def test_nobody_is_connected_where_no_price_wins(tmp_path: Path, asked: list[str]) -> None:
+    home = Home(tmp_path)
+    unknown = ModelFacts("scripted", "unknown", 128_000, 16_384)
+    _, _, summary = await compacted(home, market(asked, None, unknown, OWN))
+    assert (asked, summary) == ([], "by the model itself")
+    await home.thread.close()
+
+
+async def test_only_models_that_the_configuration_names_are_candidates(tmp_path: Path) -> None:
+    environment = {"EBB_HOME": str(tmp_path), "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text(
+        "[providers.openai.models.small]\ncontext_window = 200000\n"
+        "prices = { input = 0.1, output = 0.4, cache_read = 0.01, cache_write = 0.1 }\n"
+        "[providers.ollama.models.local]\ncontext_window = 200000\n"
+    )
+    config = load_config(tmp_path, environment, {"agent.model": "anthropic/claude-opus-4-5"})
+    own, _ = known_model(config, "anthropic/claude-opus-4-5")
+    assert own.prices is not None
+    summarisers = build_summarisers(config, environment, lambda: own, headless=True)
+    found = await summarisers(SummaryJob(120_000, 40_000), unheard)
+    assert [provider.facts.id for provider in found] == ["openai/small"]
+    await summarisers.close()
+
+
+async def test_while_the_cost_is_limited_no_summary_is_written_for_an_unknown_price(tmp_path: Path) -> None:
+    environment = {"EBB_HOME": str(tmp_path), "ANTHROPIC_API_KEY": "k"}
+    settings = ("agent.summary_model=anthropic/nobody-knows-it",)
+    free = load_config(tmp_path, environment, {}, settings)
+    summarisers = build_summarisers(free, environment, lambda: OWN, headless=True)
+    assert [provider.facts.id for provider in await summarisers(SummaryJob(1, 1), unheard)] == [
+        "anthropic/nobody-knows-it"
+    ]
+    await summarisers.close()
+    limited = load_config(tmp_path, environment, {"agent.max_cost": 1.0}, settings)
+    with pytest.raises(UsageError, match="`--max-cost` cannot hold"):
+        await build_summarisers(limited, environment, lambda: OWN, headless=True)(SummaryJob(1, 1), unheard)

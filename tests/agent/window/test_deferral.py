@@ -1,0 +1,393 @@
+"""Tools that wait outside the window, in whole sessions with sixty tools of servers."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.calls.policy import Policy, parse_rule
+from agent.context.estimate import estimate_tools
+from agent.context.prompt import Instructions
+from agent.context.tool_selection import CALL, SEARCH, HostedSearch, ToolSpec, select_tools
+from agent.events import (
+    Decision,
+    Event,
+    ModelSwitched,
+    Noticed,
+    PermissionAsked,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+)
+from agent.messages import Note, Text, Usage, User
+from agent.providers.base import ModelFacts, Request
+from agent.providers.wires.scripted import Scripted
+from agent.view_events import ContextCompacted, PrefixDrifted
+from agent.window.deferral import Deferral, specs_of
+from agent.window.prefix_watch import PrefixWatch
+from tests.agent.providers.test_fallbacks import Models
+from tests.agent.records.test_resume import Desk
+from tests.agent.window.test_compact import ASKED, Home, bash, call, events_of
+from tests.served import served_tools
+from tools.catalog import builtin_tools
+
+OWN = tuple(tool.name for tool in builtin_tools())
+SERVED = served_tools()
+TOOLS = (*builtin_tools(), *SERVED)
+TOOLS_OFFERED = select_tools(specs_of(TOOLS))
+"""Where nothing is held back."""
+WINDOW = 30_000
+HELD = "mcp__chat__delete_invoice"
+NOTE = "[60 tools deferred to save context. Use tool_search to find them.]"
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    opened = Home(tmp_path)
+    yield opened
+    await opened.thread.close()
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    made = Desk(tmp_path)
+    yield made
+    await made.close()
+
+
+def script(*replies: dict[str, Any], window: int = WINDOW) -> Scripted:
+    return Scripted.of(*replies, context_window=window)
+
+
+def offered(request: Request) -> tuple[str, ...]:
+    return tuple(spec.name for spec in request.tools)
+
+
+def notes_in(request: Request) -> list[str]:
+    return [
+        part.text
+        for message in request.messages
+        if isinstance(message, User)
+        for part in message.parts
+        if isinstance(part, Note) and "deferred" in part.text
+    ]
+
+
+def output_of(events: list[Event]) -> list[tuple[str, str, str]]:
+    return [(event.name, event.status, event.text) for event in events if isinstance(event, ToolFinished)]
+
+
+async def test_a_tool_is_searched_and_called_while_the_array_stays_the_same(home: Home) -> None:
+    provider = script(
+        {"calls": [call("tool_search", query="delete an invoice")]},
+        {"calls": [call("call_tool", name=HELD, arguments={"title": "May"})]},
+        {"calls": [call(HELD, title="June")]},
+        {"text": "done"},
+        {"text": "again"},
+    )
+    session = await home.open(provider, tools=TOOLS)
+    events = [*await events_of(session), *await events_of(session, "and?")]
+    assert {offered(request) for request in provider.requests} == {OWN}
+    assert [len(notes_in(request)) for request in provider.requests] == [1] * 5
+    assert notes_in(provider.requests[0]) == [NOTE]
+    found, first, second = output_of(events)
+    assert found[:2] == ("tool_search", "done")
+    assert found[2].startswith(f"## {HELD}\nDeletes one invoice on the server")
+    assert first == (HELD, "done", f"{HELD} was called with {{'title': 'May'}}")
+    assert second == (HELD, "done", f"{HELD} was called with {{'title': 'June'}}")
+    answer = session.history.messages[4]
+    assert isinstance(answer, User)
+    assert [output.call_id for output in answer.outputs] == [session.history.messages[3].calls[0].id]  # type: ignore[union-attr]  # it is the reply with the call
+    assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
+    await session.close()
+
+
+async def test_permission_is_asked_for_the_tool_that_is_meant(home: Home) -> None:
+    provider = script({"calls": [call("call_tool", name=HELD, arguments={"title": "May"})]}, {"text": "done"})
+    session = await home.open(provider, tools=TOOLS, policy=Policy(str(home.root)), interactive=True)
+    events: list[Event] = []
+    async for event in session.send("go"):
+        events.append(event)
+        if isinstance(event, PermissionAsked):
+            session.answer(event.id, Decision("deny", note="not this one"))
+    asked = next(event for event in events if isinstance(event, PermissionAsked))
+    started = next(event for event in events if isinstance(event, ToolStarted))
+    assert (asked.name, asked.arguments, asked.call_id) == (HELD, {"title": "May"}, started.call_id)
+    assert (started.name, started.arguments) == (HELD, {"title": "May"})
+    ((name, status, text),) = output_of(events)
+    assert (name, status) == (HELD, "denied")
+    assert "not this one" in text
+    await session.close()
+
+
+async def test_a_rule_against_a_tool_holds_through_another(home: Home) -> None:
+    provider = script({"calls": [call("call_tool", name=HELD, arguments={"title": "May"})]}, {"text": "done"})
+    policy = Policy(str(home.root), "auto", deny=(parse_rule("mcp__chat__*"),))
+    session = await home.open(provider, tools=TOOLS, policy=policy)
+    ((name, status, text),) = output_of(await events_of(session))
+    assert (name, status) == (HELD, "denied")
+    assert text.startswith("denied: deny rule mcp__chat__*")
+    await session.close()
+
+
+async def test_a_wrong_name_and_wrong_arguments_are_answered_with_what_helps(home: Home) -> None:
+    wrong = [
+        call("call_tool", name="mcp__chat__delet_invoices", arguments={}),
+        call("call_tool", name=HELD, arguments={"name": "May"}),
+        call("call_tool", name="bash", arguments={"command": "true"}),
+    ]
+    session = await home.open(script({"calls": wrong}, {"text": "done"}), tools=TOOLS)
+    unknown, misfit, own = output_of(await events_of(session))
+    assert f"`{HELD}`" in unknown[2]
+    assert 'Its schema is {"type": "object", "properties": {"title"' in misfit[2]
+    assert own == (
+        "call_tool",
+        "failed",
+        "`bash` is in your list of tools: call it by its own name, without `call_tool`",
+    )
+    await session.close()
+
+
+async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_what_was_used(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.compose.tools_for", lambda *given: TOOLS)
+    model = f"scripted/{desk.script({'calls': [call(HELD, title='May')]}, {'text': 'Done.'})}"
+    flags = {"model": model, "permission_mode": "auto", "context_window": 60_000}
+    held, sizes = list[int](), list[int]()
+    for share in (0.99, 0.01):
+        sessions = desk.sessions(**flags, tool_deferral_threshold=share)
+        session = await sessions.open()
+        await events_of(session)
+        overview = await sessions.overview(session.id)
+        held.append(overview.held_back.tools)
+        sizes += [overview.held_back.tokens, *(part.tokens for part in overview.components if part.name == "tools")]
+        await session.close()
+    assert held == [0, 60]
+    assert sizes == pytest.approx([0, estimate_tools(TOOLS_OFFERED), estimate_tools(specs_of(SERVED)), 2066], rel=0.5)
+    session = await desk.sessions(**flags).open()
+    names = [tool.name for tool in session._env.hands.workspace.held_back()]  # what the model can only search for
+    assert 0 < len(names) < 60
+    assert HELD not in names
+    await session.close()
+
+
+async def test_without_the_table_of_uses_a_session_goes_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.compose.tools_for", lambda *given: TOOLS)
+    model = f"scripted/{desk.script({'calls': [call(HELD, title='May')]}, {'text': 'Done.'})}"
+    flags = {"model": model, "permission_mode": "auto", "context_window": WINDOW}
+    for _ in range(2):
+        session = await desk.sessions(**flags).open()
+        events = await events_of(session)
+        assert events[-1] == TurnFinished("answered", "Done.")
+        assert [found[:2] for found in output_of(events)] == [(HELD, "done")]
+        await session.close()
+        desk.sql("drop table if exists tool_uses")
+
+
+async def test_where_all_tools_fit_all_are_offered_and_nothing_is_said(home: Home) -> None:
+    provider = script({"calls": [call("tool_search", query="x")]}, {"text": "done"}, window=200_000)
+    session = await home.open(provider, tools=TOOLS)
+    events = await events_of(session)
+    every = (*OWN[:-2], *(tool.name for tool in SERVED))
+    assert [offered(request) for request in provider.requests] == [every] * 2
+    assert notes_in(provider.requests[-1]) == []
+    assert output_of(events) == [("tool_search", "done", "no tools are held back: all there are stand in your list")]
+    await session.close()
+
+
+async def test_the_definitions_take_at_most_their_share(home: Home) -> None:
+    provider = script({"text": "done"}, window=60_000)
+    session = await home.open(provider, tools=TOOLS)
+    await events_of(session)
+    (request,) = provider.requests
+    assert OWN < offered(request) < (*OWN, *(tool.name for tool in SERVED))
+    assert estimate_tools(request.tools) <= 0.10 * provider.window.effective
+    await session.close()
+
+
+async def test_after_a_rewrite_what_was_used_meanwhile_is_offered(home: Home) -> None:
+    ask = {"calls": [call("call_tool", name=HELD, arguments={"title": "May"})]}
+    summary = {"when": ASKED, "text": "<summary>we worked</summary>"}
+    provider = script(
+        ask, bash("a"), bash("b"), {"text": "done"}, summary, {"text": "on"}, {"text": "on"}, window=60_000
+    )
+    session = await home.open(provider, tools=TOOLS)
+    await events_of(session)
+    assert HELD not in offered(provider.requests[0])
+    assert (await session.compact()).strategies == ("summary",)
+    events = [*await events_of(session, "go on"), *await events_of(session, "and on")]
+    before, (first, second) = provider.requests[-3], provider.requests[-2:]
+    assert offered(before) == offered(provider.requests[0])  # the request for a summary is read from the cache
+    assert HELD in offered(first)
+    assert offered(second) == offered(first)
+    assert [len(notes_in(request)) for request in (first, second)] == [1, 1]
+    assert not [event for event in events if isinstance(event, PrefixDrifted)]
+    await session.close()
+
+
+@pytest.mark.parametrize("end", [{"text": "done"}, {"error": "auth"}])
+async def test_the_next_session_of_the_project_knows_what_was_used(home: Home, end: dict[str, Any]) -> None:
+    """Also when the turn failed in the end."""
+    first = script({"calls": [call(HELD, title="May")]}, end, window=60_000)
+    session = await home.open(first, tools=TOOLS)
+    await events_of(session)
+    await session.close()
+    recorder = session._parts.recorder  # a new session of the project would have one like it
+    second = script({"text": "done"}, window=60_000)
+    uses = await recorder.tool_uses()
+    assert list(uses) == [HELD]
+    again = await home.open(second, resume=True, tools=TOOLS, deferral=Deferral(used=uses))
+    await events_of(again)
+    assert [HELD in offered(provider.requests[0]) for provider in (first, second)] == [False, True]
+    await again.close()
+
+
+async def test_a_session_that_goes_on_is_told_once_of_what_is_held_back(home: Home) -> None:
+    session = await home.open(script({"text": "done"}), tools=TOOLS)
+    await events_of(session)
+    await session.close()
+    same, none = script({"text": "done"}), script({"text": "done"}, window=200_000)
+    for provider in (same, none):
+        session = await home.open(provider, resume=True, tools=TOOLS)
+        await events_of(session, "go on")
+        await session.close()
+    assert notes_in(same.requests[-1]) == [NOTE]
+    assert notes_in(none.requests[-1]) == [NOTE, "[No tools are deferred any more.]"]
+
+
+async def test_a_count_with_other_tools_is_not_taken_over_by_a_session_that_goes_on(home: Home) -> None:
+    first = script({"text": "done", "usage": {"input": 9000, "output": 5}}, window=200_000)
+    session = await home.open(first, tools=TOOLS)
+    await events_of(session)
+    await session.close()
+    second = script({"text": "done", "usage": {"input": 2300, "output": 5}}, window=200_000)
+    again = await home.open(second, resume=True, tools=TOOLS, deferral=Deferral(0.01))
+    events = await events_of(again, "go on")
+    assert (len(offered(first.requests[0])), offered(second.requests[0])) == (len(OWN) + 58, OWN)
+    assert not [event for event in events if isinstance(event, Noticed)]
+    assert again.history.anchor == Usage(2300, output=5)
+    await again.close()
+
+
+class Searching(Scripted):
+    """A model whose provider searches for tools."""
+
+    search: HostedSearch = "plain"
+
+    @property
+    def facts(self) -> ModelFacts:
+        return replace(super().facts, tool_search=self.search)
+
+
+def searching(*replies: dict[str, Any], window: int, search: HostedSearch = "plain") -> Searching:
+    provider = Searching.of(*replies, context_window=window)
+    assert isinstance(provider, Searching)
+    provider.search = search
+    return provider
+
+
+def deferred_in(request: Request) -> int:
+    return sum(spec.deferred is not None for spec in request.tools)
+
+
+@pytest.mark.parametrize(
+    ("search", "window", "deferred", "finders"),
+    [
+        ("plain", 30_000, 60, ()),
+        ("plain", 60_000, 48, ()),
+        ("plain", 200_000, 0, ()),
+        ("grouped", 50_000, 58, ()),
+        ("grouped", 30_000, 0, (SEARCH, CALL)),
+    ],
+)
+async def test_the_provider_searches_while_what_it_shows_fits(
+    home: Home, search: HostedSearch, window: int, deferred: int, finders: tuple[str, ...]
+) -> None:
+    """In the smallest window the names of the groups take too much, and our own tools take their place."""
+    provider = searching({"calls": [call(HELD, title="May")]}, {"text": "done"}, window=window, search=search)
+    session = await home.open(provider, tools=TOOLS)
+    events = await events_of(session)
+    assert [deferred_in(request) for request in provider.requests] == [deferred] * 2
+    assert all(before is later for before, later in zip(*(request.tools for request in provider.requests), strict=True))
+    assert tuple(name for name in offered(provider.requests[0]) if name in (SEARCH, CALL)) == finders
+    assert output_of(events) == [(HELD, "done", f"{HELD} was called with {{'title': 'May'}}")]
+    told = [f"[{deferred} tools deferred to save context. Search for them, and call what is found by its name.]"]
+    assert notes_in(provider.requests[0]) == (told if deferred else [NOTE] if finders else [])
+    assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
+    await session.close()
+
+
+async def test_a_model_that_takes_over_searches_as_it_can(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.context.attachments.WORDS_SHARE", 1)  # only the larger model has room for what is said
+    first, second = searching({"text": "hello"}, window=30_000), script({"text": "on"}, window=60_000)
+    models = Models(second)
+    session = await home.open(first, targets=models.after(first), tools=TOOLS)
+    events = [*await events_of(session), *await events_of(session, "y" * 60_000)]
+    assert [type(event) for event in events if isinstance(event, ModelSwitched)] == [ModelSwitched]
+    assert (deferred_in(first.requests[0]), deferred_in(second.requests[0])) == (60, 0)
+    assert {SEARCH, CALL} <= set(offered(second.requests[0]))
+    await session.close()
+
+
+async def test_when_the_choice_fails_all_tools_are_offered(home: Home) -> None:
+    used: Any = {SERVED[0].name: "yesterday"}
+    provider = script({"text": "done"})
+    session = await home.open(provider, tools=TOOLS, deferral=Deferral(used=used))
+    events = await events_of(session)
+    assert [event.text.partition(":")[0] for event in events if isinstance(event, Noticed)] == [
+        "which tools to hold back could not be decided, so all of them are offered"
+    ]
+    assert isinstance(events[-1], TurnFinished)
+    assert len(offered(provider.requests[0])) == len(OWN) - 2 + 60
+    await session.close()
+
+
+async def test_tools_that_leave_too_little_room_are_held_back_in_a_compaction(home: Home) -> None:
+    steps = [bash(text) for text in "abc"]
+    provider = script(*steps, {"text": "done"}, {"text": "on"}, {"text": "on"}, window=20_000)
+    session = await home.open(provider, tools=TOOLS, deferral=Deferral(0.9))
+    events = await events_of(session)
+    arrays = [offered(request) for request in provider.requests]
+    every = (*OWN[:-2], *(tool.name for tool in SERVED))
+    before = arrays.index(OWN)
+    assert arrays == [*[every] * before, *[OWN] * (len(arrays) - before)]
+    (compaction,) = [event for event in events if isinstance(event, ContextCompacted)]
+    assert (compaction.cause, compaction.strategies[0]) == ("full", "tools")
+    held = next(item for item in compaction.receipt if item.fate == "deferred")
+    assert compaction.before_tokens - compaction.after_tokens >= held.tokens > 6000
+    assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
+    assert isinstance(events[-1], TurnFinished)
+    later = [*await events_of(session, "on"), *await events_of(session, "on")]
+    assert {offered(request) for request in provider.requests[before:]} == {OWN}
+    assert notes_in(provider.requests[-1]) == [NOTE]
+    assert not [event for event in later if isinstance(event, PrefixDrifted)]
+    await session.close()
+
+
+async def test_what_cannot_be_held_back_is_named(home: Home) -> None:
+    provider = script(bash("a"), {"text": "done"}, window=9000)
+    session = await home.open(provider, instructions=Instructions("Be brief. " * 2000), tools=TOOLS)
+    events = await events_of(session)
+    (problem,) = [event.text for event in events if isinstance(event, Noticed)]
+    assert "the largest part of it is the system text" in problem
+    await session.close()
+
+
+def test_other_tools_without_a_rewrite_are_a_mistake() -> None:
+    events: list[Event] = []
+    watch, request = PrefixWatch(events.append), Request("system", (User((Text("hi"),)),), (), 100, "s")
+    facts = ModelFacts("p", "m", 1000, 100)
+    changed = replace(request, tools=(ToolSpec("x", "", {}),))
+    watch.sending(request, facts)
+    watch.rewritten()
+    watch.retooled()
+    watch.sending(changed, facts)
+    assert events == []
+    watch.retooled()
+    watch.sending(request, facts)
+    watch.rewritten()
+    watch.sending(changed, facts)
+    assert events == [PrefixDrifted("tools"), PrefixDrifted("tools")]

@@ -1,0 +1,192 @@
+"""Tools that come and go with their servers, in whole sessions."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.calls.policy import Policy
+from agent.events import Event, Noticed, ToolFinished
+from agent.messages import Note, User
+from agent.providers.base import Request
+from agent.providers.wires.scripted import Scripted
+from agent.session import Session
+from agent.view_events import PrefixDrifted
+from agent.window.deferral import Deferral, specs_of
+from agent.window.server_tools import ServerTools
+from tests.agent.window.test_compact import ASKED, Home, bash, call, events_of
+from tests.served import Served as ServedTool
+from tools.catalog import builtin_tools
+
+OWN = tuple(tool.name for tool in builtin_tools())
+FORGE = tuple(ServedTool(f"mcp__forge__{deed}", f"{deed} an issue") for deed in ("open", "close"))
+CHAT = (ServedTool("mcp__chat__say", "Says something in a channel"),)
+SUMMARY = {"when": ASKED, "text": "<summary>we worked</summary>"}
+
+
+@dataclass
+class Bringing:
+    """Brings tools when turns begin: the first of the lists with the first turn, and so on."""
+
+    served: ServerTools
+    lists: list[tuple[ServedTool, ...]]
+    firsts: list[bool] = field(default_factory=list)
+
+    def attend(self, *_: object) -> None:
+        """Nobody is asked anything here."""
+
+    async def with_named(self, said: User) -> User:
+        return said
+
+    async def settle(self, *, first: bool) -> None:
+        self.firsts.append(first)
+        if self.lists:
+            self.served.offer(self.lists.pop(0))
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    opened = Home(tmp_path)
+    yield opened
+    await opened.thread.close()
+
+
+async def open_with(
+    home: Home, provider: Scripted, *lists: tuple[ServedTool, ...], **changes: Any
+) -> tuple[Session, Bringing]:
+    served = ServerTools()
+    servers = Bringing(served, list(lists))
+    given = {"deferral": Deferral(finders=True), **changes}
+    return await home.open(provider, served=served, servers=servers, **given), servers
+
+
+def offered(request: Request) -> tuple[str, ...]:
+    return tuple(spec.name for spec in request.tools)
+
+
+def told(request: Request) -> list[str]:
+    return [
+        part.text
+        for message in request.messages
+        if isinstance(message, User)
+        for part in message.parts
+        if isinstance(part, Note) and ("servers" in part.text or "deferred" in part.text)
+    ]
+
+
+def outputs(events: list[Event]) -> list[tuple[str, str, str]]:
+    return [(event.name, event.status, event.text) for event in events if isinstance(event, ToolFinished)]
+
+
+def names(tools: tuple[ServedTool, ...]) -> tuple[str, ...]:
+    return tuple(tool.name for tool in tools)
+
+
+async def test_what_is_there_before_the_first_request_is_offered_and_nothing_is_said(home: Home) -> None:
+    provider = Scripted.of({"calls": [call("mcp__forge__open", title="a")]}, {"text": "done"}, {"text": "on"})
+    session, servers = await open_with(home, provider, FORGE)
+    events = [*await events_of(session), *await events_of(session, "on")]
+    assert [offered(request) for request in provider.requests] == [(*OWN, *names(FORGE))] * 3
+    assert outputs(events) == [("mcp__forge__open", "done", "mcp__forge__open was called with {'title': 'a'}")]
+    assert (told(provider.requests[-1]), servers.firsts) == ([], [True, False])
+    await session.close()
+
+
+async def test_what_comes_later_is_found_by_a_search_until_the_view_is_rewritten(home: Home) -> None:
+    late = call("call_tool", name="mcp__chat__say", arguments={"title": "hi"})
+    steps = [{"calls": [call("tool_search", query="say something in a channel")]}, {"calls": [late]}]
+    provider = Scripted.of({"text": "one"}, *steps, bash("a"), bash("b"), {"text": "two"}, SUMMARY, {"text": "three"})
+    session, _ = await open_with(home, provider, FORGE, (*FORGE, *CHAT))
+    events = [*await events_of(session), *await events_of(session, "say hi")]
+    before = (*OWN, *names(FORGE))
+    assert {offered(request) for request in provider.requests} == {before}
+    (found, said, *_) = outputs(events)
+    assert found[2].startswith("## mcp__chat__say\nSays something in a channel")
+    assert said == ("mcp__chat__say", "done", "mcp__chat__say was called with {'title': 'hi'}")
+    note = "[The tools of servers have changed since your list was made: 1 tool of mcp__chat is new: tool_search "
+    assert told(provider.requests[-1]) == [f"{note}finds, call_tool calls them.]"]
+    assert (await session.compact()).strategies == ("summary",)
+    events = await events_of(session, "go on")
+    assert offered(provider.requests[-1]) == (*OWN, *names((*FORGE, *CHAT)))
+    assert told(provider.requests[-1]) == []
+    assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
+    await session.close()
+
+
+async def test_a_tool_that_is_gone_stays_in_the_list_and_says_so(home: Home) -> None:
+    provider = Scripted.of({"text": "one"}, {"calls": [call("mcp__forge__open", title="a")]}, {"text": "two"})
+    session, _ = await open_with(home, provider, (*FORGE, *CHAT), CHAT, policy=Policy(str(home.root), "auto"))
+    events = [*await events_of(session), *await events_of(session, "go on")]
+    assert {offered(request) for request in provider.requests} == {(*OWN, *names(FORGE), *names(CHAT))}
+    assert outputs(events) == [
+        (
+            "mcp__forge__open",
+            "failed",
+            "`mcp__forge__open` cannot be called: its server has gone, or does not offer it any more",
+        )
+    ]
+    assert told(provider.requests[-1]) == [
+        "[The tools of servers have changed since your list was made: 2 tools of mcp__forge are gone.]"
+    ]
+    await session.close()
+
+
+async def test_what_has_come_back_is_told(home: Home) -> None:
+    provider = Scripted.of(*[{"text": "on"}] * 3)
+    session, _ = await open_with(home, provider, FORGE, (), FORGE)
+    for _ in range(3):
+        await events_of(session)
+    assert told(provider.requests[-1])[1:] == ["[The tools of servers are again as in your list.]"]
+    await session.close()
+
+
+def test_news_are_told_in_words() -> None:
+    served = ServerTools()
+    served.offer(FORGE)
+    assert served.news() == "2 tools of mcp__forge are new: tool_search finds, call_tool calls them"
+    served.join()
+    assert (served.news(), served.late, served.gone) == ("", (), ())
+    changed = ServedTool("mcp__forge__open", "opens two issues")
+    served.offer((changed, *CHAT))
+    assert (served.late, served.gone) == ((changed, *CHAT), (FORGE[1],))
+    assert served.news() == (
+        "1 tool of mcp__forge and 1 of mcp__chat are new: tool_search finds, call_tool calls them; "
+        "1 tool of mcp__forge is gone"
+    )
+    assert served.callable["mcp__forge__open"] is changed
+    assert served.findable(set(names(FORGE))) == (changed, *CHAT)
+
+
+async def test_a_session_that_goes_on_is_told_that_tools_are_back(home: Home) -> None:
+    provider = Scripted.of({"text": "one"}, {"text": "two"})
+    session, _ = await open_with(home, provider, FORGE, ())
+    await events_of(session)
+    await events_of(session, "go on")
+    gone = "[The tools of servers have changed since your list was made: 2 tools of mcp__forge are gone.]"
+    assert told(provider.requests[-1]) == [gone]
+    await session.close()
+    second = Scripted.of({"text": "three"}, {"text": "four"})
+    session, _ = await open_with(home, second, FORGE, resume=True)
+    await events_of(session, "go on")
+    await events_of(session, "go on")
+    assert offered(second.requests[-1]) == (*OWN, *names(FORGE))
+    assert told(second.requests[-1]) == [gone, "[The tools of servers are again as in your list.]"]
+    await session.close()
+
+
+async def test_of_tools_that_came_late_the_one_that_was_used_is_shown_first(home: Home) -> None:
+    late = tuple(ServedTool(f"mcp__chat__say_{number}", "Says something") for number in range(4))
+    use = call("call_tool", name=late[-1].name, arguments={"title": "hi"})
+    provider = Scripted.of({"text": "one"}, {"calls": [use]}, {"text": "two"})
+    deferral = Deferral(1.0, finders=True)
+    session, servers = await open_with(home, provider, (), late, deferral=deferral)
+    await events_of(session)
+    await events_of(session, "say hi")
+    servers.served.join()
+    specs = (*specs_of(builtin_tools()), *servers.served.specs)
+    deferral.choose(specs, 1, lambda spec: int(spec.kind == "mcp"), lambda event: None)
+    assert deferral.held_back == {tool.name for tool in late[:-1]}
+    assert list(await session._parts.recorder.tool_uses()) == [late[-1].name]
+    await session.close()

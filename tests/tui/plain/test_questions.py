@@ -1,0 +1,103 @@
+from dataclasses import replace
+
+import pytest
+
+from agent.events import Decision, PermissionAsked, QuestionAsked
+from tui.plain.questions import answer_of, answer_text, how_to_answer, lines_of_question, wants_to_change
+
+RUN = PermissionAsked(
+    "q1",
+    "1",
+    "bash",
+    {"command": "rm -r build\nmake \x1b[2J"},
+    "ask mode asks",
+    offers=("bash(=rm -r build)", "bash(make)"),
+    rules_file="/home/me/rules.json",
+)
+DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n"
+
+
+def test_all_that_a_call_would_do_is_read_out() -> None:
+    assert lines_of_question(RUN) == (
+        "Question: may bash run this command?",
+        "rm -r build",
+        "make ␛[2J",
+        "Reason: ask mode asks",
+        "y: yes, once. n: no. e: change it first. Other words: no, and the model is told them.",
+        "1: always in this session: exactly this",
+        "2: always in this session: bash(make)",
+        "p and such a number: in this project, from now on; kept in /home/me/rules.json",
+    )
+
+
+def test_a_change_is_read_out_line_by_line() -> None:
+    lines = lines_of_question(PermissionAsked("q", "1", "edit", {"path": "x.py"}, "why", DIFF))
+    assert lines[:5] == (
+        "Question: may edit change x.py? 1 line added, 1 removed.",
+        "File x.py",
+        "kept 1: one",
+        "removed 2: two",
+        "added 2: three",
+    )
+
+
+def test_arguments_of_other_tools_are_read_out() -> None:
+    lines = lines_of_question(PermissionAsked("q", "1", "forge__open", {"title": "a", "body": "b\nc"}, ""))
+    assert lines[:2] == ("Question: may forge__open run with these arguments?", "title: a")
+    assert "y: yes, once." in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("line", "decision"),
+    [
+        ("y", Decision("allow")),
+        (" Yes ", Decision("allow")),
+        ("n", Decision("deny")),
+        ("a", Decision("allow", rule="bash(=rm -r build)")),
+        ("1", Decision("allow", rule="bash(=rm -r build)")),
+        ("p2", Decision("allow", rule="bash(make)", kept="project")),
+        ("P 1", Decision("allow", rule="bash(=rm -r build)", kept="project")),
+        ("p3", None),
+        ("p", None),
+        ("x", None),
+        ("2", Decision("allow", rule="bash(make)")),
+        ("3", None),
+        ("", None),
+        ("n use make clean", Decision("deny", note="use make clean")),
+        ("yes please", Decision("deny", note="yes please")),
+        ("why\x1b?", Decision("deny", note="why␛?")),
+    ],
+)
+def test_only_what_is_meant_as_a_yes_allows(line: str, decision: Decision | None) -> None:
+    assert answer_of(RUN, line) == decision
+
+
+def test_where_nothing_is_kept_or_nothing_says_exactly_this_a_line_answers_nothing() -> None:
+    question = replace(RUN, rules_file="", offers=("bash(make)",), offers_exact=False)
+    lines = ("1", "a", "2", "p2")
+    assert [answer_of(question, line) for line in lines] == [None, None, Decision("allow", rule="bash(make)"), None]
+    assert how_to_answer(question)[1:] == ("2: always in this session: bash(make)",)
+    assert [wants_to_change(question, line) for line in ("e", " Edit ", "edit it")] == [True, True, False]
+    assert not wants_to_change(replace(question, name="read"), "e")
+
+
+def test_what_is_kept_is_told() -> None:
+    kept = Decision("allow", rule="bash(=ls)", kept="project")
+    assert answer_text(kept) == ("Allowed, and in this project, from now on: exactly this.",)
+    assert answer_text(Decision("allow", rule="bash(ls)")) == ("Allowed, and always in this session: bash(ls).",)
+
+
+def test_without_an_offer_nothing_is_allowed_for_good() -> None:
+    assert answer_of(PermissionAsked("q", "1", "bash", {"command": "x"}, ""), "a") is None
+
+
+def test_a_question_is_answered_by_number_or_in_words() -> None:
+    question = QuestionAsked("q", "Which one?", ("red", "blue"))
+    assert lines_of_question(question) == (
+        "Question: Which one?",
+        "1: red",
+        "2: blue",
+        "Type a number or your own words; an empty line leaves it unanswered.",
+    )
+    answers = {line: answer_of(question, line) for line in ("2", "3", "green", "")}
+    assert answers == {"2": "blue", "3": "3", "green": "green", "": ""}

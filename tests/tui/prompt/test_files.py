@@ -1,0 +1,141 @@
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.tui.doubles import FakeSession
+from tests.tui.piloting import terminal
+from tui.prompt.completion import Completion, with_files
+from tui.prompt.files import Hunt, ProjectFiles, scores, typed_exactly
+from tui.widgets.completions import Completions
+
+PATHS = (
+    "docs/parser.md", "src/parse.py", "src/old/sparse.py", "src/parser/", "src/parser/tokens.py", 
+    "tests/test_parser.py", ".venv/parser.py", "p/a/r/s/e.py", "README.md",
+)  # fmt: skip
+
+
+def ranked(wanted: str) -> list[str]:
+    letters = re.compile(".*?".join(map(re.escape, wanted)))
+    both = scores(wanted, PATHS, letters, is_near=True) + scores(wanted, PATHS, letters, is_near=False)
+    return [score[-1] for score in sorted(both)]
+
+
+def test_names_come_before_folders_and_beginnings_before_what_is_inside() -> None:
+    assert ranked("parse") == [
+        "src/parse.py", "src/parser/", "docs/parser.md", "tests/test_parser.py", "src/old/sparse.py",
+        "src/parser/tokens.py", "p/a/r/s/e.py",
+    ]  # fmt: skip
+    assert ranked("src/parser/t") == ["src/parser/tokens.py"]
+    assert ranked("readme.md") == ["README.md"]
+
+
+def test_hidden_paths_are_meant_when_a_dot_is_written() -> None:
+    assert ranked(".venv") == [".venv/parser.py"]
+
+
+async def found(files: ProjectFiles, written: str) -> tuple[str, ...]:
+    return [paths async for paths in files.matching(written)][-1]
+
+
+def project(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitignore").write_text("build/\n")
+    for name in ("src/a b.py", "src/deep/inner.py", "build/made.py", ".hidden/x.py", "top.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    return tmp_path
+
+
+async def test_a_project_is_found_without_what_git_ignores(tmp_path: Path) -> None:
+    files = ProjectFiles(project(tmp_path))
+    assert await found(files, "") == ("src/", "top.txt")
+    assert await found(files, "inn") == ("src/deep/inner.py",)
+    assert await found(files, "deep") == ("src/deep/", "src/deep/inner.py")
+    assert await found(files, "made") == ()
+    assert await found(files, "build/m") == ("build/made.py",)
+    await files.close()
+
+
+async def test_what_is_near_is_in_the_list_once(tmp_path: Path) -> None:
+    files = ProjectFiles(project(tmp_path))
+    await found(files, "inn")
+    assert sorted(files._paths) == [
+        ".gitignore", ".hidden/", ".hidden/x.py", "src/", "src/a b.py", "src/deep/", "src/deep/inner.py", "top.txt",
+    ]  # fmt: skip
+    await files.close()
+
+
+async def test_a_list_that_is_made_anew_replaces_the_old_one(tmp_path: Path) -> None:
+    files = ProjectFiles(project(tmp_path))
+    assert await found(files, "top") == ("top.txt",)
+    (tmp_path / "top.txt").unlink()
+    files._made_at = -1e9
+    assert [paths async for paths in files.matching("top")] == [("top.txt",), ()]
+    await files.close()
+
+
+def test_letters_find_the_same_however_the_paths_become_known() -> None:
+    at_once, bit_by_bit = Hunt("parse"), Hunt("parse")
+    for known in range(len(PATHS) + 1):
+        while bit_by_bit.go_on(PATHS[:known]):
+            pass
+    while at_once.go_on(PATHS):
+        pass
+    assert at_once.found == bit_by_bit.found == tuple(ranked("parse"))
+
+
+async def test_a_new_file_is_found_once_the_list_is_old(tmp_path: Path) -> None:
+    files = ProjectFiles(project(tmp_path))
+    assert await found(files, "brandnew") == ()
+    (tmp_path / "brandnew.py").write_text("")
+    files._made_at = -1e9
+    assert await found(files, "brandnew") == ("brandnew.py",)
+    await files.close()
+
+
+def test_a_folder_that_is_typed_out_is_listed(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    assert typed_exactly(root, "build/") == ("build/made.py",)
+    assert typed_exactly(root / "src", "../to") == ("../top.txt",)
+    assert typed_exactly(root, "nothing/") == typed_exactly(root, "\0/") == ()
+
+
+def test_what_is_taken_stands_in_the_message() -> None:
+    assert with_files("see @in", "", ("src/a b.py", "src/")) == (
+        Completion('see @"src/a b.py" ', "src/a b.py", "", final=False),
+        Completion("see @src/", "src/", "", final=False),
+    )
+
+
+async def test_an_at_sign_offers_files_and_tab_takes_one(tmp_path: Path) -> None:
+    async with terminal(FakeSession(root=project(tmp_path))) as t:
+        offered = t.app.query_one(Completions)
+        await t.pilot.press(*"explain @inn")
+        await t.until(lambda: offered.display)
+        await t.pilot.press("tab")
+        assert t.prompt.text == "explain @src/deep/inner.py "
+        await t.pilot.press("home", "@")
+        await t.until(lambda: offered.display)
+        await t.pilot.press("enter")
+        assert (t.prompt.text, t.prompt.cursor_location) == ("@src/explain @src/deep/inner.py ", (0, 5))
+        await t.pilot.press("escape", *"zzz")
+        await t.until(lambda: not offered.display)
+
+
+async def test_a_search_for_files_ends_with_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    async def never_done(*_: object) -> None:
+        told.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.append("ended")
+
+    monkeypatch.setattr("tools.search.list_files", never_done)
+    async with terminal(FakeSession(root=project(tmp_path))) as t:
+        await t.pilot.press("@", "t")
+        await t.until(lambda: told)
+    assert told == ["begun", "ended"]

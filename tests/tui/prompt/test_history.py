@@ -1,0 +1,104 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.tui.piloting import terminal
+from tui.prompt.history import History, HistorySearch, looked_for
+from tui.widgets.past import Past
+
+
+def test_messages_of_this_project_come_first_and_each_once(tmp_path: Path) -> None:
+    file = tmp_path / "history"
+    here, there = History(file, "/here"), History(file, "/there")
+    for history, text in ((here, "a"), (there, "b"), (here, "c"), (there, "c"), (there, "d"), (here, "a")):
+        history.add(text)
+    assert History(file, "/here").entries() == ("a", "c", "d", "b")
+    assert here.entries() == ("a", "c", "d", "b")
+    assert there.entries() == ("d", "c", "b", "a")
+
+
+def test_what_another_program_adds_is_there_the_next_time(tmp_path: Path) -> None:
+    file = tmp_path / "history"
+    one, other = History(file), History(file)
+    one.add("first")
+    assert other.older("") == "first"
+    one.add("second")
+    assert (other.older("first"), other.newer()) == (None, "")
+    assert other.older("") == "second"
+
+
+def test_a_message_that_begins_with_a_blank_is_not_kept(tmp_path: Path) -> None:
+    history = History(tmp_path / "history")
+    history.add(" secret")
+    assert history.entries() == ()
+
+
+def test_a_line_that_was_cut_costs_itself_only(tmp_path: Path) -> None:
+    file = tmp_path / "history"
+    file.write_text('"whole"\n"cut in the mid')
+    History(file).add("next\nline")
+    assert History(file).entries() == ("next\nline", "whole")
+
+
+def test_several_programs_write_one_file_without_tearing(tmp_path: Path) -> None:
+    file = tmp_path / "history"
+    script = (
+        "import sys; from pathlib import Path; from tui.prompt.history import History\n"
+        "h = History(Path(sys.argv[1]), sys.argv[2])\n"
+        "for n in range(200): h.add(f'{sys.argv[2]} {n}\\n' + 'x' * 9000)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    running = [
+        subprocess.Popen([sys.executable, "-c", script, str(file), name], env=environment) for name in ("a", "b", "c")
+    ]
+    assert [program.wait(60) for program in running] == [0, 0, 0]
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    said = [line["text"].split("\n")[0] for line in lines]
+    for name in ("a", "b", "c"):
+        assert [text for text in said if text.startswith(name)] == [f"{name} {number}" for number in range(200)]
+
+
+def test_a_search_goes_older_and_newer_and_stays_where_it_is() -> None:
+    entries = ("run the tests", "Fix Tests\nnow", "other", "tests")
+    search = looked_for("tests", entries)
+    assert (search.shown, search.place, search.older().shown) == ("run the tests", (8, 13), "Fix Tests\nnow")
+    assert search.older().older().older().shown == search.older().older().shown == "tests"
+    assert search.older().newer().newer().shown == "run the tests"
+    assert looked_for("Tests", entries) == HistorySearch("Tests", ("Fix Tests\nnow",))
+    assert looked_for("test", entries, search.older()).at == 1
+    assert looked_for("nothing", entries).shown == ""
+
+
+async def test_ctrl_r_finds_a_message_and_enter_takes_it(tmp_path: Path) -> None:
+    history = History(tmp_path / "history")
+    for text in ("make the parser faster", "look at the tests\nand fix them", "what is this"):
+        history.add(text)
+    async with terminal(history_file=tmp_path / "history") as t:
+        t.prompt.put("draft")
+        await t.pilot.press("ctrl+r")
+        await t.until(lambda: t.app.query(Past) and not t.prompt.has_focus)
+        await t.pilot.press("t", "h", "e", "ctrl+r")
+        await t.pilot.press("enter")
+        await t.until(lambda: t.prompt.has_focus)
+        assert t.prompt.text == "make the parser faster"
+        assert not t.app.query(Past)
+
+
+async def test_esc_leaves_a_search_with_what_was_written(tmp_path: Path) -> None:
+    History(tmp_path / "history").add("earlier")
+    async with terminal(history_file=tmp_path / "history", size=(10, 6)) as t:
+        t.prompt.put("draft")
+        await t.pilot.press("ctrl+r")
+        await t.until(lambda: t.app.query(Past) and not t.prompt.has_focus)
+        await t.pilot.press("e", "x", "escape")
+        await t.until(lambda: t.prompt.has_focus)
+        assert t.prompt.text == "draft"
+
+
+async def test_a_message_behind_a_blank_is_sent_and_forgotten(tmp_path: Path) -> None:
+    async with terminal(history_file=tmp_path / "history") as t:
+        await t.type(" hush")
+        await t.rests()
+        assert t.prompt.past.entries() == ()

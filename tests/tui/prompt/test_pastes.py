@@ -1,0 +1,164 @@
+import base64
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from textual.events import Paste
+
+from agent.context.mentions import pasted
+from agent.messages import Image
+from tests.tui.doubles import FakeSession
+from tests.tui.piloting import Terminal, terminal
+from tui.prompt.pastes import Pastes, dropped_picture
+from tui.terminal.clipboard import NoPicture, picture, readers
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+LONG = "".join(f"line {number}\n" for number in range(12_345))
+
+
+def test_a_long_text_folds_and_goes_with_the_message() -> None:
+    pastes = Pastes()
+    assert pastes.fold("short\ntext") == "short\ntext"
+    name = pastes.fold(LONG)
+    assert name == "[pasted 12,345 lines #1]"
+    assert pastes.fold("x" * 5_000) == "[pasted 5,000 characters #2]"
+    message = f"look at {name} and {name}"
+    assert pastes.units(message) == ((8, 32), (37, 61))
+    assert pastes.beside(message) == (pasted(name, LONG),)
+    assert pastes.unfolded(f"a {name}") == f"a {LONG}"
+    assert pastes.units("[pasted 9 lines #9]") == ()
+
+
+def test_what_was_edited_unfolded_folds_again_where_it_is_whole() -> None:
+    pastes = Pastes()
+    name, other, image = pastes.fold(LONG), pastes.fold("x" * 5_000), pastes.add_picture(PNG)
+    message = f"see {image}, {name} and {other}"
+    whole = pastes.unfolded(message)
+    assert whole == f"see {image}, {LONG} and {'x' * 5_000}"
+    assert pastes.folded_again(whole, message) == message
+    assert pastes.folded_again(whole.replace("xxx", "y", 1).replace(" and", "and"), message) == (
+        f"see {image}, {name}and y{'x' * 4_997}"
+    )
+    assert pastes.folded_again(LONG.rstrip("\n"), name) == name
+    assert pastes.folded_again("", message) == ""
+    twice = f"{name}{name}"
+    assert pastes.folded_again(f"{LONG}- {LONG}{LONG}", twice).startswith(f"{name}- {name}line 0\n")
+    assert pastes.folded_again("long " * 60_000, "long").startswith("[pasted 300,000 characters #")
+
+
+def test_a_picture_says_its_size_and_what_is_none_is_refused() -> None:
+    pastes = Pastes()
+    name = pastes.add_picture(PNG)
+    assert name == "[image #1 1×1]"
+    assert pastes.beside(name) == (Image("image/png", base64.b64encode(PNG).decode()),)
+    with pytest.raises(ValueError, match="no picture"):
+        pastes.add_picture(b"text")
+
+
+@pytest.mark.parametrize("written", ["{}", "'{}'", "file://{}", "{} "])
+def test_the_path_of_a_picture_brings_it(tmp_path: Path, written: str) -> None:
+    file = tmp_path / "a b.png"
+    file.write_bytes(PNG)
+    assert dropped_picture(written.format(file), {}) == PNG
+    assert dropped_picture(str(file).replace(" ", "\\ "), {}) == PNG
+    assert dropped_picture("~/a b.png", {"HOME": str(tmp_path)}) == PNG
+
+
+def test_other_texts_bring_no_picture(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    for text in (str(tmp_path / "a.txt"), str(tmp_path), "a.png", "it's", "/\0", "x\ny", "/" + "x" * 3000):
+        assert dropped_picture(text, {}) is None
+
+
+async def paste(t: Terminal, text: str) -> None:
+    t.prompt.post_message(Paste(text))
+    await t.pilot.pause()
+
+
+async def test_a_paste_is_one_unit_of_the_prompt() -> None:
+    session = FakeSession()
+    async with terminal(session) as t:
+        await t.pilot.press(*"see ")
+        await paste(t, LONG)
+        assert t.prompt.text == "see [pasted 12,345 lines #1]"
+        await t.pilot.press("left", "left")
+        assert t.prompt.cursor_location == (0, 3)
+        await t.pilot.press("right", "right", "backspace")
+        assert t.prompt.text == "see "
+        await paste(t, LONG)
+        t.prompt.move_cursor((0, 10))
+        await t.pilot.press("!", "enter")
+        await t.rests()
+        assert session.said == ["see [pasted 12,345 lines #2]!"]
+        assert session.beside == [pasted("[pasted 12,345 lines #2]", LONG)]
+
+
+async def test_a_paste_unfolds_in_the_prompt() -> None:
+    async with terminal(FakeSession()) as t:
+        text = "a\n" * 30
+        await paste(t, text)
+        assert t.prompt.text == "[pasted 30 lines #1]"
+        await t.pilot.press("ctrl+o")
+        assert t.prompt.text == text
+
+
+async def test_a_megabyte_is_pasted_at_once_where_it_is_narrow() -> None:
+    async with terminal(FakeSession(), size=(10, 6)) as t:
+        await paste(t, "x" * 1_000_000)
+        assert t.prompt.text == "[pasted 1,000,000 characters #1]"
+
+
+def program(folder: Path, name: str, body: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+    (folder / name).chmod(0o755)
+
+
+async def test_ctrl_v_brings_the_picture_of_the_clipboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "clip.png").write_bytes(PNG)
+    program(tmp_path / "bin", "xclip", f"cat {tmp_path}/clip.png")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("DISPLAY", ":0")
+    session = FakeSession()
+    async with terminal(session) as t:
+        await t.pilot.press("ctrl+v")
+        await t.until(lambda: t.prompt.text == "[image #1 1×1] ")
+        await t.pilot.press("enter")
+        await t.rests()
+        assert (session.said, len(session.beside)) == (["[image #1 1×1]"], 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("exit 1", "there is no picture"),
+        ("echo text", "there is no picture"),
+        ("head -c 9000000 /dev/zero", "larger than 5 MB"),
+    ],
+)
+async def test_why_there_is_no_picture(tmp_path: Path, body: str, why: str) -> None:
+    program(tmp_path / "bin", "wl-paste", body)
+    environment = {"PATH": f"{tmp_path}/bin", "WAYLAND_DISPLAY": "w"}
+    with pytest.raises(NoPicture, match=why):
+        await picture(environment)
+
+
+def test_programs_that_read_the_clipboard_are_sought_where_they_can_be(tmp_path: Path) -> None:
+    names: Sequence[str] = ("wl-paste", "xclip", "pngpaste", "osascript")
+    for name in names:
+        program(tmp_path / "bin", name, "exit 0")
+    path = str(tmp_path / "bin")
+    found = readers({"PATH": path, "DISPLAY": ":0", "WAYLAND_DISPLAY": "w"}, "darwin")
+    assert [Path(command[0]).name for command in found] == list(names)
+    assert readers({"PATH": path}, "linux") == ()
+
+
+async def test_a_long_text_that_is_pasted_over_the_transcript_folds_too() -> None:
+    async with terminal(FakeSession()) as t:
+        t.transcript.focus()
+        await t.pilot.pause()
+        t.app.post_message(Paste(LONG))
+        await t.until(lambda: t.prompt.text == "[pasted 12,345 lines #1]")

@@ -1,0 +1,37 @@
+from rich.segment import Segment
+from textual.theme import BUILTIN_THEMES
+
+from tui.render.prose import PaletteConsole, prose
+from tui.text.styles import palette_of
+
+PALETTE = palette_of(BUILTIN_THEMES["textual-dark"].to_color_system().generate())
+
+
+def drawn(source: str) -> list[Segment]:
+    (line,) = PaletteConsole(PALETTE).lines(prose(source, PALETTE), 100)
+    return line
+
+
+def text(source: str) -> str:
+    return "".join(segment.text for segment in drawn(source)).rstrip()
+
+
+def targets(source: str) -> dict[str, str]:
+    """The words that can be followed, and where to."""
+    return {segment.text: segment.style.link for segment in drawn(source) if segment.style and segment.style.link}
+
+
+def test_a_link_shows_its_address_and_can_be_followed() -> None:
+    source = "see [the *notes*](https://a.example/x?y=1), please"
+    assert text(source) == "see the notes (https://a.example/x?y=1), please"
+    assert targets(source) == {"the ": "https://a.example/x?y=1", "notes": "https://a.example/x?y=1"}
+
+
+def test_an_address_is_not_shown_twice() -> None:
+    assert text("<https://a.example/ö>") == "https://a.example/ö"
+
+
+def test_what_leads_elsewhere_than_into_the_web_is_not_followed() -> None:
+    source = "[a](mailto:a@b.example) [b](javascript:alert) [c](../x.md)"
+    assert text(source) == "a (mailto:a@b.example) [b](javascript:alert) c (../x.md)"
+    assert targets(source) == {}

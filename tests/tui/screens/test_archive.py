@@ -1,0 +1,168 @@
+"""The archive browser, driven by its keys."""
+
+from dataclasses import replace
+
+from rich.cells import cell_len
+
+from agent.archive.listing import ArchiveItem, ContentPage
+from agent.messages import ToolCall
+from tests.tui.doubles import FakeSession, FakeShelf
+from tests.tui.piloting import Terminal, terminal
+from tui.screens.archive import ArchiveScreen
+from tui.view.archive import ArchiveRow, archive_line, matching, rows_of
+from tui.widgets.listing import Listing
+from tui.widgets.pages import place_of
+
+
+def ran(number: int, command: str, state: str = "preview") -> ArchiveItem:
+    call = ToolCall(f"c{number}", "bash", {"command": command})
+    return ArchiveItem(f"r{number}", state, 1_000 * number, number, 0.0, call)  # type: ignore[arg-type]  # one of its words
+
+
+KEPT = (ran(3, "pytest -q"), ran(2, "git log", "masked"), ran(1, "echo \x1b[31mred", "removed"))
+TEXTS = {"r3": "\n".join(f"line {n} of r3" for n in range(1, 101)), "r2": "\x1b[2Jwiped\u202e"}
+
+
+def shown(t: Terminal) -> str:
+    """What the page of the marked row says."""
+    return str(t.app.screen.query_one("#content").render())
+
+
+def above(t: Terminal) -> str:
+    return str(t.app.screen.query_one("#what").render())
+
+
+async def browsing(t: Terminal) -> ArchiveScreen:
+    await t.type("/archive")
+    await t.until(lambda: isinstance(t.app.screen, ArchiveScreen) and t.app.screen.settled)
+    screen = t.app.screen
+    assert isinstance(screen, ArchiveScreen)
+    return screen
+
+
+async def pressed(t: Terminal, screen: ArchiveScreen, *keys: str) -> None:
+    await t.pilot.press(*keys)
+    await t.until(lambda: screen.settled)
+
+
+async def test_enter_inserts_the_reference_that_is_marked() -> None:
+    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+        screen = await browsing(t)
+        await pressed(t, screen, "down")
+        await t.pilot.press("enter")
+        await t.rests()
+        assert t.prompt.text == "r2 "
+        assert t.app.talk.session is not None
+
+
+async def test_esc_inserts_nothing() -> None:
+    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+        await browsing(t)
+        await t.pilot.press("escape")
+        await t.rests()
+        assert t.prompt.text == ""
+        assert not isinstance(t.app.screen, ArchiveScreen)
+
+
+async def test_typing_filters_and_the_page_follows() -> None:
+    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+        screen = await browsing(t)
+        assert "line 1 of r3" in shown(t)
+        await pressed(t, screen, *"git")
+        await t.until(lambda: "wiped" in shown(t))
+        assert shown(t) == "\u241b[2Jwiped\ufffd"
+        await pressed(t, screen, *"zzz")
+        await t.until(lambda: "nothing is found" in above(t))
+        await t.pilot.press("enter")
+        assert t.app.screen is screen
+
+
+async def test_pages_turn_and_stop_at_both_ends() -> None:
+    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+        screen = await browsing(t)
+        height = screen.query_one("#content").size.height
+        first = above(t)
+        assert first == f"r3  lines 1-{height} of 100"
+        await pressed(t, screen, "pagedown")
+        assert above(t) == f"r3  lines {height + 1}-{2 * height} of 100"
+        await pressed(t, screen, "pageup", "pageup")
+        assert above(t) == first
+        for _ in range(100 // height + 2):
+            await pressed(t, screen, "pagedown")
+        assert above(t) == f"r3  lines {101 - height}-100 of 100"
+
+
+async def test_y_copies_from_the_list_and_letters_go_to_the_filter() -> None:
+    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+        screen = await browsing(t)
+        await pressed(t, screen, "tab")
+        assert screen.query_one(Listing).has_focus
+        await pressed(t, screen, "down", "y")
+        assert t.app.clipboard == "r2"
+        await pressed(t, screen, "p")
+        assert not screen.query_one(Listing).has_focus
+        await pressed(t, screen, "y", "ctrl+y")
+        assert (t.app.clipboard, screen.query_one("#filter").value) == ("r3", "py")  # type: ignore[attr-defined]  # an Input
+
+
+async def test_what_is_gone_says_so() -> None:
+    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+        screen = await browsing(t)
+        await pressed(t, screen, "down", "down")
+        await t.until(lambda: "was removed" in shown(t))
+        assert above(t) == "r1"
+
+
+async def test_a_session_that_kept_nothing() -> None:
+    async with terminal(FakeSession()) as t:
+        await browsing(t)
+        assert above(t) == "nothing was kept"
+        await t.pilot.press("enter", "down", "pagedown", "escape")
+        await t.rests()
+        assert t.prompt.text == ""
+
+
+async def test_of_two_thousand_only_what_is_looked_at_is_painted() -> None:
+    many = tuple(ran(number, f"make target-{number}") for number in range(2_000, 0, -1))
+    async with terminal(FakeSession(shelf=FakeShelf(many, {"r1": "the first"}))) as t:
+        screen = await browsing(t)
+        listing, painted = screen.query_one(Listing), list[int]()
+        paint = listing._paint
+        listing._paint = lambda index, width: painted.append(index) or paint(index, width)  # type: ignore[func-returns-value]  # counts
+        await pressed(t, screen, "down")
+        height = listing.size.height
+        assert set(painted) <= set(range(height))
+        await pressed(t, screen, "up", *["up"] * 3)
+        assert listing.marked == 0
+        listing.move(1_999)
+        await t.until(lambda: "the first" in shown(t))
+        assert listing.scroll_offset.y == 2_000 - height
+
+
+def test_rows_fit_their_width_whatever_they_say() -> None:
+    wide = ran(12, "grep -r 漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 .", "summarised")
+    rows = rows_of((wide, *KEPT), 90.0)
+    assert rows[3] == ArchiveRow(
+        "r1", "bash  echo \u241b[31mred", "1 line", "1.0 kB", "1 min", "removed", "r1 bash  echo \u241b[31mred removed"
+    )
+    for width in (70, 100):
+        for row in rows:
+            spans = archive_line(row, width, 3)
+            assert sum(cell_len(words) for words, _ in spans) == width
+    assert archive_line(rows[1], 70, 3) == (
+        ("r3   ", "accent"),
+        (f"{'bash  pytest -q':<23}", "text"),
+        ("      3 lines   3.0 kB   1 min  ", "dim"),
+        ("preview   ", "dim"),
+    )
+    assert matching(rows, "BASH log") == (rows[2],)
+    assert [row.ref for row in matching(rows, "")] == ["r12", "r3", "r2", "r1"]
+    assert place_of("r3", ContentPage((), 1, 0)) == "r3  empty"
+
+
+def test_a_row_says_how_often_and_when_its_thing_was_looked_up() -> None:
+    (row,) = rows_of((replace(ran(3, "pytest -q"), accesses=2, accessed=3_000.0),), 10_200.0)
+    assert row.recalled == "recalled 2×, 2 h ago"
+    spans = archive_line(row, 100, 4)
+    assert "  recalled 2×, 2 h ago  " in "".join(text for text, _ in spans)
+    assert sum(cell_len(text) for text, _ in spans) == 100

@@ -1,0 +1,144 @@
+"""The screen of changed files: its rows, its keys, and names that would do harm."""
+
+import pytest
+from rich.cells import cell_len
+
+from agent.records.file_change import Changes, FileChange
+from tests.tui.doubles import FakeFiles, FakeSession
+from tests.tui.piloting import Terminal, terminal
+from tui.screens.changes import ChangesScreen
+from tui.view.file_changes import OTHER, FileChangeRow, change_line, change_text, headline_of, rows_of
+from tui.widgets.diffview import DiffView
+from tui.widgets.listing import Listing
+
+CHANGED = (
+    FileChange("made.py", None, b"print(1)\n"),
+    FileChange(
+        "src/\x1b]0;x\x07\u202e.py", b"a\nb\n", b"a\nc\n", note="changed since, and not by a tool of this session"
+    ),
+    FileChange("huge", unknown="what it held before was not kept"),
+    FileChange("same", b"x", b"x", note="as it was before"),
+    FileChange("by_shell", b"one\n", None, by_tool=False),
+)
+
+
+def plain(row: FileChangeRow, width: int) -> str:
+    return "".join(words for words, _ in change_line(row, width))
+
+
+def test_files_that_tools_changed_come_first_and_each_has_its_numbers() -> None:
+    rows = rows_of(Changes("session", (CHANGED[4], *CHANGED[:3])))
+    assert [(row.name, row.added, row.removed, row.is_known) for row in rows] == [
+        ("made.py", 1, 0, True),
+        (CHANGED[1].name, 1, 1, True),
+        ("huge", 0, 0, False),
+        ("by_shell", 0, 1, True),
+    ]
+    assert [plain(row, 30).rstrip() for row in rows] == [
+        "  made.py                +1 −0",
+        "  src/␛]0;x␇\N{REPLACEMENT CHARACTER}.py         +1 −1",
+        "  huge                       ?",
+        "~ by_shell               +0 −1",
+    ]
+    assert [row.told for row in rows[2:]] == ["what it held before was not kept", OTHER]
+
+
+def test_without_columns_a_file_is_a_sentence() -> None:
+    rows = rows_of(Changes("session", CHANGED))
+    assert [change_text(row) for row in (rows[0], rows[2], rows[4])] == [
+        "made.py: 1 line added, 0 removed",
+        "huge (what it held before was not kept)",
+        "by_shell: 0 lines added, 1 removed (not by a tool of this session)",
+    ]
+
+
+@pytest.mark.parametrize("width", [1, 5, 10, 20, 40])
+def test_the_end_of_a_long_name_is_kept(width: int) -> None:
+    row = FileChangeRow("a/very/long/way/to/日本語/file.py", "", 1, 2, "")
+    line = plain(row, width)
+    assert cell_len(line) <= max(width, len("  …  +1 −2"))
+    assert width < 20 or "file.py" in line
+
+
+def test_the_headline_says_what_is_not_known() -> None:
+    rows = rows_of(Changes("turn", CHANGED))
+    lines = ["".join(words for words, _ in line) for line in headline_of("turn", rows, ("no git\x1b[2J",))]
+    assert lines == [
+        "Files  4 files changed in the last turn  +2 −1; 1 more differs from the last commit",
+        "~ not by a tool of this session",
+        "no git␛[2J",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        (0, "Files  no file changed in this session"),
+        (1, "Files  no file changed in this session; 1 more differs from the last commit"),
+        (6, "Files  no file changed in this session; 6 more differ from the last commit"),
+    ],
+)
+def test_files_that_only_git_knows_of_are_not_said_to_be_of_the_session(others: int, said: str) -> None:
+    rows = rows_of(Changes("session", (CHANGED[4],) * others))
+    assert "".join(words for words, _ in headline_of("session", rows, ())[0]) == said
+
+
+async def shown(t: Terminal) -> ChangesScreen:
+    await t.asks(ChangesScreen)
+    assert isinstance(t.app.screen, ChangesScreen)
+    return t.app.screen
+
+
+def text_of(view: DiffView) -> str:
+    return "\n".join(view.render_line(y).text.rstrip() for y in range(view.size.height))
+
+
+async def test_ctrl_d_shows_what_the_last_turn_changed() -> None:
+    async with terminal(FakeSession(files=FakeFiles(CHANGED, ("something is not known",)))) as t:
+        await t.pilot.press("ctrl+d")
+        screen = await shown(t)
+        view = screen.query_one(DiffView)
+        await t.until(lambda: "+ print(1)" in text_of(view))
+        await t.pilot.press("down")
+        await t.until(lambda: "- b" in text_of(view))
+        await t.pilot.press("j")
+        await t.until(lambda: "not kept" in str(screen.query_one("#about").render()))
+        await t.pilot.press("end", "k", "k", "up")
+        assert screen.query_one(Listing).marked == 0
+        await t.pilot.press("ctrl+d", "escape")
+        await t.until(lambda: t.app.screen is not screen)
+
+
+async def test_s_turns_to_the_session_and_back() -> None:
+    async with terminal(FakeSession(files=FakeFiles(CHANGED))) as t:
+        await t.type("/diff")
+        screen = await shown(t)
+        headline = screen.query_one("#headline")
+        assert "4 files changed in the last turn" in str(headline.render())
+        await t.pilot.press("s")
+        await t.until(lambda: "4 files changed in this session  +2 −1; 1 more differs" in str(headline.render()))
+        await t.pilot.press("s")
+        await t.until(lambda: "4 files changed in the last turn" in str(headline.render()))
+        await t.pilot.press("q")
+
+
+@pytest.mark.parametrize("command", ["/diff session", "/files"])
+async def test_the_whole_session(command: str) -> None:
+    async with terminal(FakeSession(files=FakeFiles(CHANGED))) as t:
+        await t.type(command)
+        screen = await shown(t)
+        assert "4 files changed in this session  +2 −1; 1 more differs" in str(screen.query_one("#headline").render())
+
+
+@pytest.mark.parametrize("size", [(10, 5), (1, 1), (30, 8), (200, 12)])
+async def test_small_screens_and_no_files(size: tuple[int, int]) -> None:
+    for files in (CHANGED, ()):
+        async with terminal(FakeSession(files=FakeFiles(files)), size=size) as t:
+            await t.pilot.press("ctrl+d")
+            await shown(t)
+            await t.pilot.press("down", "n", "p", "m", "pagedown", "pageup", "home", "end", "up")
+            await t.pilot.resize_terminal(120, 40)
+            told = "4 files changed" if files else "no file changed"
+            assert told in str(t.app.screen.query_one("#headline").render())
+            await t.pilot.press("down", "escape")
+            await t.until(lambda: len(t.app.screen_stack) == 1)

@@ -1,0 +1,237 @@
+"""A compaction by hand on the real session: looked at, written, edited, done or left, and taken back."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.widgets import Static
+
+from agent.context.summary import SUMMARY
+from agent.messages import Conversation
+from agent.window.manual_compact import Quote
+from tests.tui.piloting import Driven
+from tests.tui.test_real_session import Reply, calls, working
+from tui.screens.compaction import CompactionScreen
+from tui.screens.confirm import ConfirmScreen
+from tui.text.inks import Line
+from tui.view.blocks import Notice
+from tui.view.compaction_preview import gate_lines, quote_text
+from tui.view.receipts import Compaction, UndoneReceipt
+from tui.widgets.transcript import Transcript
+
+READS: list[Reply] = [calls("read", path=f"{name}.py") for name in "abcd"]
+WRITTEN: Reply = {
+    "text": "<retain>a.py</retain><summary>All four were read.</summary>",
+    "when": "Write down what is needed",
+    "usage": {"input": 9_000, "output": 40},
+}
+
+
+def files(folder: Path) -> None:
+    (folder / "project").mkdir()
+    for name in "abcd":
+        (folder / "project" / f"{name}.py").write_text("".join(f"{name} = {n}  # of a long file\n" for n in range(900)))
+
+
+async def looking(t: Driven) -> CompactionScreen:
+    """After the files were read, the screen of a compaction."""
+    await t.type("read them, and never touch b.py")
+    await t.shows("Read.")
+    await t.rests()
+    await t.type("/compact the files")
+    await t.asks(CompactionScreen)
+    screen = t.app.screen
+    assert isinstance(screen, CompactionScreen)
+    return screen
+
+
+def history(t: Driven) -> Conversation:
+    assert t.app.talk.session is not None
+    return t.app.talk.session.history
+
+
+def said(screen: CompactionScreen, id: str) -> str:
+    return str(screen.query_one(f"#{id}", Static).render())
+
+
+async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path) -> None:
+    files(tmp_path)
+    async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
+        screen = await looking(t)
+        before = history(t)
+        assert said(screen, "headline").startswith("Compact  ")
+        await t.pilot.press("enter")
+        await t.until(lambda: screen.step == "editing")
+        assert screen.draft.text.endswith(f"{SUMMARY}\nAll four were read.")
+        assert said(screen, "gate") == "Nothing that must be in it is missing."
+        assert history(t) == before
+        screen.draft.move_cursor(screen.draft.document.end)
+        await t.pilot.press("space", "o", "k", "ctrl+s")
+        await t.rests()
+        assert history(t).summary.summary == "All four were read. ok"
+        receipt = t.app.talk.view.blocks[-1]
+        assert isinstance(receipt, Compaction)
+        assert receipt.model.endswith(", edited by you")
+
+        t.transcript.focus()
+        await t.pilot.press("u")
+        await t.asks(ConfirmScreen)
+        await t.pilot.press("escape")
+        await t.rests()
+        assert history(t).summary.summary
+        t.prompt.focus()
+        await t.type("/undo")
+        await t.asks(ConfirmScreen)
+        await t.pilot.press("enter")
+        await t.rests()
+        assert replace(history(t), held=0) == before
+        assert isinstance(t.app.talk.view.blocks[-1], UndoneReceipt)
+        await t.type("/undo")
+        await t.shows("there is nothing to undo")
+
+
+async def test_esc_leaves_everything_as_it_was_and_tells_what_was_paid(tmp_path: Path) -> None:
+    files(tmp_path)
+    async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
+        await looking(t)
+        before, blocks = history(t), t.app.talk.view.blocks
+        await t.pilot.press("escape")
+        await t.rests()
+        assert (history(t), t.app.talk.view.blocks) == (before, blocks)
+
+        await t.type("/compact")
+        await t.asks(CompactionScreen)
+        again = t.app.screen
+        assert isinstance(again, CompactionScreen)
+        by_hand = again._by_hand
+        await t.pilot.press("enter")
+        await t.until(lambda: again.step == "editing")
+        by_hand.drafted = replace(by_hand.drafted, cost=0.25)
+        await t.pilot.press("x", "escape")
+        assert "Esc again" in said(again, "headline")
+        await t.pilot.press("escape")
+        await t.rests()
+        assert history(t) == before
+        assert t.app.talk.view.blocks[-1] == Notice(
+            "nothing was compacted; a summary was made for $0.25 and is not used"
+        )
+
+
+async def test_what_must_be_in_it_is_shown_and_added_by_a_key(tmp_path: Path) -> None:
+    files(tmp_path)
+    async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
+        screen = await looking(t)
+        preview = screen._by_hand.preview
+        tight = replace(preview.floor, caps=replace(preview.floor.caps, ledger=20))
+        screen._by_hand.preview = replace(preview, floor=tight)
+        await t.pilot.press("enter")
+        await t.until(lambda: screen.step == "editing")
+        assert "never touch b.py" in said(screen, "gate")
+        await t.pilot.press("ctrl+s")
+        await t.until(lambda: "not yet" in said(screen, "headline"))
+        await t.pilot.press("ctrl+n")
+        await t.until(lambda: said(screen, "gate") == "Nothing that must be in it is missing.")
+        await t.pilot.press("ctrl+s")
+        await t.rests()
+        assert "never touch b.py" in history(t).summary.summary
+
+
+async def test_while_it_is_written_esc_interrupts_and_one_can_write_it_oneself(tmp_path: Path) -> None:
+    files(tmp_path)
+    async with working(tmp_path, *READS, {"text": "Read."}, {**WRITTEN, "pause": 600}) as t:
+        screen = await looking(t)
+        before = history(t)
+        await t.pilot.press("enter")
+        await t.until(lambda: t.app.talk.view.activity == "summarising")
+        await t.pilot.press("escape")
+        await t.until(lambda: screen.step == "plan")
+        assert "interrupted: nothing has changed" in said(screen, "headline")
+        assert history(t) == before
+        await t.pilot.press("w")
+        await t.until(lambda: screen.step == "editing")
+        assert "facts on record stand for" in said(screen, "gate")
+        await t.pilot.press("m", "i", "n", "e", "ctrl+s")
+        await t.rests()
+        assert history(t).summary.summary == "mine"
+
+
+async def test_where_there_is_nothing_it_says_so(tmp_path: Path) -> None:
+    async with working(tmp_path, {"text": "Hello."}) as t:
+        await t.type("hi")
+        await t.shows("Hello.")
+        await t.rests()
+        await t.type("/compact")
+        await t.shows("nothing was compacted")
+
+
+async def test_letters_still_go_to_the_prompt_where_no_receipt_is_marked(tmp_path: Path) -> None:
+    async with working(tmp_path, calls("read", path="calc.py"), {"text": "Read."}) as t:
+        await t.type("read")
+        await t.shows("Read.")
+        await t.rests()
+        t.app.query_one(Transcript).focus()
+        await t.pilot.press("u")
+        await t.until(lambda: t.prompt.text == "u")
+
+
+@pytest.mark.parametrize("size", [(10, 4), (14, 8)])
+async def test_a_tiny_screen_breaks_nothing(tmp_path: Path, size: tuple[int, int]) -> None:
+    files(tmp_path)
+    async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
+        await t.type("read them")
+        await t.rests()
+        await t.pilot.resize_terminal(*size)
+        await t.type("/compact")
+        await t.asks(CompactionScreen)
+        screen = t.app.screen
+        assert isinstance(screen, CompactionScreen)
+        await t.pilot.press("enter")
+        await t.until(lambda: screen.step == "editing")
+        await t.pilot.press("escape")
+        await t.rests()
+
+
+def words(lines: tuple[Line, ...]) -> list[str]:
+    return ["".join(text for text, _ in line) for line in lines]
+
+
+def test_what_is_missing_is_named_as_far_as_there_is_room() -> None:
+    assert words(gate_lines(["- read: a\x1b[2J"], False)) == [
+        "1 fact that must be in it is missing:", "- read: a\u241b[2J",
+    ]  # fmt: skip
+    assert words(gate_lines([f"- read: {n}" for n in range(9)], False))[-2:] == ["- read: 2", "… 6 more"]
+    assert words(gate_lines((), True)) == ["Without a text the facts on record stand for what is left out."]
+
+
+def test_the_price_is_at_most_what_it_says() -> None:
+    quote = Quote("anthropic/claude", 62_300, True, 3_000, 0.0637)
+    expected = "anthropic/claude reads 62.3k from its cache and writes up to 3.0k: at most $0.0637"
+    assert quote_text(quote) == expected
+    assert quote_text(replace(quote, is_cached=False, cost=None)).endswith(
+        "reads 62.3k and writes up to 3.0k: price not known"
+    )
+
+
+async def test_a_compaction_that_is_being_done_is_neither_begun_again_nor_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(tmp_path)
+    async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
+        screen = await looking(t)
+        await t.pilot.press("enter")
+        await t.until(lambda: screen.step == "editing")
+        gate, begun, apply = asyncio.Event(), list[str](), screen._by_hand.apply
+
+        async def slow(text: str) -> None:
+            begun.append(text)
+            await gate.wait()
+            await apply(text)
+
+        monkeypatch.setattr(screen._by_hand, "apply", slow)
+        await t.pilot.press("ctrl+s", "ctrl+s", "x", "escape")
+        assert (t.app.screen, len(begun)) == (screen, 1)
+        gate.set()
+        await t.rests()
+        assert history(t).summary.summary == "All four were read."
+        assert t.app.screen is not screen

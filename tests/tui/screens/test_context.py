@@ -1,0 +1,258 @@
+"""The context screen, driven by its keys on a real session: real tools, a real database, a scripted model."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.messages import User
+from tests.tui.doubles import FakeSession
+from tests.tui.piloting import Driven, terminal
+from tests.tui.test_real_session import Reply, calls, working
+from tui.screens.context import KEYS_SURE, ContextScreen
+from tui.screens.permission import PermissionScreen
+from tui.view.blocks import Notice
+from tui.widgets.keyline import KeyLine
+from tui.widgets.listing import Listing
+
+LONG = "".join(f"{number} row of a long file\n" for number in range(400))
+
+
+def reading(*names: str) -> list[Reply]:
+    return [*(calls("read", path=name) for name in names), {"text": "I have read them."}]
+
+
+def prepared(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in "ab":
+        (project / f"{name}.txt").write_text(LONG)
+    return tmp_path
+
+
+async def looking(t: Driven) -> ContextScreen:
+    await t.pilot.press("ctrl+x")
+    await t.until(lambda: isinstance(t.app.screen, ContextScreen) and t.app.screen.is_mounted)
+    screen = t.app.screen
+    assert isinstance(screen, ContextScreen)
+    await t.pilot.pause()
+    return screen
+
+
+def mark(screen: ContextScreen, key: str) -> None:
+    place = next(at for at, row in enumerate(screen._rows) if row.key == key)
+    listing = screen.query_one(Listing)
+    listing.move(place - listing.marked)
+
+
+async def pressed(t: Driven, screen: ContextScreen, *keys: str) -> None:
+    await t.pilot.press(*keys)
+    await t.until(lambda: screen.settled)
+    await t.pilot.pause()
+
+
+def says(screen: ContextScreen, id: str = "told") -> str:
+    return str(screen.query_one(f"#{id}").render())
+
+
+def output(t: Driven, number: int) -> str:
+    session = t.app.talk.session
+    assert session is not None
+    outputs = [o for m in session.history.messages if isinstance(m, User) for o in m.outputs]
+    masked = outputs[number - 1].call_id in session.history.masked
+    return "masked" if masked else outputs[number - 1].text
+
+
+async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_path: Path) -> None:
+    async with working(prepared(tmp_path), *reading("a.txt", "b.txt")) as t:
+        await t.type("read them")
+        await t.shows("I have read them.")
+        await t.rests()
+        screen = await looking(t)
+        mark(screen, "r1")
+        before = screen._overview.used
+
+        await pressed(t, screen, "e")
+        assert says(screen).startswith("evict r1: frees ")
+        assert screen.query_one(KeyLine).said == KEYS_SURE
+        await pressed(t, screen, "escape")
+        assert (says(screen), output(t, 1) == "masked") == ("", False)
+        await pressed(t, screen, "e")
+        await pressed(t, screen, "enter")
+        assert says(screen).startswith("`r1` left the view: a line stands for it (")
+        assert output(t, 1) == "masked"
+        assert screen._overview.used < before - 1_500
+        assert screen._marked is not None
+        assert (screen._marked.key, screen._marked.state) == ("r1", "masked")
+
+        await pressed(t, screen, "u")
+        assert says(screen).startswith("undo the last change of the view: shows ")
+        await pressed(t, screen, "enter")
+        assert says(screen).startswith("undone: ")
+        assert output(t, 1) != "masked"
+        await t.pilot.press("escape")
+        await t.until(lambda: not isinstance(t.app.screen, ContextScreen))
+        assert isinstance(t.app.talk.view.blocks[-2], Notice)
+
+
+async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None:
+    async with working(prepared(tmp_path), *reading("a.txt")) as t:
+        await t.type("read it")
+        await t.shows("I have read them.")
+        await t.rests()
+        screen = await looking(t)
+        mark(screen, "r1")
+        await pressed(t, screen, "p", "left", "right")
+        assert says(screen) == "pin r1: changes no request that was sent, costs nothing"
+        await pressed(t, screen, "enter")
+        assert screen._marked is not None
+        assert screen._marked.is_pinned
+        await pressed(t, screen, "e")
+        assert says(screen) == "`r1` is pinned: unpin it first"
+        await pressed(t, screen, "p")
+        await pressed(t, screen, "enter")
+        assert "not pinned any more" in says(screen)
+        session = t.app.talk.session
+        assert session is not None
+        assert session.history.pinned == frozenset()
+        await pressed(t, screen, "d")
+        assert says(screen) == "mark a tool or a server for that"
+        await pressed(t, screen, "b")
+        assert "sees `r1` already" in says(screen)
+
+
+async def test_enter_does_nothing_that_is_not_on_the_screen_any_more(tmp_path: Path) -> None:
+    async with working(prepared(tmp_path), *reading("a.txt")) as t:
+        await t.type("read it")
+        await t.shows("I have read them.")
+        await t.rests()
+        screen = await looking(t)
+        session = t.app.talk.session
+        assert session is not None
+        before = session.history
+        for offer, key in (("o", "b"), ("p", "d"), ("p", "t"), ("o", "up"), ("o", "home"), ("p", "x"), ("p", "/")):
+            mark(screen, "r1")
+            await pressed(t, screen, offer)
+            assert screen.query_one(KeyLine).said == KEYS_SURE
+            await pressed(t, screen, key)
+            assert screen.query_one(KeyLine).said != KEYS_SURE
+            assert "r1: " not in says(screen)
+            await pressed(t, screen, "enter")
+            assert session.history == before
+            if screen._is_open:
+                await pressed(t, screen, "escape")
+
+
+async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_path: Path) -> None:
+    async with working(prepared(tmp_path), *reading("a.txt")) as t:
+        await t.type("read it")
+        await t.shows("I have read them.")
+        await t.rests()
+        screen = await looking(t)
+        mark(screen, "r1")
+        await pressed(t, screen, "o", "enter")
+        session = t.app.talk.session
+        assert session is not None
+        before, used = session.history, screen._overview.used
+
+        await pressed(t, screen, "b")
+        assert says(screen).startswith("bring r1 back to the end of the conversation: takes ")
+        assert says(screen).endswith(" tokens more, costs nothing now")
+        assert (screen.query_one(KeyLine).said, session.history) == (KEYS_SURE, before)
+        await pressed(t, screen, "escape")
+        assert (says(screen), session.history) == ("", before)
+        await pressed(t, screen, "b", "enter")
+        assert says(screen).startswith("the model sees `r1` again, at the end of the conversation (")
+        assert len(session.history.messages) == len(before.messages) + 1
+        assert screen._overview.used > used + 1_500
+        assert screen._marked is not None
+        assert (screen._marked.key, screen._marked.state) == ("r1", "preview")
+
+
+async def test_the_list_is_sorted_filtered_and_opened(tmp_path: Path) -> None:
+    async with working(prepared(tmp_path), *reading("a.txt", "b.txt")) as t:
+        await t.type("read them")
+        await t.shows("I have read them.")
+        await t.rests()
+        screen = await looking(t)
+        assert screen._rows[0].name == "system text"
+        await pressed(t, screen, "t")
+        assert screen._rows[0].name == "outputs"
+        await pressed(t, screen, "/", "b", ".", "t", "x", "t")
+        assert [row.name for row in screen._rows] == ["outputs", "r2  Viewed b.txt – 400 lines"]
+        await pressed(t, screen, "enter", "down", "enter")
+        await t.until(lambda: "1 0 row of a long file" in says(screen, "content"))
+        assert says(screen, "what").startswith("r2  lines 1-")
+        await pressed(t, screen, "e", "pagedown")
+        await t.until(lambda: "lines 1-" not in says(screen, "what"))
+        assert output(t, 2) != "masked"
+        await pressed(t, screen, "escape", "escape")
+        assert len(screen._rows) > 3
+        await pressed(t, screen, "home", "enter")
+        assert "nothing to open" in says(screen)
+
+
+async def test_the_keys_walk_the_requests(tmp_path: Path) -> None:
+    async with working(prepared(tmp_path), *reading("a.txt", "b.txt")) as t:
+        await t.type("read them")
+        await t.shows("I have read them.")
+        await t.rests()
+        screen = await looking(t)
+        assert "request 3: " in says(screen, "requests")
+        await pressed(t, screen, "left", "left", "left")
+        assert "request 1: " in says(screen, "requests")
+        mark(screen, "r1")
+        await pressed(t, screen, "e")
+        await pressed(t, screen, "enter")
+        await pressed(t, screen, "right", "right", "right")
+        assert "before it: evict(r1) (by hand)" in says(screen, "requests")
+
+
+async def test_while_a_turn_runs_acts_say_that_they_have_to_wait(tmp_path: Path) -> None:
+    slow = calls("bash", command="echo started; sleep 600")
+    async with working(prepared(tmp_path), calls("read", path="a.txt"), {"text": "one"}, slow, {"text": "end"}) as t:
+        await t.type("read it")
+        await t.shows("one")
+        await t.rests()
+        await t.type("go on")
+        await t.asks(PermissionScreen)
+        await t.pilot.press("y")
+        await t.shows("│ started")
+        screen = await looking(t)
+        mark(screen, "r1")
+        await pressed(t, screen, "e")
+        assert "while a turn is running" in says(screen)
+        assert output(t, 1) != "masked"
+        await t.pilot.press("escape")
+        await t.until(lambda: not isinstance(t.app.screen, ContextScreen))
+        await t.pilot.press("escape")
+        await t.rests()
+
+
+async def test_acts_are_commands_too(tmp_path: Path) -> None:
+    async with working(prepared(tmp_path), *reading("a.txt")) as t:
+        await t.type("read it")
+        await t.shows("I have read them.")
+        await t.rests()
+        for written, told in (
+            ("/context pin r1", "`r1` is pinned: it stays whatever leaves the view"),
+            ("/context evict r1", "`r1` is pinned: unpin it first"),
+            ("/context unpin r1", "`r1` is not pinned any more"),
+            ("/context evict r1", "`r1` left the view: a line stands for it"),
+            ("/context undo", "undone: "),
+            ("/context undo", "there is nothing to undo"),
+            ("/context frob r1", "`/context frob r1` is nothing that can be done"),
+            ("/context pin", "nothing that can be done"),
+        ):
+            await t.type(written)
+            await t.shows(told)
+
+
+@pytest.mark.parametrize("size", [(10, 5), (20, 3), (10, 40), (200, 8), (40, 16)])
+async def test_it_fits_any_terminal(size: tuple[int, int]) -> None:
+    async with terminal(FakeSession(), size=size) as t:
+        screen = await looking(t)
+        await pressed(t, screen, "down", "t", "left", "/", "x", "escape", "end", "pageup", "pagedown", "enter")
+        await t.pilot.resize_terminal(80, 24)
+        await t.pilot.pause()
+        await t.pilot.press("escape")
+        await t.until(lambda: not isinstance(t.app.screen, ContextScreen))

@@ -1,0 +1,325 @@
+"""A question is answered only by what was typed at it: decided by when it came, whenever somebody has time for it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.widgets import Input
+
+from agent.events import Decision, PermissionAsked, QuestionAsked, TurnFinished
+from tests.tui.doubles import FakeSession, Hold
+from tests.tui.piloting import Terminal, terminal
+from tests.tui.ptys import running
+from tui.prompt.key_arrivals import GUARD, Arrival, Arrivals, Purpose, purpose_of
+from tui.screens.confirm import ConfirmScreen
+from tui.screens.guarded import Guarded
+from tui.screens.permission import PermissionScreen
+from tui.screens.question import QuestionScreen
+from tui.terminal.colour_query import TerminalInput
+
+QUESTION = PermissionAsked(
+    "q", "1", "bash", {"command": "make"}, "asks", "", ("bash(=make)",), (), "/home/me/.config/ebbtide/rules.json"
+)
+SECOND = PermissionAsked("q2", "2", "bash", {"command": "make test"}, "asks")
+WORDS = QuestionAsked("w", "Which one?", ("the first", "the second", "the third"))
+LATER = 1e9
+"""Seconds behind all keys that a test presses without saying when."""
+DONE = TurnFinished("answered", "ok")
+
+
+@pytest.mark.parametrize(
+    ("key", "before", "meant", "painted", "purpose"),
+    [
+        (Arrival(2.0, 2), None, "ahead", 1.0, "answer"),
+        (Arrival(2.0, 2), None, "ahead", None, "ahead"),  # nobody can have read it
+        (Arrival(1.29, 2), None, "ahead", 1.0, "ahead"),
+        (Arrival(1.3, 2), None, "ahead", 1.0, "answer"),
+        (Arrival(0.5, 2), None, "ahead", 1.0, "ahead"),  # handled long after it came
+        (Arrival(2.0, 2, is_alone=False), None, "ahead", 1.0, "text"),
+        (Arrival(2.0, 2), Arrival(1.8, 1), "ahead", 1.0, "ahead"),
+        (Arrival(2.0, 2), Arrival(1.7, 1), "ahead", 1.0, "answer"),
+        (Arrival(2.0, 2), Arrival(1.95, 1), "answer", 1.0, "answer"),  # the question took the one before
+        (Arrival(2.0, 2), Arrival(2.0, 2), "answer", 1.0, "text"),
+        (Arrival(2.0, 2), Arrival(1.9, 1), "text", 1.0, "text"),
+        (Arrival(2.0), Arrival(2.0), "answer", 1.0, "answer"),  # nobody counts the reads
+    ],
+)
+def test_what_a_key_is_for(
+    key: Arrival, before: Arrival | None, meant: Purpose, painted: float | None, purpose: Purpose
+) -> None:
+    assert purpose_of(key, before, meant, painted, GUARD) == purpose
+
+
+def test_without_a_guard_every_key_answers() -> None:
+    assert purpose_of(Arrival(0.0, 1, is_alone=False), Arrival(0.0, 1), "ahead", None, 0.0) == "answer"
+
+
+def test_a_key_that_means_nothing_keeps_the_next_one_from_answering() -> None:
+    arrivals = Arrivals(GUARD)
+    assert arrivals.take(Arrival(2.0, 1), 0.0) == "answer"
+    arrivals.meant_nothing()
+    assert arrivals.take(Arrival(2.1, 2), 0.0) == "ahead"
+    assert arrivals.take(Arrival(2.39, 3), 0.0) == "ahead"
+    assert arrivals.take(Arrival(2.69, 4), 0.0) == "answer"
+
+
+@given(st.lists(st.floats(0.0, 0.29), min_size=1, max_size=20), st.floats(0.3, 10.0))
+def test_however_a_text_is_cut_into_reads_nothing_behind_its_first_key_answers(gaps: list[float], since: float) -> None:
+    arrivals, at = Arrivals(GUARD), since
+    arrivals.take(Arrival(at, 1), 0.0)
+    arrivals.meant_nothing()  # as `w` of `why`
+    for read, gap in enumerate(gaps, 2):
+        at += gap
+        assert arrivals.take(Arrival(at, read), 0.0) != "answer"
+
+
+def came(*reads: tuple[float, bytes]) -> list[tuple[str, Arrival]]:
+    """What is heard of reads, each at a time; 0.2 seconds of silence behind each."""
+    now, heard = 0.0, list[tuple[str, Arrival]]()
+    hearing = TerminalInput(
+        lambda message: heard.append((getattr(message, "key", type(message).__name__), vars(message)["ebb_arrival"])),
+        debug=False,
+        clock=lambda: now,
+    )
+    for at, typed in reads:
+        now = at
+        hearing.hear(typed)
+        hearing._parser._held_until = 0.0  # as if as much time had passed as the parser waits
+        hearing._parser._timeout_time = 0.0 if hearing._parser._timeout_time is not None else None
+        hearing.wait()
+    return heard
+
+
+def test_each_key_says_when_and_with_which_read_it_came() -> None:
+    assert came((1.0, b"y"), (5.0, b"no"), (6.0, b"\x1b[A")) == [
+        ("y", Arrival(1.0, 1)),
+        ("n", Arrival(5.0, 2, is_alone=False)),
+        ("o", Arrival(5.0, 2, is_alone=False)),
+        ("up", Arrival(6.0, 3)),
+    ]
+
+
+def test_esc_came_when_its_byte_did_and_not_when_nothing_followed_it() -> None:
+    assert came((1.0, b"\x1b")) == [("escape", Arrival(1.0, 1))]
+    assert came((1.0, b"y\x1b")) == [
+        ("y", Arrival(1.0, 1, is_alone=False)),
+        ("escape", Arrival(1.0, 1, is_alone=False)),
+    ]
+
+
+def test_a_click_a_paste_and_half_a_key_keep_a_key_company_and_a_moving_mouse_does_not() -> None:
+    assert came((1.0, b"\x1b[<0;3;4My"))[-1] == ("y", Arrival(1.0, 1, is_alone=False))
+    assert came((1.0, b"\x1b[200~a\x1b[201~\r"))[-1] == ("enter", Arrival(1.0, 1, is_alone=False))
+    assert came((1.0, b"y\x1b[200~a"), (2.0, b"\x1b[201~")) == [
+        ("y", Arrival(1.0, 1, is_alone=False)),
+        ("Paste", Arrival(2.0, 2)),
+    ]
+    assert came((1.0, b"\x1b[<35;3;4M\x1b[<35;3;5M\x1b[Iy"))[-1] == ("y", Arrival(1.0, 1))
+
+
+def test_keys_that_are_let_go_answer_nothing() -> None:
+    """Some terminals tell of them although nobody asked."""
+    assert [key for key, _ in came((1.0, b"\x1b[121;1:3u"))] == []
+
+
+@dataclass
+class Hands:
+    """What is typed at a terminal at given times. Questions were painted at second 100."""
+
+    terminal: Terminal
+    reads: TerminalInput
+    now: list[float] = field(default_factory=lambda: [0.0])
+
+    def sends(self, at: float, typed: bytes) -> None:
+        self.now[0] = LATER + at
+        self.reads.hear(typed)
+
+    async def asked(self, screen: type[Guarded[Any]]) -> None:
+        await self.terminal.asks(screen)
+        shown = self.terminal.app.screen
+        assert isinstance(shown, Guarded)
+        await self.terminal.until(lambda: shown.painted is not None)
+        shown.painted = LATER + 100.0
+
+    @property
+    def prompt(self) -> str:
+        return self.terminal.prompt.text
+
+
+@contextmanager
+def hands(t: Terminal) -> Iterator[Hands]:
+    driver, now = t.app._driver, [0.0]
+    assert driver is not None
+    yield Hands(t, TerminalInput(driver.process_message, debug=False, clock=lambda: now[0]), now)
+
+
+@pytest.mark.parametrize(
+    ("typed", "in_prompt"),
+    [
+        (b"why", "why"),
+        (b"xxxxxy", "xxxxxy"),
+        (b"yes, do it", "yes, do it"),
+        (b"# always use round()", "# always use round()"),
+        (b"1", "1"),
+        (b"12\r", "12"),
+        (b"y\r", "y"),
+        (b"\x1b[B1", "1"),
+        (b"\x1b[200~y\r\x1b[201~", "y\n"),
+        (b"\x1b[<0;40;10My", "y"),
+        ("ü1é".encode(), "ü1é"),
+    ],
+)
+async def test_a_text_that_arrives_in_one_write_answers_nothing_and_is_in_the_prompt(
+    typed: bytes, in_prompt: str
+) -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session, guard=GUARD) as t:
+        with hands(t) as user:
+            await t.type("go")
+            await user.asked(PermissionScreen)
+            at = 102.0 if len(typed) > 1 else 100.1
+            user.sends(at, typed)
+            await t.until(lambda: user.prompt.strip() == in_prompt.strip())
+            user.sends(at + 0.2, b"1")  # and what comes at once behind it
+            await t.until(lambda: user.prompt.endswith("1"))
+            assert session.answers == {}
+            assert isinstance(t.app.screen, PermissionScreen)
+            user.sends(103.0, b"y")
+            await t.until(lambda: session.answers == {"q": Decision("allow")})
+
+
+async def test_a_question_that_came_between_the_key_and_its_handling_is_not_answered_by_it() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session, guard=GUARD) as t:
+        with hands(t) as user:
+            await t.type("go")
+            await user.asked(PermissionScreen)
+            user.sends(98.0, b"y")  # two seconds before; nobody had time for it
+            user.sends(99.0, b"\r")
+            user.sends(99.5, b"\x1b[B")
+            await t.until(lambda: user.prompt == "y")
+            assert (session.answers, isinstance(t.app.screen, PermissionScreen)) == ({}, True)
+
+
+async def test_the_key_for_one_question_does_not_answer_the_next() -> None:
+    hold = Hold()
+    session = FakeSession([[hold, DONE]])
+    async with terminal(session, guard=GUARD) as t:
+        with hands(t) as user:
+            await t.type("go")
+            await t.until(lambda: t.app.talk.view.busy)
+            t.app.talk.advance(QUESTION)
+            t.app.talk.advance(SECOND)
+            await user.asked(PermissionScreen)
+            user.sends(102.0, b"y")
+            await t.until(lambda: session.answers == {"q": Decision("allow")})
+            await t.until(lambda: isinstance(t.app.screen, PermissionScreen) and t.app.screen.question == SECOND)
+            await user.asked(PermissionScreen)
+            user.sends(99.9, b"y")  # a key that is held
+            user.sends(100.2, b"y")
+            await t.until(lambda: user.prompt == "yy")
+            user.sends(100.6, b"y")
+            await t.until(lambda: session.answers.get("q2") == Decision("allow"))
+            hold.event.set()
+
+
+async def test_two_answers_that_nobody_had_time_for_are_one() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session, guard=GUARD) as t:
+        with hands(t) as user:
+            await t.type("go")
+            await user.asked(PermissionScreen)
+            user.sends(102.0, b"y")
+            user.sends(103.0, b"y")
+            user.sends(104.0, b"n")
+            await t.until(lambda: session.answers == {"q": Decision("allow")})
+            await t.rests()
+            assert t.app.screen is t.app.main
+
+
+async def test_keys_that_the_question_takes_may_follow_each_other_at_once() -> None:
+    session = FakeSession([[WORDS, DONE]])
+    async with terminal(session, guard=GUARD) as t:
+        with hands(t) as user:
+            await t.type("go")
+            await user.asked(QuestionScreen)
+            for at, typed in ((102.0, b"\x1b[B"), (102.05, b"\x1b[B"), (102.1, b"\r")):
+                user.sends(at, typed)
+            await t.until(lambda: session.answers == {"w": "the third"})
+
+
+async def test_text_for_a_field_may_come_in_one_read_and_enter_behind_it_may_not() -> None:
+    session = FakeSession([[WORDS, DONE]])
+    async with terminal(session, guard=GUARD) as t:
+        with hands(t) as user:
+            await t.type("go")
+            await user.asked(QuestionScreen)
+            user.sends(100.1, b"later ")
+            user.sends(102.0, b"both of\r")
+            user.sends(102.2, b"\r")
+            user.sends(103.0, b"\x1b[200~ them\x1b[201~")
+            user.sends(103.1, b"\r")
+            user.sends(104.0, b"\r")
+            await t.until(lambda: session.answers == {"w": "both of them"})
+            assert user.prompt == "later "
+
+
+async def test_a_confirmation_is_guarded_too() -> None:
+    async with terminal(FakeSession(), guard=GUARD) as t:
+        with hands(t) as user:
+            answers = list[bool | None]()
+            t.app.push_screen(ConfirmScreen("Sure?", (), "does it"), answers.append)
+            await user.asked(ConfirmScreen)
+            user.sends(102.0, b"why not\r")
+            await t.until(lambda: user.prompt == "why not")
+            assert answers == []
+            user.sends(103.0, b"\r")
+            await t.until(lambda: answers == [True])
+
+
+async def test_a_click_too_soon_or_with_keys_chooses_nothing() -> None:
+    session = FakeSession([[WORDS, DONE]])
+    async with terminal(session, guard=GUARD) as t:
+        with hands(t) as user:
+            await t.type("go")
+            await user.asked(QuestionScreen)
+            options = t.app.screen.query_one("#options").region
+            click = f"\x1b[<0;{options.x + 2};{options.y + 1}M".encode()
+            release = click[:-1] + b"m"
+            user.sends(100.1, click)
+            user.sends(100.2, release)
+            user.sends(102.0, b"x" + click)
+            user.sends(102.1, release)
+            await t.until(lambda: t.app.screen.query_one("#words", Input).value == "x")
+            assert session.answers == {}
+            user.sends(104.0, click)
+            user.sends(104.1, release)
+            await t.until(lambda: session.answers == {"w": "the first"})
+
+
+RUNS = """
+[[reply]]
+calls = [{ name = "bash", arguments = { command = "touch ran" } }]
+[[reply]]
+text = "It is done."
+"""
+
+
+@pytest.mark.parametrize("text", ["why", "xxxxxy", "# always use round()", "y1y", "yy"])
+def test_at_a_terminal_a_text_in_one_write_runs_nothing_and_a_key_by_itself_does(tmp_path: Path, text: str) -> None:
+    with running(tmp_path, RUNS) as screen:
+        screen.until("/help shows keys")
+        screen.child.send("go\r")
+        screen.until("touch ran")
+        screen.press_until("p", "p those rules only in this session")  # the question takes keys by now
+        screen.child.send(text)
+        screen.until(text)
+        screen.child.send("\r\x1b")
+        assert not (tmp_path / "project" / "ran").exists()
+        screen.press_until("y", "It is done.")
+        assert (tmp_path / "project" / "ran").exists()

@@ -1,0 +1,133 @@
+"""The answer of `/why`, driven by its keys."""
+
+from rich.cells import cell_len
+
+from agent.context.provenance import Occurrence
+from tests.tui.doubles import FakeSession, FakeShelf
+from tests.tui.piloting import Terminal, terminal
+from tui.screens.places import KEYS, KEYS_IN_VIEW, KEYS_WHOLE, PlacesScreen
+from tui.view.provenance import fate_of, occurrence_line
+from tui.widgets.keyline import KeyLine
+from tui.widgets.listing import Listing
+
+PLACES = (
+    Occurrence("r1", "masked", "Ran: ls – exit 0"),
+    Occurrence("msg-1", "summarised", "you said", "sum-2"),
+    Occurrence("r9", "visible", "Viewed a.py – 2 lines"),
+)
+TEXTS = {
+    "r1": "\n".join(f"line {n} of r1" for n in range(1, 101)),
+    "msg-1": "\x1b[2Jfind the needle",
+    "r9": "one\na needle",
+}
+
+
+def answering(**given: object) -> FakeSession:
+    return FakeSession(places=PLACES, shelf=FakeShelf((), TEXTS), **given)  # type: ignore[arg-type]  # its own fields
+
+
+async def looking(t: Terminal, text: str = "needle") -> PlacesScreen:
+    await t.type(f"/why {text}")
+    await t.until(lambda: isinstance(t.app.screen, PlacesScreen) and t.app.screen.settled)
+    screen = t.app.screen
+    assert isinstance(screen, PlacesScreen)
+    return screen
+
+
+async def pressed(t: Terminal, screen: PlacesScreen, *keys: str) -> None:
+    await t.pilot.press(*keys)
+    await t.pilot.pause()
+    await t.until(lambda: screen.settled)
+
+
+def says(t: Terminal, id: str) -> str:
+    return str(t.app.screen.query_one(f"#{id}").render())
+
+
+def named(t: Terminal) -> str:
+    return t.app.screen.query_one(KeyLine).said
+
+
+async def test_the_newest_place_that_is_out_of_view_is_marked_and_one_key_brings_it_back() -> None:
+    for key in ("enter", "b"):
+        session = answering()
+        async with terminal(session) as t:
+            screen = await looking(t)
+            assert says(t, "headline") == "Why  `needle` was said in 3 places"
+            assert (screen.query_one(Listing).marked, says(t, "fate"), named(t)) == (
+                1, "summarised by sum-2", KEYS,
+            )  # fmt: skip
+            assert says(t, "content") == "␛[2Jfind the needle"
+            await t.pilot.press(key)
+            await t.rests()
+            assert session.said == ["bring msg-1"]
+            await t.shows("the model sees `msg-1` again, at the end of the conversation (1,200 tokens)")
+
+
+async def test_what_is_in_view_says_so_and_stays_where_it_is() -> None:
+    session = answering()
+    async with terminal(session) as t:
+        screen = await looking(t)
+        await pressed(t, screen, "up")
+        assert (says(t, "fate"), named(t)) == ("in view: the model sees it", KEYS_IN_VIEW)
+        await pressed(t, screen, "enter")
+        assert t.app.screen is screen
+        assert named(t) == "the model sees `r9` already: nothing has to be brought back"
+        await t.pilot.press("escape")
+        await t.rests()
+        assert (session.said, t.app.screen is screen) == ([], False)
+
+
+async def test_a_place_is_shown_where_it_holds_the_text_and_whole() -> None:
+    async with terminal(answering()) as t:
+        screen = await looking(t, "line 50 of r1")
+        await pressed(t, screen, "down")
+        assert says(t, "content").splitlines()[:2] == ["line 49 of r1", "line 50 of r1"]
+        part = len(says(t, "content").splitlines())
+        await pressed(t, screen, "o")
+        await t.until(lambda: len(says(t, "content").splitlines()) > part)
+        assert (screen.query_one(Listing).display, named(t)) == (False, KEYS_WHOLE)
+        await pressed(t, screen, "up")
+        assert says(t, "content").splitlines()[0] == "line 48 of r1"
+        await pressed(t, screen, "pagedown", "pageup", "escape")
+        assert t.app.screen is screen
+        await t.until(lambda: len(says(t, "content").splitlines()) == part)
+        await pressed(t, screen, "up", "down")
+        assert says(t, "fate") == "masked: a line stands for the output"
+
+
+async def test_what_was_not_searched_stands_above_the_list() -> None:
+    async with terminal(answering(unsearched=("the end of r3 was not searched",))) as t:
+        await looking(t)
+        assert says(t, "headline").splitlines()[1] == "the end of r3 was not searched"
+
+
+async def test_a_text_that_was_never_seen_opens_no_list() -> None:
+    async with terminal(FakeSession()) as t:
+        await t.type("/why needle")
+        await t.shows("the model has never seen `needle` in this session")
+        assert not isinstance(t.app.screen, PlacesScreen)
+
+
+def test_lines_fit_their_width_whatever_they_say() -> None:
+    wide = Occurrence("r12", "stored", "Ran: grep -r 漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 . – exit 0")
+    for width in (40, 60):
+        for place in (wide, *PLACES):
+            assert cell_len("".join(text for text, _ in occurrence_line(place, width, 5))) == width
+    assert occurrence_line(PLACES[1], 30, 5) == (
+        ("msg-1  ", "accent"),
+        ("summarised  ", "warn"),
+        ("you said   ", "text"),
+    )
+
+
+def test_each_fate_is_a_sentence() -> None:
+    assert [
+        fate_of(place) for place in (*PLACES, Occurrence("r2", "stored", ""), Occurrence("r3", "dropped", "", "sum-1"))
+    ] == [
+        "masked: a line stands for the output",
+        "summarised by sum-2",
+        "in view: the model sees it",
+        "not in view: other parts of it are",
+        "out of view: sum-1 keeps facts only",
+    ]

@@ -1,0 +1,155 @@
+"""Going back to before a message, in real sessions and on played trees."""
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import Static
+
+from agent.archive.tree import Branch, Said, Tree, rows_of
+from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation
+from tests.tui.piloting import Driven, Terminal
+from tests.tui.test_real_session import Reply, calls, working
+from tui.app import EbbApp
+from tui.screens.permission import PermissionScreen
+from tui.screens.rewind import RewindScreen
+from tui.text.inks import Line
+from tui.view.blocks import Notice, UserText
+from tui.view.session_tree import FILES, MOST_FILES, file_lines, rewound, tree_line
+
+TREE = Tree(
+    (
+        Branch("abc123", "parser", "", 0, (Said("abc123", 0, "fix the parser", 0.0), Said("abc123", 2, "test it", 5.0)),
+               ((1, "parser.py"), (3, "tests.py")), 4),
+        Branch("fork1", "parser", "abc123", 2, (Said("fork1", 2, "document it", 9.0),), (), 4),
+    )
+)  # fmt: skip
+
+
+def plain(line: Line) -> str:
+    return "".join(text for text, _ in line)
+
+
+async def looking(t: Driven) -> RewindScreen:
+    await t.type("/rewind")
+    await t.asks(RewindScreen)
+    screen = t.app.screen
+    assert isinstance(screen, RewindScreen)
+    return screen
+
+
+async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_is_in_the_tree(tmp_path: Path) -> None:
+    edit = calls("edit", path="calc.py", old="a - b", new="a + b")
+    replies: list[Reply] = [{"text": "Hello."}, calls("read", path="calc.py"), edit, {"text": "Mended."}]
+    async with working(tmp_path, *replies) as t:
+        await t.type("hi")
+        await t.shows("Hello.")
+        await t.rests()
+        await t.type("mend it")
+        await t.asks(PermissionScreen)
+        await t.pilot.press("y")
+        await t.shows("Mended.")
+        await t.rests()
+        first = t.app.talk.session
+        assert first is not None
+        screen = await looking(t)
+        said = str(screen.query_one("#said", Static).render())
+        assert FILES in said
+        assert "calc.py" in said
+        await t.pilot.press("enter")
+        await t.rests()
+        fork = t.app.talk.session
+        assert fork is not None
+        assert fork.id != first.id
+        assert fork.history.messages == first.history.messages[:2]
+        assert t.prompt.text == "mend it"
+        notice = t.app.talk.view.blocks[-1]
+        assert isinstance(notice, Notice)
+        assert notice.text.endswith("Files are as they were: calc.py changed since")
+        assert "a + b" in (tmp_path / "project" / "calc.py").read_text()
+
+        t.prompt.put("")
+        screen = await looking(t)
+        assert [row.said.text for row in rows_of(screen._tree, fork.id)] == ["hi", "mend it"]
+        await t.pilot.press("down", "o")
+        await t.rests()
+        assert t.app.talk.session is not None
+        assert t.app.talk.session.id == first.id
+        assert t.app.talk.session.history.messages == first.history.messages
+        library = await t.app.talk.sessions.library()
+        assert [info.id for info in await library.page()] == [first.id], "the fork in which nothing was said is gone"
+
+
+async def test_the_first_message_can_be_said_anew(tmp_path: Path) -> None:
+    async with working(tmp_path, {"text": "Hello."}) as t:
+        await t.type("hi")
+        await t.shows("Hello.")
+        await t.rests()
+        await looking(t)
+        await t.pilot.press("enter")
+        await t.rests()
+        assert t.app.talk.session is not None
+        assert (t.app.talk.session.history.messages, t.prompt.text) == ((), "hi")
+        t.prompt.put("hey")
+        await t.pilot.press("enter")
+        await t.shows("hey")
+
+
+async def test_esc_twice_in_an_empty_prompt_goes_there_too() -> None:
+    opener = FakeSessions([FakeSession(history=conversation(1))], shelf=FakeLibrary(branches=TREE))
+    app = EbbApp(opener, guard=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = Terminal(app, pilot, opener)
+        await t.rests()
+        t.prompt.put("x")
+        await pilot.press("escape", "escape")
+        assert not isinstance(app.screen, RewindScreen)
+        t.prompt.put("")
+        await pilot.press("escape")
+        await pilot.press("escape")
+        await t.asks(RewindScreen)
+        await pilot.press("escape")
+        await t.rests()
+        assert not isinstance(app.screen, RewindScreen)
+
+
+async def test_where_nothing_was_said_there_is_nothing_to_go_back_to() -> None:
+    opener = FakeSessions([FakeSession()], shelf=FakeLibrary())
+    app = EbbApp(opener, guard=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = Terminal(app, pilot, opener)
+        await t.rests()
+        await t.type("/rewind")
+        await t.shows("there is nothing to go back to")
+
+
+@pytest.mark.parametrize("size", [(10, 5), (20, 8)])
+async def test_a_tiny_screen_and_texts_that_steer_break_nothing(size: tuple[int, int]) -> None:
+    evil = "\x1b]0;x\x07\u202e[b]測試\x9b\n" * 9
+    said = (Said("abc123", 0, evil, 0.0),)
+    tree = Tree((Branch("abc123", evil, "", 0, said, ((1, evil),), 2),))
+    opener = FakeSessions([FakeSession(history=conversation(1))], shelf=FakeLibrary(branches=tree))
+    app = EbbApp(opener, guard=0.0)
+    async with app.run_test(size=size) as pilot:
+        t = Terminal(app, pilot, opener)
+        await t.rests()
+        await looking(t)
+        assert not set(app.export_screenshot()) & {"\x1b", "\x07", "\u202e", "\x9b"}
+        await pilot.press("down", "pageup", "enter")
+        await t.until(lambda: UserText("question 0: please look at the parser") not in app.talk.view.blocks)
+        await t.rests()
+
+
+def test_a_line_shows_where_it_stands_in_the_tree() -> None:
+    rows = rows_of(TREE, "fork1")
+    lines = [plain(tree_line(row, 40, 3_600.0)) for row in rows]
+    assert [line.rstrip().rsplit("  ", 1)[0].rstrip() for line in lines] == [
+        "  ● fix the parser", "  ○ test it", "│ ↳ ● document it",
+    ]  # fmt: skip
+
+
+def test_files_that_were_changed_are_named_as_far_as_there_is_room() -> None:
+    assert [plain(line) for line in file_lines(())][1].startswith("No tool for files has changed any since")
+    many = [f"{number}.py" for number in range(MOST_FILES + 2)]
+    assert [plain(line) for line in file_lines(many)][-1] == "  … 2 more"
+    assert rewound(many).endswith(" and 2 more changed since")
+    assert "Files" not in rewound(())

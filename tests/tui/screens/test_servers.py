@@ -1,0 +1,168 @@
+"""The servers of a session, looked at and switched by keys; and what the prompt offers of them."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agent.mcp.status import PromptSeen, ServerNamed, ServerSeen, ToolSeen
+from tests.tui.doubles import FakeSession
+from tests.tui.piloting import Terminal, terminal
+from tui.prompt.completion import candidates
+from tui.screens.servers import ServersScreen
+from tui.view.servers import lines_about, summary
+
+FORGE = ServerSeen(
+    name="forge",
+    source="/home/me/project/.mcp.json",
+    runs="  command: forge-mcp --stdio",
+    phase="ready",
+    detail="",
+    title="Forge 2.1",
+    tools=(
+        ToolSeen("create_issue", "Opens an issue.", 180, "offered"),
+        ToolSeen("merge", "Merges a pull request.", 240, "held back"),
+        ToolSeen("wipe", "Deletes \x1b[31mall\nof it.", 90, "not approved"),
+    ),
+    prompts=(PromptSeen("mcp__forge__review", "FILE [STYLE]", "Reviews a file."),),
+    resources=("forge://guide", "forge://rules"),
+    notes=("`spy` has hidden characters in its description; they are left out",),
+    log=Path("/home/me/.ebb/logs/mcp/forge.log"),
+    is_on=True,
+)
+CHAT = replace(
+    FORGE, name="chat", phase="failed", detail="`chat-mcp`: No such file or directory", title="", tools=(), prompts=(),
+    resources=(), notes=(), log=None, runs="  address: https://chat.example/mcp",
+)  # fmt: skip
+
+
+@dataclass
+class FakeBoard:
+    seen: list[ServerSeen] = field(default_factory=lambda: [FORGE, CHAT])
+    done: list[str] = field(default_factory=list)
+    changed: Callable[[], None] | None = None
+    logged_in: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def servers(self) -> list[ServerSeen]:
+        return self.seen
+
+    def named(self) -> list[ServerNamed]:
+        return [ServerNamed(each.name, each.prompts, each.resources) for each in self.seen]
+
+    def watch(self, changed: Callable[[], None] | None) -> None:
+        self.changed = changed
+
+    async def switch(self, name: str) -> None:
+        self.done.append(f"switch {name}")
+
+    async def restart(self, name: str) -> None:
+        self.done.append(f"restart {name}")
+
+    def log(self, name: str, lines: int) -> list[str]:
+        return [f"{name} \x1b[2Jsays {lines}"]
+
+    async def login(self, name: str, show: Callable[[str], None]) -> None:
+        show("https://chat.example/login")
+        await self.logged_in.wait()
+        self.done.append(f"login {name}")
+
+
+async def looking(t: Terminal) -> ServersScreen:
+    await t.type("/mcp")
+    await t.until(lambda: isinstance(t.app.screen, ServersScreen) and t.app.screen.is_mounted)
+    screen = t.app.screen
+    assert isinstance(screen, ServersScreen)
+    return screen
+
+
+def about(t: Terminal) -> str:
+    return str(t.app.screen.query_one("#said").render())
+
+
+async def test_the_marked_server_is_told_of_switched_and_started_again() -> None:
+    board = FakeBoard()
+    async with terminal(FakeSession(servers=board)) as t:
+        await looking(t)
+        await t.until(lambda: "Forge 2.1" in about(t))
+        await t.pilot.press("down")
+        await t.until(lambda: "No such file" in about(t))
+        await t.pilot.press("space", "up", "r")
+        await t.until(lambda: board.done == ["switch chat", "restart forge"])
+        board.seen = [replace(FORGE, title="Forge 3")]
+        assert board.changed is not None
+        board.changed()
+        await t.until(lambda: "Forge 3" in about(t))
+        await t.pilot.press("escape")
+        await t.until(lambda: not isinstance(t.app.screen, ServersScreen))
+        assert board.changed is None
+
+
+async def test_the_address_to_log_in_at_is_shown_until_that_is_done() -> None:
+    board = FakeBoard()
+    async with terminal(FakeSession(servers=board)) as t:
+        screen = await looking(t)
+        headline = screen.query_one("#headline")
+        await t.pilot.press("down", "l")
+        await t.until(lambda: "https://chat.example/login" in str(headline.render()))
+        await t.pilot.press("y")
+        await t.until(lambda: t.app.clipboard == "https://chat.example/login")
+        board.logged_in.set()
+        await t.until(lambda: "https://" not in str(headline.render()))
+        assert board.done == ["login chat"]
+
+
+async def test_one_key_shows_the_log_and_takes_it_away() -> None:
+    async with terminal(FakeSession(servers=FakeBoard())) as t:
+        await looking(t)
+        await t.pilot.press("o")
+        await t.until(lambda: about(t) == "Log  /home/me/.ebb/logs/mcp/forge.log\nforge ␛[2Jsays 200")
+        await t.pilot.press("o")
+        await t.until(lambda: "Forge 2.1" in about(t))
+
+
+async def test_without_servers_it_says_how_to_get_one() -> None:
+    async with terminal(FakeSession()) as t:
+        await t.type("/mcp")
+        await t.shows("no server is declared; `ebb mcp add` declares one")
+
+
+async def test_a_prompt_of_a_server_is_a_message() -> None:
+    session = FakeSession(servers=FakeBoard())
+    async with terminal(session) as t:
+        await t.type("/mcp__forge__review a.py")
+        await t.until(lambda: session.said == ["/mcp__forge__review a.py"])
+
+
+def test_everything_about_a_server_is_said_and_nothing_of_it_draws() -> None:
+    text = "\n".join("".join(words for words, _ in line) for line in lines_about(FORGE))
+    assert text == (
+        "Forge 2.1\n"
+        "command: forge-mcp --stdio\n"
+        "from: /home/me/project/.mcp.json\n"
+        "log: /home/me/.ebb/logs/mcp/forge.log\n"
+        "`spy` has hidden characters in its description; they are left out\n"
+        "\n"
+        "Tools  3\n"
+        "  create_issue  180  Opens an issue.\n"
+        "  merge  240  held back  Merges a pull request.\n"
+        "  wipe  90  not approved  Deletes ␛[31mall of it.\n"
+        "\n"
+        "Prompts  1\n"
+        "  /mcp__forge__review FILE [STYLE]  Reviews a file.\n"
+        "\n"
+        "Resources  2\n"
+        "  @forge:forge://guide\n"
+        "  @forge:forge://rules"
+    )
+    assert summary([FORGE, CHAT]) == "1 of 2 ready, 180 tokens in every request"
+
+
+def test_the_prompt_offers_prompts_and_resources_of_servers() -> None:
+    def offered(text: str) -> list[tuple[str, bool]]:
+        return [(candidate.insert, candidate.final) for candidate in candidates(text, FakeBoard().named())]
+
+    assert offered("/mcp_") == [("/mcp__forge__review ", False)]
+    assert offered("see @ru") == [("see @forge:forge://rules ", False)]
+    assert offered("see @forge") == [("see @forge:forge://guide ", False), ("see @forge:forge://rules ", False)]
+    assert offered("me@forge") == offered("/src/a.py") == offered("plain words") == []
+    assert [insert for insert, _ in offered("/con")] == ["/context "]

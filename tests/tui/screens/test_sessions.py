@@ -1,0 +1,268 @@
+"""The list of sessions: found, looked into, renamed, forked, deleted, also on the real store; and its lines."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from rich.cells import cell_len
+from textual.widgets import Input
+
+from agent.errors import StoreFailed
+from agent.messages import Assistant, Text, ToolCall, User
+from agent.records.session_lookup import SessionInfo
+from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, session_info
+from tests.tui.piloting import Driven, Terminal, terminal
+from tests.tui.test_real_session import working
+from tui.app import EbbApp
+from tui.screens.sessions import SessionsScreen
+from tui.text.inks import Line
+from tui.view.sessions import about_lines, headline, session_line
+from tui.widgets.listing import Listing
+
+OTHER = "/home/me/other"
+INFOS = (
+    session_info("aa1", "fix the parser", updated_at=900.0, messages=12, cost=0.21),
+    session_info("bb2", "add a flag", updated_at=800.0, parent="aa1", cost=None),
+    session_info("cc3", "elsewhere", updated_at=700.0, project=OTHER),
+)
+SAID = {"bb2": (User((Text("please add --json"),)), Assistant((Text("Done: the tide turns."),), "scripted/demo"))}
+
+
+def plain(line: Line) -> str:
+    return "".join(text for text, _ in line)
+
+
+def text_of(screen: SessionsScreen, id: str) -> str:
+    return str(screen.query_one(f"#{id}").render())
+
+
+async def listing(t: Driven) -> SessionsScreen:
+    await t.type("/sessions")
+    return await t.lists_sessions()
+
+
+def played(*sessions: FakeSession) -> FakeSessions:
+    return FakeSessions(list(sessions), INFOS, shelf=FakeLibrary(INFOS, SAID))
+
+
+async def on(opener: FakeSessions, app: EbbApp, pilot: object) -> Terminal:
+    t = Terminal(app, pilot, opener)  # type: ignore[arg-type]  # a pilot of this app
+    await t.rests()
+    return t
+
+
+def ids(infos: Sequence[SessionInfo]) -> list[str]:
+    return [info.id for info in infos]
+
+
+async def test_what_was_said_is_found_and_shown_beside_its_title() -> None:
+    opener = played(FakeSession(), FakeSession(id="bb2", history=conversation(1)))
+    app = EbbApp(opener, guard=0.0)
+    async with app.run_test(size=(120, 40)) as pilot:
+        t = await on(opener, app, pilot)
+        screen = await listing(t)
+        assert (ids(screen.found), screen.has_class("wide")) == (["aa1", "bb2"], True)
+        await pilot.press("t", "i", "d", "e")
+        await t.until(lambda: screen.settled and ids(screen.found) == ["bb2"])
+        await t.until(lambda: "the tide turns" in text_of(screen, "said"))
+        assert "1 found, of this project" in text_of(screen, "headline")
+        await pilot.press("enter")
+        await t.shows("Answer 0.")
+        assert opener.opened[-1] == ("bb2", None)
+
+
+async def test_all_projects_are_listed_by_a_key() -> None:
+    opener = played(FakeSession())
+    app = EbbApp(opener, guard=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = await on(opener, app, pilot)
+        screen = await listing(t)
+        await pilot.press("tab", "a")
+        await t.until(lambda: screen.settled and len(screen.found) == 3)
+        assert "of all projects" in text_of(screen, "headline")
+        await pilot.press("a")
+        await t.until(lambda: screen.settled and len(screen.found) == 2)
+        await pilot.press("x")
+        await t.until(lambda: screen.settled and ids(screen.found) == ["aa1"])
+        assert screen.query_one("#filter", Input).value == "x"
+
+
+async def test_a_title_is_changed_and_a_session_forked() -> None:
+    opener = played(FakeSession())
+    app = EbbApp(opener, guard=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = await on(opener, app, pilot)
+        screen = await listing(t)
+        assert opener.shelf is not None
+        await pilot.press("tab", "r", "!", "enter")
+        await t.until(lambda: screen.settled and not screen.is_naming and screen.found[0].title == "fix the parser!")
+        await pilot.press("r", "x", "escape")
+        await t.until(lambda: not screen.is_naming)
+        await pilot.press("f")
+        await t.until(lambda: screen.settled and ids(screen.found) == ["aa1f", "aa1", "bb2"])
+        assert opener.shelf.done == [("rename", "aa1", "fix the parser!"), ("fork", "aa1", None, False)]
+        await t.until(lambda: "forked from aa1" in text_of(screen, "said"))
+        await pilot.press("r", *["backspace"] * 40, "enter")
+        await t.until(lambda: "cannot be empty" in text_of(screen, "answers"))
+
+
+async def test_the_title_goes_to_the_session_that_was_marked_when_it_was_begun() -> None:
+    opener = played(FakeSession())
+    app = EbbApp(opener, guard=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = await on(opener, app, pilot)
+        screen = await listing(t)
+        await pilot.press("tab", "r", "!")
+        screen.query_one(Listing).move(1)  # as when a search puts others into the list
+        await pilot.press("enter")
+        await t.until(lambda: screen.settled and not screen.is_naming)
+        assert opener.shelf is not None
+        assert opener.shelf.done == [("rename", "aa1", "fix the parser!")]
+
+
+async def test_what_was_said_is_searched_once_nobody_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    opener = played(FakeSession())
+    app = EbbApp(opener, guard=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = await on(opener, app, pilot)
+        screen = await listing(t)
+        monkeypatch.setattr("tui.screens.sessions.PAUSE", 3_600.0)
+        await pilot.press("f", "l", "a", "g")
+        await t.until(lambda: ids(screen.found) == ["bb2"] and "searching what was said" in text_of(screen, "headline"))
+        monkeypatch.setattr("tui.screens.sessions.PAUSE", 0.0)
+        await pilot.press("backspace", "backspace", "backspace", "backspace", "t", "i", "d", "e")
+        await t.until(lambda: screen.settled and ids(screen.found) == ["bb2"])
+        assert "searching" not in text_of(screen, "headline")
+        await pilot.press("escape")
+
+
+async def test_a_page_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    infos = tuple(session_info(f"{n:04}", f"session {n}") for n in range(250))
+    async with terminal(FakeSession(), infos=infos) as t:
+        screen = await listing(t)
+
+        async def fails(**_: object) -> NoReturn:
+            raise StoreFailed("the store is gone", "unreadable")
+
+        monkeypatch.setattr(screen._library, "page", fails)
+        screen.query_one(Listing).move(190)
+        await t.until(lambda: "the store is gone" in text_of(screen, "answers"))
+        await t.pilot.press("escape")
+
+
+async def test_nothing_is_deleted_before_the_list_is_left() -> None:
+    opener = played(FakeSession(id="aa1"))
+    app = EbbApp(opener, guard=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = await on(opener, app, pilot)
+        screen = await listing(t)
+        await pilot.press("tab", "d")
+        await t.until(lambda: "this session is open" in text_of(screen, "answers"))
+        await pilot.press("down", "d")
+        await t.until(lambda: screen.doomed == ("bb2",))
+        await pilot.press("d")
+        await t.until(lambda: screen.doomed == ())
+        await pilot.press("d", "enter")
+        await t.until(lambda: "1 to be deleted" in text_of(screen, "headline"))
+        assert opener.shelf is not None
+        assert opener.shelf.done == []
+        await pilot.press("escape")
+        await t.shows("deleted bb2  add a flag")
+        assert opener.shelf.done == [("delete", "bb2")]
+
+
+async def test_a_long_list_comes_as_it_is_walked() -> None:
+    infos = tuple(session_info(f"{n:04}", f"session {n}") for n in range(450))
+    async with terminal(FakeSession(), infos=infos) as t:
+        screen = await listing(t)
+        assert len(screen.found) == 200
+        assert "200+" in text_of(screen, "headline")
+        screen.query_one(Listing).move(190)
+        await t.until(lambda: len(screen.found) == 400)
+        assert screen.query_one(Listing).marked == 190
+        screen.query_one(Listing).move(1_000)
+        await t.until(lambda: len(screen.found) == 450)
+        screen.query_one(Listing).move(1_000)
+        await t.until(lambda: "450 listed" in text_of(screen, "headline"))
+
+
+async def test_a_real_session_is_found_by_what_was_said_renamed_forked_and_deleted(tmp_path: Path) -> None:
+    async with working(tmp_path, {"text": "The moon is out."}, {"text": "Second."}) as t:
+        await t.type("what about tonight?")
+        await t.shows("The moon is out.")
+        await t.rests()
+        first = t.app.talk.session
+        assert first is not None
+        await t.type("/clear")
+        await t.rests()
+        screen = await listing(t)
+        await t.pilot.press("m", "o", "o", "n")
+        await t.until(lambda: screen.settled and ids(screen.found) == [first.id])
+        await t.pilot.press("tab", "r", "!", "enter")
+        await t.until(lambda: screen.settled and ids(screen.found) == [first.id] and not screen.is_naming)
+        assert screen.found[0].title == "what about tonight?!"
+        await t.pilot.press("f")
+        await t.until(lambda: screen.settled and len(screen.found) == 2)
+        fork = next(info for info in screen.found if info.parent)
+        assert (fork.title, fork.parent, fork.messages) == ("what about tonight?! (fork)", first.id, 2)
+        await t.until(lambda: f"forked from {first.id}" in text_of(screen, "said"))
+        await t.pilot.press("enter")
+        await t.shows("The moon is out.")
+        await t.rests()
+        assert t.app.talk.session is not None
+        assert (t.app.talk.session.id, t.app.talk.session.history) == (fork.id, first.history)
+        screen = await listing(t)
+        screen.query_one(Listing).move(1)
+        await t.pilot.press("tab", "d", "escape")
+        await t.shows(f"deleted {first.id}")
+
+
+@pytest.mark.parametrize("size", [(10, 5), (20, 8), (110, 10)])
+async def test_a_tiny_screen_and_names_that_steer_break_nothing(size: tuple[int, int]) -> None:
+    evil = "\x1b]0;x\x07\u202e[b]測試\x9b"
+    infos = (session_info("1", evil, model=evil, project=f"/home/me/{evil}", parent="2"),)
+    opener = FakeSessions([FakeSession()], infos, shelf=FakeLibrary(infos, {"1": (User((Text(evil),)),)}))
+    app = EbbApp(opener, guard=0.0)
+    async with app.run_test(size=size) as pilot:
+        t = await on(opener, app, pilot)
+        screen = await listing(t)
+        await pilot.press("tab", "a")
+        await t.until(lambda: screen.settled and len(screen.found) == 1)
+        shot = app.export_screenshot()
+        assert not set(shot) & {"\x1b", "\x07", "\u202e", "\x9b"}
+        await pilot.press("escape")
+
+
+@pytest.mark.parametrize("width", [8, 20, 47, 48, 89, 90, 160])
+def test_a_line_is_as_wide_as_the_list(width: int) -> None:
+    info = session_info("a", "測試 " * 40, model="anthropic/claude", updated_at=0.0, cost=1.5)
+    line = plain(session_line(info, width, 7_200.0, "", (), projects=True))
+    assert cell_len(line) == max(width, 2 + 4 + 2 + 7)
+    assert line.endswith("2 h")
+    assert ("$1.50" in line, "claude" in line) == (width >= 48, width >= 90)
+
+
+def test_a_line_says_what_is_open_forked_and_to_be_deleted() -> None:
+    info = session_info("a", "", parent="b")
+    assert plain(session_line(info, 40, 0.0, "", (), projects=False)).startswith("↳ (nothing said yet)")
+    assert plain(session_line(info, 40, 0.0, "a", (), projects=False)).startswith("● ")
+    assert plain(session_line(info, 40, 0.0, "", ("a",), projects=False)).startswith("✗ ")
+
+
+def test_the_end_of_a_session_is_shown_with_its_calls() -> None:
+    said = (
+        User((Text("\n".join(str(number) for number in range(20))),)),
+        Assistant((Text("Look."), ToolCall("1", "bash", {"command": "make"})), "m/a"),
+    )
+    lines = [plain(line) for line in about_lines(session_info("a", "t", parent="b"), "why\nso", said)]
+    assert lines[:5] == ["t", "a  scripted/demo  4 messages  $0.00", "/home/me/project", "forked from b", ""]
+    assert lines[5:8] == ["found in", "why", "so"]
+    assert lines[-4:] == ["  … 8 more lines", "", "  Look.", "  ● bash  make"]
+
+
+def test_the_headline_counts() -> None:
+    told = headline(200, True, everywhere=True, words="", searching="", doomed=0)
+    assert plain(told) == "Sessions  200+ listed, of all projects"
+    told = headline(3, False, everywhere=False, words="x", searching="reading …", doomed=2)
+    assert plain(told) == "Sessions  3 found, of this project · reading … · 2 to be deleted when you leave"

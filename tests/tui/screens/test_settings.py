@@ -1,0 +1,151 @@
+"""The settings and the themes on the screen: what is chosen is worn, written and told."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input, Static
+
+from agent.config.options import OPTIONS
+from tests.tui.doubles import FakeSession, FakeSessions
+from tests.tui.piloting import Driven
+from tests.tui.set_up import Setup
+from tui.app import EbbApp
+from tui.screens.settings import SettingsScreen
+from tui.screens.themes import ThemesScreen, theme_entries
+from tui.view.settings import allowed, lines_about, setting_line
+
+MINE = '[agent]\nmodel = "ollama/qwen3"  # the local one\n'
+
+
+@asynccontextmanager
+async def driven(setup: Setup | None, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Driven]:
+    app = EbbApp(FakeSessions([FakeSession()]), guard=0.0, settings=(lambda: setup.settings) if setup else None)
+    async with app.run_test(size=size) as pilot:
+        screen = Driven(app, pilot)
+        await screen.rests()
+        yield screen
+
+
+def told(screen: Driven) -> str:
+    return str(screen.app.screen.query_one("#told", Static).render())
+
+
+async def test_a_theme_is_worn_while_it_is_marked_and_kept_when_it_is_taken(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, MINE)
+    async with driven(setup) as screen:
+        await screen.type("/theme")
+        await screen.asks(ThemesScreen)
+        assert screen.app.theme == "ebb-dark"
+        await screen.pilot.press("down")
+        assert screen.app.theme == "ebb-light"
+        await screen.pilot.press("enter")
+        await screen.until(lambda: setup.written)
+        assert setup.written == f'{MINE}\n[tui]\ntheme = "light"\n'
+        assert screen.app.theme == "ebb-light"
+
+
+async def test_a_theme_that_was_only_looked_at_goes(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    async with driven(setup) as screen:
+        await screen.type("/theme")
+        await screen.asks(ThemesScreen)
+        await screen.pilot.press(*"high")
+        assert screen.app.theme == "ebb-high-contrast"
+        await screen.pilot.press("escape")
+        assert screen.app.theme == "ebb-dark"
+        assert setup.written == ""
+
+
+async def test_a_theme_may_be_named(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    async with driven(setup) as screen:
+        await screen.type("/theme solarized")
+        await screen.shows("there is no theme `solarized`")
+        await screen.type("/theme ansi")
+        await screen.until(lambda: setup.written == '[tui]\ntheme = "ansi"\n')
+        assert screen.app.theme == "ebb-ansi"
+
+
+async def test_without_colour_the_picker_says_so() -> None:
+    assert "NO_COLOR" in theme_entries("auto", colorless=True)[0].about[0][0][0]
+    assert theme_entries("auto", colorless=False)[0].about == ()
+
+
+async def test_a_setting_is_changed_and_put_back(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, MINE)
+    async with driven(setup) as screen:
+        await screen.type("/settings")
+        await screen.asks(SettingsScreen)
+        await screen.pilot.press(*"max_cost", "enter", *"2.5", "enter")
+        await screen.until(lambda: "max_cost" in setup.written)
+        assert setup.written == MINE.replace("one\n", "one\nmax_cost = 2.5\n")
+        await screen.until(lambda: "`agent.max_cost` is now 2.5, from the next session on" in told(screen))
+        await screen.pilot.press("enter")
+        await screen.until(lambda: screen.app.screen.query_one("#note", Input).has_focus)
+        await screen.pilot.press("backspace", "enter")
+        await screen.until(lambda: setup.written == MINE)
+        await screen.until(lambda: "`agent.max_cost` is not set again" in told(screen))
+
+
+async def test_what_a_setting_may_not_be_is_told_and_may_be_mended(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    async with driven(setup) as screen:
+        await screen.type("/settings theme")
+        await screen.asks(SettingsScreen)
+        await screen.pilot.press("enter", *"pink", "enter")
+        await screen.until(lambda: "`tui.theme` must be one of" in told(screen))
+        box = screen.app.screen.query_one("#note", Input)
+        box.value = "light"
+        await screen.pilot.press("enter")
+        await screen.until(lambda: screen.app.theme == "ebb-light")
+        assert setup.written == '[tui]\ntheme = "light"\n'
+
+
+async def test_leaving_the_box_changes_nothing(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    async with driven(setup) as screen:
+        await screen.type("/settings theme")
+        await screen.asks(SettingsScreen)
+        await screen.pilot.press("enter", *"pink", "escape")
+        assert isinstance(screen.app.screen, SettingsScreen)
+        await screen.pilot.press("escape")
+        await screen.until(lambda: not isinstance(screen.app.screen, SettingsScreen))
+        assert setup.written == ""
+
+
+async def test_where_nothing_can_be_changed_it_is_said() -> None:
+    async with driven(None) as screen:
+        await screen.type("/settings")
+        await screen.shows("`ebb config` lists them")
+
+
+@pytest.mark.parametrize("size", [(10, 5), (24, 10)])
+async def test_a_tiny_terminal_is_enough(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with driven(Setup(tmp_path), size) as screen:
+        for command in ("/theme", "/settings"):
+            await screen.type(command)
+            await screen.until(lambda: len(screen.app.screen_stack) == 2 and screen.app.screen.is_mounted)
+            await screen.pilot.press("down", "pagedown", "enter", "escape", "escape")
+            await screen.until(lambda: len(screen.app.screen_stack) == 1)
+
+
+def test_every_setting_says_what_it_may_be(tmp_path: Path) -> None:
+    for option in OPTIONS:
+        assert allowed(option.key) != "anything"
+    rows = {row.key: row for row in Setup(tmp_path, MINE).settings.rows()}
+    assert setting_line(rows["agent.model"])[1:] == (('"ollama/qwen3"          ', "strong"), ("yours", "accent"))
+    about = [words for line in lines_about(rows["recall.scope"]) for words, _ in line]
+    assert "a project may set it, but only to something stricter" in about
+    assert 'it may be one of "session", "project", "all"' in about
+
+
+STRANGE: Mapping[str, str] = {"EBB_MODEL": "ollama/\x1b]0;x\x07\u202emodel"}
+
+
+def test_values_of_others_are_made_visible(tmp_path: Path) -> None:
+    rows = {row.key: row for row in Setup(tmp_path, environment=dict(STRANGE)).settings.rows()}
+    words = "".join(words for words, _ in setting_line(rows["agent.model"]))
+    assert "\x1b" not in words
+    assert "\u202e" not in words

@@ -1,0 +1,52 @@
+"""The sessions that words find, as far as what was said could be looked through."""
+
+from collections.abc import Callable
+
+from agent.archive.indexer import nobody
+from agent.archive.library import SessionMatch
+from tests.tui.doubles import FakeLibrary, session_info
+from tui.session.session_pages import Listed
+
+INFOS = tuple(session_info(f"{number}a", f"title {number}") for number in range(3))
+
+
+class Slow(FakeLibrary):
+    """A library that looks through the messages of one more session with each search."""
+
+    def __init__(self, readable: int) -> None:
+        super().__init__(INFOS)
+        self.readable = readable
+        self.read = 0
+
+    async def search(
+        self, words: str, *, everywhere: bool = False, told: Callable[[int, int], None] = nobody
+    ) -> tuple[SessionMatch, ...]:
+        before, self.read = self.read, min(self.read + 1, self.readable)
+        told(100 * (self.read - before), 300 - 100 * before)
+        return tuple(SessionMatch(info, f"words of {info.id}") for info in reversed(INFOS[: self.read]))
+
+
+async def listed(library: Slow) -> tuple[Listed, list[str]]:
+    found, seen = Listed(library), list[str]()
+    found.words = "words"
+    await found.begin()
+    await found.add_said(lambda: seen.append(f"{len(found.sessions)} {found.searching}"))
+    return found, seen
+
+
+async def test_what_is_found_is_listed_while_the_rest_is_looked_through() -> None:
+    found, seen = await listed(Slow(3))
+    assert [info.id for info in found.sessions] == ["0a", "1a", "2a"]
+    assert seen == [
+        "0 reading 100 of 300 messages …",
+        "1 reading 100 of 300 messages …",
+        "1 reading 100 of 200 messages …",
+        "2 reading 100 of 200 messages …",
+        "2 reading 100 of 200 messages …",
+    ]
+    assert (found.searching, found.excerpt_of(INFOS[1])) == ("", "words of 1a")
+
+
+async def test_what_cannot_be_looked_through_is_said() -> None:
+    found, _ = await listed(Slow(1))
+    assert ([info.id for info in found.sessions], found.searching) == (["0a"], "200 older messages were not searched")

@@ -1,0 +1,244 @@
+"""What the terminal says of its ground is heard, and never typed."""
+
+import os
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from textual import constants
+from textual._xterm_parser import XTermParser
+from textual.events import Key, Paste
+from textual.message import Message
+
+from agent.config.options import ThemeName
+from tests.tui.doubles import FakeSession, FakeSessions
+from tests.tui.piloting import terminal
+from tests.tui.ptys import running
+from tests.tui.test_pty import SCRIPT
+from tui.app import EbbApp
+from tui.terminal.colour_query import QUESTION, GroundTold, TerminalAnswers, TerminalInput, ground_of
+
+WHITE, BLACK = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0000/0000/0000\x07"
+
+
+@pytest.mark.parametrize(
+    ("answer", "ground"),
+    [
+        ("11;rgb:ffff/ffff/ffff", "light"),
+        ("11;rgb:fd/f6/e3", "light"),
+        ("11;rgba:0000/2b2b/3636/ffff", "dark"),
+        ("11;rgb:1/1/1", "dark"),
+        ("11;rgb:zz/00/00", None),
+        ("10;rgb:ff/ff/ff", None),
+        ("11;?", None),
+    ],
+)
+def test_an_answer_says_light_or_dark(answer: str, ground: str | None) -> None:
+    assert ground_of(answer) == ground
+
+
+def test_answers_are_taken_out_of_what_is_typed() -> None:
+    assert TerminalAnswers().taken_from(f"he{WHITE}llo{BLACK}\x1b[A") == (("he", "llo", "\x1b[A"), ("light", "dark"))
+
+
+@pytest.mark.parametrize("cut", range(1, len(WHITE)))
+def test_an_answer_in_pieces_is_heard(cut: int) -> None:
+    answers = TerminalAnswers()
+    assert answers.taken_from(f"a{WHITE[:cut]}") == (("a",), ())
+    assert answers.taken_from(f"{WHITE[cut:]}b") == (("", "b"), ("light",))
+    assert answers.given_up() == ""
+
+
+def test_what_never_becomes_an_answer_is_typed_after_all() -> None:
+    answers = TerminalAnswers()
+    for begun in ("\x1b]", "\x1b", "\x1b[", "\x1bP>|x", "\x1b[8;24"):
+        assert answers.taken_from(f"a{begun}") == (("a",), ())
+        assert answers.given_up() == begun
+    assert answers.taken_from(f"\x1b]11;{'x' * 2000}") == ((f"\x1b]11;{'x' * 2000}",), ())
+
+
+async def test_the_theme_follows_the_ground_only_where_it_was_left_to_the_terminal() -> None:
+    expected: dict[ThemeName, str] = {"auto": "ebb-light", "ansi": "ebb-ansi-light", "dark": "ebb-dark"}
+    for theme, worn in expected.items():
+        app = EbbApp(FakeSessions(), theme=theme)
+        async with app.run_test() as pilot:
+            app.post_message(GroundTold("light"))
+            await pilot.pause()
+            assert app.theme == worn
+
+
+async def test_without_colour_nothing_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with terminal(FakeSession()) as t:
+        t.app.post_message(GroundTold("light"))
+        await t.pilot.pause()
+        assert t.app.theme == "ebb-ansi"
+        assert t.app.native_ansi_color
+        assert os.environ["NO_COLOR"] == "1"
+
+
+def test_a_terminal_that_says_what_it_draws_on_has_nothing_typed_by_it(tmp_path: Path) -> None:
+    with running(tmp_path, SCRIPT) as screen:
+        screen.until("/help shows keys")
+        assert QUESTION.encode() in screen.sent
+        screen.child.send(f"fix{WHITE[:9]}")
+        screen.child.send(f"{WHITE[9:]} it\r")
+        screen.until("May edit change calc.py?")
+        assert b"48;5;231m" in screen.sent  # white, of the 256 colours that this terminal has
+        assert "› fix it" in screen.text
+
+
+REPLIES = (
+    "\x1b[?1;2c",
+    "\x1b[>41;390;0c",
+    "\x1b[?997;1n",
+    "\x1b[?1u",
+    "\x1b[0n",
+    "\x1b[8;24;80t",
+    "\x1bP>|xterm(390)\x1b\\",
+)
+KEYS = (
+    "a",
+    "\x1b[A",
+    "\x1bOQ",
+    "\x1b[1;2R",
+    "\x1b[I",
+    "\x1b[?2026;2$y",
+    "\x1b[<0;3;4M",
+    "\x1b[97;5u",
+    "\x1b[48;24;80;480;800t",
+    "é",
+)
+
+
+@given(st.lists(st.sampled_from(REPLIES + KEYS), max_size=8))
+def test_replies_are_taken_out_and_no_key_is_lost(sent: list[str]) -> None:
+    answers = TerminalAnswers()
+    typed = "".join(answers.taken_from("".join(sent))[0])
+    assert typed + answers.given_up() == "".join(key for key in sent if key in KEYS)
+
+
+Heard = tuple[object, ...]
+
+
+def told(message: Message) -> Heard:
+    return (
+        type(message).__name__,
+        *(str(getattr(message, name, "")) for name in ("key", "character", "text", "x", "y")),
+    )
+
+
+def told_by_textual(segments: Sequence[str]) -> list[Heard]:
+    """What its own parser makes of keys without any answer, when each segment is followed by a pause. What is pasted is
+    told without it: it takes some of that for keys."""
+    parser = XTermParser()
+    heard: list[Message] = []
+    for segment in segments:
+        if segment == PASTE:
+            heard.append(Paste("a\x1b[1mé"))
+        elif segment:
+            heard += parser.feed(segment)
+        if parser._timeout_time is not None:
+            parser._timeout_time = 0.0
+        heard += parser.tick()
+    return [told(message) for message in heard]
+
+
+PASTE = "\x1b[200~a\x1b[1mé\x1b[201~"
+PRESSED = (*KEYS, "\x1b", "]", "P", "[", PASTE, "\x1b[I", "\r")
+SENT = st.lists(st.sampled_from((*REPLIES, WHITE, BLACK, *PRESSED)), min_size=1, max_size=8)
+
+
+@settings(max_examples=400)
+@given(SENT, st.lists(st.integers(0, 200), max_size=12))
+@example(["\x1b", REPLIES[0], "a"], [])
+def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent: list[str], cuts: list[int]) -> None:
+    raw = "".join(sent).encode()
+    places = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
+    heard: list[Message] = []
+    hearing = TerminalInput(heard.append, debug=False)
+    now = 1.0
+    with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+        for start, end in pairwise(places):
+            hearing.hear(raw[start:end])
+            hearing.wait()
+        now += constants.ESCAPE_DELAY
+        hearing.wait()
+        apart = {PASTE: f"\0{PASTE}\0", **dict.fromkeys((*REPLIES, WHITE, BLACK), "\0")}
+        segments = "".join(apart.get(each, each) for each in sent).split("\0")
+        assert [told(each) for each in heard if not isinstance(each, GroundTold)] == told_by_textual(segments)
+    grounds = [each.ground for each in heard if isinstance(each, GroundTold)]
+    assert grounds == [{WHITE: "light", BLACK: "dark"}[each] for each in sent if each in (WHITE, BLACK)]
+
+
+def test_esc_alone_is_heard_after_the_time_that_the_rest_of_a_key_has() -> None:
+    heard: list[Message] = []
+    hearing = TerminalInput(heard.append, debug=False)
+    now = 1.0
+    with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+        hearing.hear(b"\x1b")
+        hearing.wait()
+        assert heard == []
+        now += constants.ESCAPE_DELAY
+        hearing.wait()
+        hearing.wait()
+        assert [told(each) for each in heard] == [("Key", "escape", "\x1b", "", "", "")]
+
+
+def test_the_end_of_a_paste_may_come_late() -> None:
+    heard: list[Message] = []
+    hearing = TerminalInput(heard.append, debug=False)
+    now = 1.0
+    with patch("tui.terminal.colour_query.get_time", lambda: now), patch("textual._parser.get_time", lambda: now):
+        for piece in (b"\x1b[200~one\xc3", b"\xa9", b"\x1b", b"[201", b"~y"):
+            hearing.hear(piece)
+            now += 10
+            hearing.wait()
+    assert [told(each)[:4] for each in heard] == [("Paste", "", "", "oneé"), ("Key", "y", "y", "")]
+
+
+def test_a_late_reply_is_not_typed_and_esc_right_before_a_command_is_esc(tmp_path: Path) -> None:
+    slow = '[[reply]]\ntext = "one two three four five six seven eight nine"\npause_between = 0.5\n'
+    with running(tmp_path, slow) as screen:
+        screen.until("/help shows keys")
+        screen.child.send("hel\x1b[?1;2c\x1bP>|tmux 3.3a\x1b\\lo\r")
+        screen.until("two")
+        assert "› hello" in screen.text
+        screen.child.send("\x1b/help\r")
+        screen.until("Esc closes")
+        screen.child.send("\x1b")
+        screen.until("interrupted")
+
+
+PASTED = ("a", "\x1b", "\x1b[", "\x1b[A", "\r", "\x03", "\x1b[200~", "\x1b[201", "é", "0" * 40, "\n")
+"""What is a key, or becomes one where it is taken by itself."""
+
+
+@given(st.lists(st.sampled_from(PASTED), max_size=9), st.lists(st.integers(1, 9), min_size=1, max_size=20))
+def test_what_is_pasted_is_one_text_and_no_key_however_it_comes(parts: list[str], sizes: list[int]) -> None:
+    text = "".join(parts)
+    sent, told = f"x\x1b[200~{text}\x1b[201~y".encode(), list[Message]()
+    hearing = TerminalInput(told.append, debug=False)
+    while sent:
+        size = sizes[len(sent) % len(sizes)]
+        hearing.hear(sent[:size])
+        sent = sent[size:]
+    assert said(told) == ["x", text, "y"]
+
+
+def said(told: list[Message]) -> list[str]:
+    """Keys by their names, and the texts of pastes."""
+    return [each.key if isinstance(each, Key) else each.text for each in told if isinstance(each, Key | Paste)]
+
+
+def test_pastes_follow_each_other_and_a_megabyte_is_nothing() -> None:
+    told: list[Message] = []
+    hearing = TerminalInput(told.append, debug=False)
+    hearing.hear(b"\x1b[200~one\x1b[201~\x1b[200~tw\0o\x1b[201~")
+    hearing.hear(b"\x1b[200~" + b"long " * 200_000)
+    hearing.hear(b"\x1b[201~z")
+    assert said(told) == ["one", "two", "long " * 200_000, "z"]

@@ -1,0 +1,132 @@
+"""What is copied, where it goes, and that nothing in it does more than be pasted."""
+
+import base64
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.events import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
+from tests.tui.doubles import FakeSession
+from tests.tui.piloting import terminal
+from tui.terminal.copy import MOST_SENT, copy, harmless, last_answer, programs_for, sequence_for, source_of, within
+from tui.view.blocks import AnswerText, Call, Failure, UserText
+
+NOWHERE = {"PATH": ""}
+MARKDOWN = "It **works**:\n\n```python\nprint(1)\n```\n"
+
+
+def test_a_block_is_copied_as_it_was_written() -> None:
+    call = Call("1", "bash", {"command": "make check"}, "done", text="built\nfine")
+    read = Call("2", "read", {"path": "a.py"}, "done", text="1\tx = 1")
+    blocks = (
+        UserText("do it"),
+        call,
+        read,
+        AnswerText("first"),
+        AnswerText(MARKDOWN),
+        Failure("x", "No key. Set one."),
+    )
+    assert [source_of(block) for block in blocks] == [
+        "do it",
+        "$ make check\nbuilt\nfine",
+        "read a.py\n1\tx = 1",
+        "first",
+        MARKDOWN,
+        "No key. Set one.",
+    ]
+    assert (last_answer(blocks), last_answer(())) == (MARKDOWN, "")
+
+
+def sent(sequence: str) -> str:
+    return base64.b64decode(sequence.removeprefix("\x1b]52;c;").removesuffix("\x07")).decode()
+
+
+@given(st.text())
+def test_what_is_pasted_steers_no_terminal(text: str) -> None:
+    plain = harmless(text)
+    assert not any(ord(character) < 0x20 and character not in "\n\t" for character in plain)
+    assert not any(0x7F <= ord(character) < 0xA0 or 0xD800 <= ord(character) < 0xE000 for character in plain)
+    assert sent(sequence_for(plain, {})) == plain
+
+
+@given(st.sampled_from(["a", "é", "語", "👩‍👩‍👧"]), st.integers(MOST_SENT - 8, MOST_SENT + 8))
+def test_a_terminal_is_sent_no_more_than_it_takes_and_no_part_of_a_character(character: str, count: int) -> None:
+    text = character * count
+    assert text.startswith(within(text))
+    assert MOST_SENT - 4 < len(within(text).encode()) <= MOST_SENT or within(text) == text
+
+
+async def test_too_much_is_said_to_be_too_much() -> None:
+    written: list[str] = []
+    assert await copy("x" * 80_000, NOWHERE, "linux", written.append) == "copied the first 74,000 of 80,000 characters"
+    assert sent("".join(written)) == "x" * MOST_SENT
+    assert await copy("x", NOWHERE, "linux", written.append) == "copied 1 character"
+    assert await copy("", NOWHERE, "linux", written.append) == "nothing to copy"
+
+
+@pytest.mark.parametrize(
+    ("environment", "platform", "names"),
+    [
+        ({}, "linux", []),
+        ({}, "darwin", ["pbcopy"]),
+        ({"SSH_TTY": "/dev/pts/1", "DISPLAY": ":10"}, "linux", []),
+        ({"WAYLAND_DISPLAY": "wayland-0", "DISPLAY": ":0"}, "linux", ["wl-copy", "xclip", "xsel"]),
+        ({"TMUX": "/tmp/tmux-0/default,1,0", "SSH_TTY": "/dev/pts/1"}, "linux", ["tmux"]),
+    ],
+)
+def test_programs_of_this_machine_take_it_too(environment: dict[str, str], platform: str, names: list[str]) -> None:
+    assert [argv[0] for argv in programs_for(environment, platform)] == names
+
+
+@pytest.mark.parametrize(("script", "is_sent"), [('cat > "$0.took"', False), ("exit 1", True)])
+async def test_tmux_is_given_the_text_and_where_it_takes_none_the_terminal_is(
+    tmp_path: Path, script: str, is_sent: bool
+) -> None:
+    program = tmp_path / "tmux"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TMUX": "/tmp/tmux-0/default,1,0"}
+    written: list[str] = []
+    assert await copy("two\nlines", environment, "linux", written.append) == "copied 9 characters"
+    plain = f"\x1b]52;c;{base64.b64encode(b'two' + bytes([10]) + b'lines').decode()}\x07"
+    passed = "\x1bPtmux;" + plain.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    assert written == ([plain + passed] if is_sent else [])
+
+
+async def test_y_copies_the_marked_block_and_upper_y_the_last_answer() -> None:
+    turn: list[Event] = [
+        TextDelta("I **look**."),
+        ToolStarted("1", "bash", {"command": "make"}),
+        ToolFinished("1", "bash", "done", "built"),
+        TextDelta(MARKDOWN),
+        TurnFinished("answered", MARKDOWN),
+    ]
+    async with terminal(FakeSession([turn])) as t:
+        await t.type("go")
+        await t.shows("print(1)")
+        await t.rests()
+        await t.pilot.press("ctrl+t", "y")
+        await t.until(lambda: t.app.clipboard == "$ make\nbuilt")
+        await t.pilot.press("up", "y")
+        await t.until(lambda: t.app.clipboard == "I **look**.")
+        await t.pilot.press("enter", "up", "y")
+        await t.until(lambda: t.app.clipboard == "go")
+        await t.pilot.press("Y")
+        await t.until(lambda: t.app.clipboard == MARKDOWN)
+        await t.pilot.press("y", "down", "down", "down", "y")
+        await t.until(lambda: t.app.clipboard == MARKDOWN)
+        assert t.transcript.opened == ()
+        await t.pilot.press("x")
+        await t.until(lambda: t.prompt.text == "x")
+        t.prompt.put("/copy")
+        t.app._clipboard = ""
+        await t.pilot.press("enter")
+        await t.until(lambda: t.app.clipboard == MARKDOWN)
+
+
+async def test_without_a_terminal_there_is_no_scrollback() -> None:
+    async with terminal(FakeSession()) as t:
+        await t.pilot.press("f2")
+        await t.shows("there is no scrollback here to print into")

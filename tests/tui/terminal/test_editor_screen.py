@@ -1,0 +1,159 @@
+"""The user's own editor, and what is remembered."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.compose import Sessions
+from agent.config.load import load_config
+from agent.config.settings import Settings
+from agent.errors import UsageError
+from agent.input.memory import places, remember, take_back
+from agent.messages import Note, User
+from tests.tui.piloting import Driven, terminal
+from tests.tui.ptys import running
+from tui.app import EbbApp
+from tui.screens.picker import Picker
+from tui.terminal.edit_text import changed_by
+
+
+def program(folder: Path, body: str) -> Path:
+    file = folder / "my editor"
+    file.write_text(f"#!/bin/sh\n{body}\n")
+    file.chmod(0o755)
+    return file
+
+
+def test_a_text_comes_back_as_it_was_edited(tmp_path: Path) -> None:
+    file = program(tmp_path, 'test "$1" = --wait && printf "more\\n日本\\n" >> "$2"')
+    assert changed_by([str(file), "--wait"], "begun ", "a.md") == "begun more\n日本"
+
+
+def test_an_editor_that_fails_leaves_the_text_as_it_was(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="exit code 3"):
+        changed_by([str(program(tmp_path, "exit 3"))], "text", "a.md")
+    with pytest.raises(UsageError, match="could not be used"):
+        changed_by([str(tmp_path / "gone")], "text", "a.md")
+
+
+async def test_without_a_terminal_for_it_the_text_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "true")
+    monkeypatch.delenv("VISUAL", raising=False)
+    async with terminal(size=(80, 24)) as t:
+        t.prompt.put("draft")
+        await t.pilot.press("ctrl+g")
+        await t.shows("cannot be given to an editor")
+        assert t.prompt.text == "draft"
+
+
+def test_ctrl_g_gives_the_terminal_to_the_editor_and_takes_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = program(tmp_path, 'printf edited; read key; printf "rest of it" >> "$1"')
+    monkeypatch.setenv("VISUAL", f"'{file}'")
+    with running(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
+        screen.until("/help shows keys")
+        screen.child.send("the \x07")
+        screen.until("edited")
+        screen.child.send("\r")
+        screen.until("the rest of it")
+        screen.child.send("\r")
+        screen.until("Seen.")
+
+
+def test_ctrl_c_in_an_editor_is_the_editors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = program(tmp_path, 'kill -INT "$PPID"; kill -QUIT "$PPID"; printf "rest of it" >> "$1"')
+    monkeypatch.setenv("VISUAL", f"'{file}'")
+    with running(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
+        screen.until("/help shows keys")
+        screen.child.send("the \x07")
+        screen.until("the rest of it")
+        screen.child.send("\r")
+        screen.until("Seen.")
+
+
+def test_the_editor_gets_what_was_pasted_and_it_folds_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = program(tmp_path, f'cp "$1" {tmp_path}/seen; printf " and think" >> "$1"')
+    monkeypatch.setenv("VISUAL", f"'{file}'")
+    pasted = "".join(f"line {number}\n" for number in range(30))
+    with running(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
+        screen.until("/help shows keys")
+        screen.child.send(f"look at \x1b[200~{pasted}\x1b[201~")
+        screen.until("look at [pasted 30 lines #1]")
+        screen.child.send("\x07")
+        screen.until("look at [pasted 30 lines #1] and think")
+        assert (tmp_path / "seen").read_text() == f"look at {pasted}"
+
+
+def test_entries_are_added_as_whole_lines(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "AGENT.md"
+    file.parent.mkdir()
+    file.write_text("# Rules\nno line end")
+    assert remember("tests run\n with  tox", file).entry == "- tests run with tox"
+    remember("second", file)
+    assert file.read_text() == "# Rules\nno line end\n- tests run with tox\n- second\n"
+    with pytest.raises(UsageError, match="too long to remember"):
+        remember("x" * 3_000, file)
+    with pytest.raises(UsageError, match="cannot write to"):
+        remember("x", file / "below")
+
+
+@pytest.mark.parametrize("before", [None, b"", b"# Rules\nno line end", b"# Rules\n- one\n"])
+def test_an_entry_is_taken_back_as_long_as_nobody_else_wrote(tmp_path: Path, before: bytes | None) -> None:
+    file = tmp_path / "notes.md"
+    if before is not None:
+        file.write_bytes(before)
+    take_back(remember("never mind", file))
+    assert (file.read_bytes() if file.exists() else None) == before
+    kept = remember("mine", file)
+    with file.open("a") as other:
+        other.write("- theirs\n")
+    with pytest.raises(UsageError, match="has changed since: take the line out of it yourself"):
+        take_back(kept)
+    assert file.read_text().endswith("- mine\n- theirs\n")
+    file.unlink()
+    with pytest.raises(UsageError, match="cannot write to"):
+        take_back(kept)
+    assert not file.exists()
+
+
+async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"reply": [{"text": "Yes."}]}))
+    environment = {"EBB_HOME": str(tmp_path / "home")}
+    config = load_config(project, environment, {"agent.model": f"scripted/{script}"})
+    sessions = Sessions(config, project, environment, interactive=True)
+    app = EbbApp(sessions, guard=0.0, settings=lambda: Settings(config, lambda: config, lambda _: None, {}))
+    async with app.run_test(size=(80, 24)) as pilot:
+        t = Driven(app, pilot)
+        await t.rests()
+        assert app.talk.session is not None
+        for place in places(config):
+            await t.type("# tests run with tox")
+            await t.asks(Picker)
+            await pilot.press(*([] if place == places(config)[0] else ["down"] * places(config).index(place)), "enter")
+            await t.rests()
+            assert place.path.read_text() == "- tests run with tox\n"
+        told = app.talk.session.history.messages[0]
+        assert told == User((Note("[The user wants you to remember from now on:\n- tests run with tox]"),))
+        await t.type("# no, with nox")
+        await t.asks(Picker)
+        await pilot.press("enter")
+        await t.rests()
+        await t.type("/undo")
+        await t.shows("taken out of")
+        await t.rests()
+        assert places(config)[0].path.read_text() == "- tests run with tox\n"
+        told = app.talk.session.history.messages[-1]
+        assert told == User((Note("[The user takes back what you were to remember:\n- no, with nox]"),))
+        await t.type("/undo")
+        await t.shows("there is nothing to undo")
+        await t.type("# never mind")
+        await t.asks(Picker)
+        await pilot.press("escape")
+        await t.rests()
+        assert t.prompt.text == "# never mind"
+    await sessions.close()

@@ -1,0 +1,41 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.text.sanitise import visible, visible_line
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\n\ttext äöü 日本", "plain\n\ttext äöü 日本"),
+        ("\x1b]0;title\x07", "␛]0;title␇"),
+        ("a\x9b31mb", "a�31mb"),
+        ("a\r\nb\rc", "a\nb␍c"),
+        ("evil\u202etxt.exe", "evil�txt.exe"),
+        ("in\u200bvisible\u2066", "in�visible�"),
+        ("tag\U000e0041\U000e007f", "tag��"),
+        ("lone \ud83d surrogate", "lone � surrogate"),
+        ("\x7f", "␡"),
+        ("❤\ufe0f ☎\ufe0e 1\ufe0f\u20e3 ⚠\ufe0f", "❤\ufe0f ☎\ufe0e 1\ufe0f\u20e3 ⚠\ufe0f"),
+        ("\ufe0fa\ufe0eb\ufe0f❤\ufe0f\ufe0f\ufe00", "�a�b�❤\ufe0f��"),
+        ("sign\U0001d173 of\U00013430 music\U0001bca0", "sign� of� music�"),
+    ],
+)
+def test_what_steers_or_hides_becomes_visible(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+PREPENDED = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+"""Format characters that are signs to be seen."""
+
+
+@given(st.text(st.characters(categories=("Cc", "Cf", "Cs", "Zl", "Zp", "Mn", "So", "Lu"))) | st.text())
+def test_no_control_or_format_character_is_left(text: str) -> None:
+    hidden = ("Cc", "Cs", "Cf", "Zl", "Zp")
+    assert not [
+        char for char in visible(text) if unicodedata.category(char) in hidden and char not in f"\n\t{PREPENDED}"
+    ]
+    assert "\n" not in visible_line(text)

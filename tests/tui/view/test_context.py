@@ -1,0 +1,76 @@
+"""The overview of a context as lines of text."""
+
+from dataclasses import replace
+
+import pytest
+
+from agent.messages import Usage
+from agent.overview import Epoch, HeldBack, Overview
+from agent.records.usage import RequestUsage, Rewrite
+from tests.tui.doubles import overview
+from tui.view.context import MOST_REQUESTS, bar, budget_lines, epoch_lines, overview_lines, request_lines, rewrite_text
+
+
+def plain(lines: object) -> list[str]:
+    return ["".join(words for words, _ in line) for line in lines]  # type: ignore[attr-defined]  # any lines
+
+
+def test_each_component_has_its_tokens_share_source_and_bar() -> None:
+    lines = plain(budget_lines(overview("s"), 80))
+    assert lines[1] == "  instructions     1.1k    0.7%  estimated  ▎"
+    assert lines[3] == "  ↳ forge           640    0.4%  3 of 12 tools"
+    assert lines[6] == "  history         61.3k   34.9%  counted    ██████████▌"
+    assert lines[10:] == [
+        "  window        200,000  registry",
+        "  − output       16,384  reserve",
+        "  − buffer        8,192  reserve",
+        "  = usable      175,424",
+    ]
+
+
+def test_tools_that_are_held_back_are_counted_apart() -> None:
+    lines = plain(budget_lines(replace(overview("s"), held_back=HeldBack(60, 6923)), 80))
+    assert lines[9] == "  held back        6.9k          60 tools, found by tool_search"
+    assert lines[:9] + lines[10:] == plain(budget_lines(overview("s"), 80))
+
+
+@pytest.mark.parametrize(
+    ("share", "drawn"), [(0, ""), (0.0001, "▏"), (0.5, "████"), (0.56, "████▌"), (1, "█" * 8), (9, "█" * 8)]
+)
+def test_a_bar_is_exact_to_an_eighth_and_never_longer_than_its_place(share: float, drawn: str) -> None:
+    assert bar(share, 8) == drawn
+
+
+def test_a_rewrite_tells_why_how_and_for_how_much() -> None:
+    assert rewrite_text(Rewrite("asked", ("mask", "summary"), 112_000, 21_000, 0.0421, 0.0, 3)) == (
+        "mask, summary (asked for): 112k → 21.0k tokens, $0.0421"
+    )
+    assert rewrite_text(Rewrite("", ("summary",), 950, 200, None, 0.0, 3)) == "summary: 950 → 200 tokens, —"
+    assert rewrite_text(Rewrite("overflow", ("mask_all", "ledger"), 950, 200, 0.0, 0.0, 3)) == (
+        "mask all, facts only (too large for the provider): 950 → 200 tokens, no model asked"
+    )
+    assert rewrite_text(Rewrite("system (AGENT.md)", (), 0, 0, 0.0, 0.0, 3)) == "changed: system (AGENT.md)"
+
+
+def test_epochs_add_their_requests_up() -> None:
+    asked = RequestUsage("step", "m", Usage(1, 2, 3, 4), None, 0.0)
+    lines = plain(epoch_lines((Epoch((asked, asked), Rewrite("", ("mask",), 2, 1, 0.0, 0.0, 2)), Epoch(()))))
+    assert lines[1].split() == ["1", "2", "2", "4", "6", "8", "—"]
+    assert lines[2].strip().startswith("↳ mask")
+    assert lines[3].split() == ["2", "0", "0", "0", "0", "0", "$0.00"]
+
+
+def test_the_newest_requests_come_first_and_the_list_ends() -> None:
+    asked = [RequestUsage("step", "m", Usage(10, 90, 0, n), 0.5, 0.0) for n in range(MOST_REQUESTS + 2)]
+    lines = plain(request_lines(asked))
+    assert lines[1].split() == ["202", "90%", "10", "90", "0", "201", "$0.50"]
+    assert lines[-1].strip().startswith("2 earlier ones")
+    assert plain(request_lines([]))[1] == "  none yet"
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_title_with_escapes_and_an_overfull_window_are_shown(width: int) -> None:
+    full: Overview = replace(overview("s"), title="a\x1b[31mb", effective=1_000)
+    text = "\n".join(plain(overview_lines(full, width)))
+    assert "\x1b" not in text
+    assert "free                0    0.0%" in text

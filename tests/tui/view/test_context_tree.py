@@ -1,0 +1,169 @@
+"""The rows of the context screen, as values."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from agent.context.view_items import Kind, State, ViewItem
+from agent.overview import HeldBack, Number, Overview, ServerShare, ToolShare
+from tests.tui.doubles import overview
+from tui.text.sanitise import visible_line
+from tui.view.context_tree import LARGE, ComponentRow, component_line, head_line, rows_of
+
+
+def item(
+    key: str, kind: Kind, size: int, age: int = 0, state: State = "visible", *, is_pinned: bool = False
+) -> ViewItem:
+    ref = key if key.startswith("r") else f"msg-0000000{key[1:]}"
+    return ViewItem(key, ref, kind, f"what {key} is", size, age, state, is_pinned)
+
+
+ITEMS = (
+    item("m0", "you", 300, 3, is_pinned=True),
+    item("m1", "reply", 40, 2),
+    item("r1", "output", 9_000, 2),
+    item("r2", "output", 30, 2, "masked"),
+    item("m3", "reply", 60, 1),
+    item("r3", "output", 2_000, 1, "preview"),
+    item("r4", "output", 20, 1),
+    item("m5", "reply", 50, 0),
+)
+SEEN = replace(
+    overview("s"),
+    components=(
+        Number("system", 2_400, "estimated"),
+        Number("tools", 1_790, "estimated"),
+        Number("summary", 700, "estimated"),
+        Number("history", 11_500, "counted"),
+    ),
+    items=ITEMS,
+    pins=(item("r9", "pin", 500, is_pinned=True),),
+    tools=(
+        ToolShare("mcp__forge__create", 600),
+        ToolShare("mcp__forge__list", 40),
+        ToolShare("mcp__monitoring_eu__page", 310, is_shown=False, is_kept_out=True),
+    ),
+    servers=(ServerShare("mcp__forge", 2, 2, 640), ServerShare("mcp__monitoring_eu", 0, 1, 0)),
+    read_price=0.3e-6,
+)
+
+
+def names(rows: tuple[ComponentRow, ...]) -> list[str]:
+    return ["  " * row.level + row.name for row in rows]
+
+
+def test_every_component_and_every_large_part_has_a_row() -> None:
+    assert names(rows_of(SEEN)) == [
+        "system text",
+        "tools",
+        "  built in",
+        "  forge: 2 tools",
+        "    create",
+        "  monitoring_eu: 0 of 1 tool",
+        "    page",
+        "summary",
+        "  r9  what r9 is",
+        "your messages",
+        "  what m0 is",
+        "replies and calls",
+        "outputs",
+        "  r1  what r1 is",
+        "  r2  what r2 is",
+        "  r3  what r3 is",
+        "  … 1 smaller",
+    ]
+
+
+def test_the_largest_come_first_and_the_rest_stays_last() -> None:
+    found = names(rows_of(SEEN, "tokens"))
+    assert [name for name in found if not name.startswith(" ")] == [
+        "outputs", "system text", "tools", "summary", "your messages", "replies and calls",
+    ]  # fmt: skip
+    assert found[1:5] == ["  r1  what r1 is", "  r3  what r3 is", "  r2  what r2 is", "  … 1 smaller"]
+    assert found[found.index("  forge: 2 tools") + 1] == "    create"
+
+
+def test_a_filter_keeps_what_holds_its_words_under_its_component() -> None:
+    assert names(rows_of(SEEN, words="masked")) == ["outputs", "  r2  what r2 is"]
+    assert names(rows_of(SEEN, words="pinned M0")) == ["your messages", "  what m0 is"]
+    assert names(rows_of(SEEN, words="kept out"))[1:] == ["  monitoring_eu: 0 of 1 tool", "    page"]
+    assert len(rows_of(SEEN, words="outputs")) == 5
+    assert rows_of(SEEN, words="nothing of the kind") == ()
+
+
+def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
+    found = {row.key: row for row in rows_of(SEEN) if row.key}
+    assert found["r1"].source == "of the count"
+    assert found["r1"].rent == pytest.approx(9_000 * 2 * 0.3e-6)
+    assert (found["r9"].age, found["r9"].rent, found["r9"].is_pinned) == (None, None, True)
+    assert found["mcp__monitoring_eu"].state == "kept out"
+    assert {row.rent for row in rows_of(replace(SEEN, read_price=None))} == {None}
+    words, *rest = component_line(found["r1"], 100, 100_000)
+    assert words[0].startswith("  r1  what r1 is")
+    assert "".join(text for text, _ in rest).split() == [
+        "9.0k", "9.0%", "2", "visible", "$0.0054", "of", "the", "count",
+    ]  # fmt: skip
+
+
+def test_tools_that_are_held_back_are_named() -> None:
+    rows = rows_of(replace(SEEN, held_back=HeldBack(60, 6_923)))
+    assert "held back: 60 tools, 6.9k not sent" in [row.name for row in rows]
+
+
+kinds: st.SearchStrategy[Kind] = st.sampled_from(["you", "reply", "output", "picture", "note"])
+states: st.SearchStrategy[State] = st.sampled_from(["visible", "preview", "summarised", "masked"])
+items = st.lists(
+    st.builds(
+        ViewItem,
+        st.from_regex(r"[rm]\d{1,3}", fullmatch=True),
+        st.text(max_size=8),
+        kinds,
+        st.text(max_size=30),
+        st.integers(0, 5_000),
+        st.integers(0, 90),
+        states,
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@st.composite
+def overviews(draw: st.DrawFn) -> Overview:
+    found = tuple(draw(items))
+    sizes = st.integers(0, 5_000)
+    spare = draw(st.sampled_from([0, 0, 77]))
+    components = tuple(
+        Number(name, draw(sizes), "estimated") for name in draw(st.sampled_from([("system", "tools"), ("tools",)]))
+    )
+    history = Number("history", sum(item.tokens for item in found) + spare, "counted")
+    own = next(component.tokens for component in components if component.name == "tools")
+    servers = (ServerShare("mcp__forge", 1, 2, own // 2),) if draw(st.booleans()) else ()
+    return replace(overview("s"), components=(*components, history), items=found, servers=servers, pins=(), tools=())
+
+
+@given(overviews(), st.sampled_from(["order", "tokens"]))
+def test_components_are_the_request_and_parts_are_their_component(found: Overview, order: str) -> None:
+    rows = rows_of(found, order)  # type: ignore[arg-type]  # one of the orders
+    assert sum(row.tokens for row in rows if row.level == 0) == found.used
+    head, parts = ComponentRow("", 0), 0
+    for row in (*rows, ComponentRow("end", 0)):
+        if row.level == 0:
+            assert parts in (0, head.tokens)
+            head, parts = row, 0
+        elif row.level == 1:
+            parts += row.tokens
+    assert all(row.tokens >= LARGE or row.is_pinned or row.state in ("masked", "summarised")
+               for row in rows if row.level == 1 and row.key and not row.is_tool)  # fmt: skip
+
+
+@given(overviews(), st.integers(1, 200))
+def test_a_line_is_as_wide_as_its_place_and_holds_no_orders_for_the_terminal(found: Overview, width: int) -> None:
+    for row in rows_of(found):
+        text = "".join(words for words, _ in component_line(row, width, found.effective))
+        assert cell_len(text) == max(width, 8)
+        assert visible_line(text) == text
+    assert cell_len("".join(words for words, _ in head_line(width))) == max(width, 8)

@@ -1,0 +1,45 @@
+"""The line that names keys."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tui.text.inks import Line
+from tui.view.key_hints import MOST, key_lines
+
+SAID = "Up, Down files  PgUp, PgDn read  r renames  Ctrl-N adds what is missing  empty: as before  Esc closes"
+
+
+def text_of(line: Line) -> str:
+    return "".join(words for words, _ in line)
+
+
+def keys_of(said: str) -> list[str]:
+    return [words for line in key_lines(said, 500) for words, ink in line if ink == "text"]
+
+
+def test_keys_are_told_apart_from_what_they_do() -> None:
+    assert keys_of(SAID) == ["Up, Down", "PgUp, PgDn", "r", "Ctrl-N", "Esc"]
+    assert keys_of("`a` stays as it is  Entering is not meant  after that") == []
+
+
+def test_a_line_that_fits_is_set_wide() -> None:
+    assert key_lines("Enter opens  Esc closes", 26) == [
+        (("Enter", "text"), (" opens   ", "dim"), ("Esc", "text"), (" closes", "dim"))
+    ]
+
+
+def test_no_line_breaks_within_a_phrase() -> None:
+    assert [text_of(line) for line in key_lines(SAID, 50)] == [
+        "Up, Down files  PgUp, PgDn read  r renames",
+        "Ctrl-N adds what is missing  empty: as before",
+        "Esc closes",
+    ]
+
+
+@given(st.lists(st.text("ab ,/", min_size=1)), st.integers(0, 60))
+def test_there_are_never_many_lines_and_none_is_wider_than_its_longest_phrase(phrases: list[str], width: int) -> None:
+    lines = key_lines("  ".join(phrases), width)
+    longest = max((cell_len(phrase) for phrase in phrases), default=0)
+    assert len(lines) <= MOST
+    assert all(cell_len(text_of(line)) <= max(width, longest) for line in lines)

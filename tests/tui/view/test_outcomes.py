@@ -1,0 +1,89 @@
+"""How calls ended, from what real tools give back."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.compose import Sessions
+from agent.config.load import load_config
+from tests.agent.test_session import call, events_of
+from tests.tui.render.test_blocks import INKS
+from tui.render.blocks import paint
+from tui.view.blocks import Call, SessionView
+from tui.view.outcomes import FEW, few_lines, outcome_of
+from tui.view.reduce import advance
+
+TRACE = "echo started; echo; echo 'Traceback (most recent call last):'; echo '  in f'; echo 'ValueError: no' >&2"
+
+
+async def ended(tmp_path: Path, name: str, **arguments: object) -> Call:
+    """The block of a real call that is over."""
+    project = tmp_path / "project"
+    project.mkdir()
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"reply": [{"calls": [call(name, **arguments)]}, {"text": "ok"}]}))
+    environment = {"EBB_HOME": str(tmp_path / "home")}
+    flags = {"agent.model": f"scripted/{script}", "agent.permission_mode": "auto"}
+    sessions = Sessions(load_config(project, environment, flags), project, environment, interactive=False)
+    view = SessionView()
+    try:
+        session = await sessions.open()
+        for event in await events_of(session):
+            view = advance(view, event)
+        await session.close()
+    finally:
+        await sessions.close()
+    (found,) = (block for block in view.blocks if isinstance(block, Call))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome", "lines"),
+    [
+        (f"{TRACE}; exit 1", "exit code 1", ("Traceback (most recent call last):", "  in f", "ValueError: no")),
+        ("false", "exit code 1", ()),
+        ("kill -9 $$", "killed by SIGKILL", ()),
+        ("seq 9000; echo; echo the last; exit 3", "exit code 3", ("8999", "9000", "the last")),
+        ("for n in `seq 2000`; do echo an error; done; exit 4", "exit code 4", ("an error",) * 3),
+        ("sleep 9 & echo left; exit 5", "exit code 5", ("left",)),
+        ("echo hi", "1 line", ()),
+        ("true", "", ()),
+        ("seq 9000", "9,000 lines", ()),
+    ],
+)
+async def test_a_command_shows_how_it_ended_and_why(
+    tmp_path: Path, command: str, outcome: str, lines: tuple[str, ...]
+) -> None:
+    found = await ended(tmp_path, "bash", command=command)
+    assert (outcome_of(found, ""), few_lines(found)[0]) == (outcome, lines)
+
+
+async def test_a_command_that_takes_too_long_says_so(tmp_path: Path) -> None:
+    found = await ended(tmp_path, "bash", command="echo begun; sleep 60", timeout=1)
+    assert (outcome_of(found, ""), few_lines(found)[0]) == ("not finished after 1 s", ("begun",))
+
+
+async def test_of_what_a_tool_says_the_beginning_is_shown(tmp_path: Path) -> None:
+    found = await ended(tmp_path, "read", path="gone.py")
+    assert outcome_of(found, "") == ""
+    assert few_lines(found) == (tuple(found.text.split("\n"))[:3], False)
+
+
+def test_what_a_program_prints_is_not_taken_for_how_it_ended() -> None:
+    printed = Call("1", "bash", {}, "failed", text="exit code 7\nmake: no rule\nexit code 2\nfrom a hook")
+    assert outcome_of(printed, "") == "exit code 2"
+    assert few_lines(printed) == (("exit code 7", "make: no rule"), True)
+
+
+def test_a_sentence_of_a_tool_is_read_to_its_end() -> None:
+    sentence = "the arguments are not right, so it was not run: `items.2.status` is not one of todo, doing, done"
+    long = Call("1", "todo", {}, "failed", text=" ".join([sentence] * 9))
+    drawn = ["".join(segment.text for segment in line) for line in paint(long, False, 60, INKS)]
+    assert len(drawn) == 1 + FEW
+    short = [line.partition("│ ")[2] for line in drawn_of(Call("1", "todo", {}, "failed", text=sentence))]
+    assert " ".join(" ".join(short).split()) == sentence
+
+
+def drawn_of(call: Call) -> list[str]:
+    return ["".join(segment.text for segment in line) for line in paint(call, False, 60, INKS)][1:]

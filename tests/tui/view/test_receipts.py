@@ -1,0 +1,110 @@
+"""Receipts of compactions: the line, what opens behind it, and what the transcript shows while one runs."""
+
+from functools import reduce
+
+from agent.events import ContextMeasured, Event, StepStarted, TurnFailed, TurnStarted
+from agent.view_events import CompactionFailed, CompactionStarted, ContextCompacted, Price, ReceiptItem, RewriteUndone
+from tui.view.blocks import Failure, Notice, SessionView, UserText
+from tui.view.receipts import (
+    BACK,
+    MOST,
+    Compaction,
+    RunningCompaction,
+    UndoneReceipt,
+    details_of,
+    price_of_undo,
+    title_of,
+)
+from tui.view.reduce import advance
+
+ITEMS = (
+    ReceiptItem("step: bash", "kept", 300, "among the newest steps"),
+    ReceiptItem("you: fix it (24 messages)", "summarised", 60_000, "older"),
+    ReceiptItem("you: and that (3 messages)", "summarised", 22_000, "older"),
+    ReceiptItem("Ran: make – exit 0 [r7]", "masked", 900, "an older output"),
+)
+DONE = ContextCompacted(121_000, 38_000, 120, 8, ("mask_all", "summary"), "full", ITEMS, model="a/small", cost=0.031)
+FAILED = CompactionFailed("a/small", "it is empty")
+REFUSED = "the summary by a/small is not used: it is empty"
+
+
+def after(*events: Event) -> SessionView:
+    return reduce(advance, (TurnStarted("s", "m", "go"), *events), SessionView())
+
+
+def test_the_line_says_how_much_how_and_for_what_price() -> None:
+    (block,) = after(DONE).blocks[1:]
+    assert isinstance(block, Compaction)
+    assert title_of(block) == "compacted: 121,000 → 38,000 tokens · mask all, summary · $0.0310"
+    free = ContextCompacted(5_000, 900, 12, 3, ("mask",))
+    (block,) = after(free).blocks[1:]
+    assert isinstance(block, Compaction)
+    assert title_of(block) == "compacted: 5,000 → 900 tokens · mask"
+    unknown = ContextCompacted(5_000, 900, 12, 3, ("summary",), model="a/new", cost=None)
+    (block,) = after(unknown).blocks[1:]
+    assert isinstance(block, Compaction)
+    assert title_of(block) == "compacted: 5,000 → 900 tokens · summary · price not known"
+
+
+def test_a_rewrite_by_price_says_what_it_had_cost_to_leave_it() -> None:
+    event = ContextCompacted(90_000, 60_000, 12, 12, ("mask",), "rent", price=Price(30_000, 9_000, 11_000, 11_400))
+    (block,) = after(event).blocks[1:]
+    assert isinstance(block, Compaction)
+    assert details_of(block)[1] == (
+        "head",
+        "30,000 tokens left the view: to keep them had cost 11,400, to take them out costs 11,000 (in fresh input)",
+    )
+
+
+def test_what_opens_says_why_by_whom_and_what_became_of_each_part() -> None:
+    (block,) = after(CompactionStarted(121_000), FAILED, DONE).blocks[1:]
+    assert isinstance(block, Compaction)
+    assert details_of(block) == (
+        ("head", "the window was full · 120 → 8 messages"),
+        ("head", "summary by a/small · $0.0310"),
+        ("head", REFUSED),
+        ("head", "summarised, 82,000 tokens: older"),
+        ("item", "  60,000  you: fix it (24 messages)"),
+        ("item", "  22,000  you: and that (3 messages)"),
+        ("head", "masked, 900 tokens: an older output"),
+        ("item", "     900  Ran: make – exit 0 [r7]"),
+        ("head", "kept, 300 tokens: among the newest steps"),
+        ("item", "     300  step: bash"),
+        ("head", BACK),
+    )
+
+
+def test_a_long_receipt_is_cut() -> None:
+    block = Compaction(9, 1, 9, 1, items=ITEMS[:1] * (MOST + 5))
+    assert details_of(block)[-2] == ("item", "       …  5 more")
+    assert len(details_of(block)) == MOST + 4
+
+
+def test_an_undo_is_a_line_with_its_price() -> None:
+    shown = after(DONE, RewriteUndone(38_000, 123_000, 101_200, 0.3794, 180_000))
+    assert (shown.used, shown.room) == (123_000, 180_000)
+    block = shown.blocks[-1]
+    assert block == UndoneReceipt(38_000, 123_000, 101_200, 0.3794)
+    line = "undone: 38,000 → 123,000 tokens · the next request writes up to 101k tokens again, $0.38"
+    assert title_of(block) == line
+    assert price_of_undo(0, 0.0) == "the next request has nothing to write again"
+    assert price_of_undo(900, None) == "the next request writes up to 900 tokens again, price not known"
+
+
+def test_while_one_runs_the_transcript_says_so() -> None:
+    assert after(CompactionStarted(121_000)).blocks == (UserText("go"), RunningCompaction(121_000))
+    running = after(CompactionStarted(121_000), FAILED).blocks[-1]
+    assert running == RunningCompaction(121_000, (REFUSED,))
+    assert title_of(running) == f"compacting 121,000 tokens … · {REFUSED}"
+
+
+def test_one_that_leaves_no_receipt_leaves_only_what_went_wrong() -> None:
+    for end in (ContextMeasured(9, 99, 90), StepStarted(2)):
+        assert after(CompactionStarted(9), FAILED, end).blocks == (UserText("go"), Notice(REFUSED))
+        assert after(CompactionStarted(9), end).blocks == (UserText("go"),)
+    ended = after(CompactionStarted(9), FAILED, TurnFailed("context", "too big", 7))
+    assert ended.blocks == (UserText("go"), Notice(REFUSED), Failure("context", "too big"))
+
+
+def test_a_failure_that_nobody_announced_is_told_at_once() -> None:
+    assert after(FAILED).blocks == (UserText("go"), Notice(REFUSED))

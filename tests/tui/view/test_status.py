@@ -1,0 +1,190 @@
+"""The status line: what it says, and what gives way where it is narrow."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from agent.config.options import STATUS, StatusPart, status_parts
+from agent.events import (
+    CallDelta,
+    ContextMeasured,
+    Event,
+    PermissionAnswered,
+    PermissionAsked,
+    ReplyFinished,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from agent.messages import Usage
+from tui.session.git_branch import branch_of
+from tui.text.inks import Line
+from tui.view.blocks import SessionView
+from tui.view.elapsed import Elapsed, Pace, Took
+from tui.view.reduce import advance
+from tui.view.status import CELLS, Shown, bar, status_line
+
+PARTS = (("system", 2_000), ("instructions", 1_000), ("tools", 5_000), ("history", 80_000), ("pending", 12_000))
+VIEW = SessionView(
+    model="anthropic/claude", mode="ask", used=100_000, room=200_000, cost=1.4, parts=PARTS, turn_cost=0.25,
+    prompted=200_000, read=180_000,
+)  # fmt: skip
+WHOLE = Shown(VIEW, branch="main", pace=80, wanted=STATUS)
+
+
+def text_of(line: Line) -> str:
+    return "".join(text for text, _ in line)
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [
+        (120, "80 tok/s  cache 90%  main  turn $0.25  anthropic/claude  $1.40  ━━━━━───── 100k of 200k (50%)"),
+        (90, "cache 90%  main  turn $0.25  anthropic/claude  $1.40  ━━━━━───── 100k of 200k (50%)"),
+        (60, "anthropic/claude  $1.40  ━━━━━───── 100k of 200k (50%)"),
+        (40, "━━━━━───── 100k of 200k (50%)"),
+        (10, ""),
+    ],
+)
+def test_the_least_important_gives_way_first(width: int, said: str) -> None:
+    line = text_of(status_line(WHOLE, width))
+    assert line == f"ask{said:>{width - 3}}"
+
+
+@given(st.lists(st.sampled_from(STATUS), unique=True), st.integers(0, 200), st.booleans(), st.text(max_size=30))
+def test_it_never_takes_more_than_there_is_beside_what_goes_on(
+    wanted: list[StatusPart], width: int, busy: bool, branch: str
+) -> None:
+    shown = Shown(
+        SessionView(busy=busy, activity="x", mode="auto", cost=2.0, used=3), branch=branch, wanted=tuple(wanted)
+    )
+    alone = cell_len(text_of(status_line(Shown(shown.view, wanted=()), 0)))
+    assert cell_len(text_of(status_line(shown, width))) <= max(width, alone)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["system", "tools", "memories", "history", "new"]), st.integers(0, 10**7))))
+def test_the_bar_has_all_its_cells(parts: list[tuple[str, int]]) -> None:
+    for room in (0, 1, 200_000):
+        assert len(text_of(bar(parts, room))) == CELLS
+
+
+def test_the_bar_tells_the_parts_apart() -> None:
+    assert bar((("system", 40), ("tools", 20), ("summary", 10), ("history", 20), ("pending", 10)), 100) == (
+        ("━━━━", "accent"),
+        ("━━", "warn"),
+        ("━", "good"),
+        ("━━━", "text"),
+    )
+
+
+def test_the_bar_shrinks_with_what_is_used_before_it_is_measured_anew() -> None:
+    assert text_of(bar(PARTS, 200_000, 3_000)) == "━─────────"
+    assert text_of(bar(PARTS, 200_000, 180_000)) == "━━━━━━━━━─"
+    assert text_of(bar(PARTS, 200_000, 0)) == "──────────"
+
+
+def test_where_nothing_holds_commands_it_says_so() -> None:
+    assert status_line(Shown(SessionView(mode="auto")), 20)[0] == ("auto, no sandbox", "warn")
+    assert text_of(status_line(Shown(SessionView(mode="plan", busy=True), wanted=("mode",)), 60)).endswith("  plan")
+
+
+def test_an_estimate_has_its_sign() -> None:
+    for view, said in (
+        (SessionView(used=12_300, room=200_000, is_guess=True), "~12.3k of 200k (6%)"),
+        (SessionView(used=12_300, is_guess=True), "~12.3k tokens"),
+        (SessionView(is_guess=True), "context —"),
+    ):
+        assert text_of(status_line(Shown(view, wanted=("context",)), 40)).strip() == said
+
+
+def test_a_turn_counts_its_own_cost_and_cache() -> None:
+    view = SessionView(cost=1.0, turn_cost=0.5, prompted=9, read=9)
+    view = advance(view, TurnStarted("s", "m", "go"))
+    view = advance(view, ContextMeasured(90, 1_000, 800, (("history", 90),)))
+    view = advance(view, ReplyFinished("m", "calls", Usage(10, 30, 0, 5), 0.25))
+    view = advance(view, ReplyFinished("m", "end", Usage(20, 40, 0, 5), 0.25, "summary"))
+    assert (view.cost, view.turn_cost, view.prompted, view.read, view.parts) == (1.5, 0.5, 40, 30, (("history", 90),))
+
+
+def test_what_streams_in_is_counted_with_the_calls_that_are_written() -> None:
+    view, counts = SessionView(), []
+    for event in (
+        TextDelta("four"),
+        CallDelta("read", 10),
+        CallDelta("read", 30),
+        CallDelta("edit", 5),
+        CallDelta("edit", 25),
+    ):
+        view = advance(view, event)
+        counts.append(view.streamed)
+    assert counts == [4, 14, 34, 39, 59]
+    assert advance(view, ReplyFinished("m", "end", Usage(), None)).streamed == 0
+
+
+def test_the_pace_is_that_of_one_reply() -> None:
+    pace = Pace()
+    assert [pace.at(streamed, now) for streamed, now in ((40, 1.0), (240, 1.5), (440, 2.0), (840, 3.0))] == [
+        0,
+        0,
+        100,
+        100,
+    ]
+    assert [pace.at(streamed, now) for streamed, now in ((0, 4.0), (4, 9.0), (84, 10.0))] == [0, 0, 20]
+
+
+def test_a_branch_is_read_also_in_a_linked_work_tree_and_from_a_folder_inside(tmp_path: Path) -> None:
+    git = tmp_path / "work" / ".git"
+    (git / "worktrees" / "two").mkdir(parents=True)
+    inside = tmp_path / "work" / "deep"
+    inside.mkdir()
+    (git / "HEAD").write_text("ref: refs/heads/feature/x\n")
+    linked = tmp_path / "two"
+    linked.mkdir()
+    (linked / ".git").write_text(f"gitdir: {git / 'worktrees' / 'two'}\n")
+    (git / "worktrees" / "two" / "HEAD").write_text("0123456789abcdef0123456789abcdef01234567\n")
+    assert [branch_of(folder) for folder in (inside, linked, tmp_path)] == ["feature/x", "01234567", ""]
+
+
+def test_only_parts_that_there_are_may_be_set() -> None:
+    assert status_parts(["cost", "context"]) == ("cost", "context")
+    for wrong in ("cost", ["cost", "weather"], ["cost", "cost"]):
+        with pytest.raises(ValueError, match=r'a list of some of "speed", "cache"'):
+            status_parts(wrong)
+
+
+def test_only_what_is_done_takes_time_and_a_question_takes_none() -> None:
+    happened: list[tuple[float, Event | None, Took]] = [
+        (100.0, TurnStarted("s", "m", "go"), Took(0, 0)),
+        (103.0, CallDelta("bash", 10), Took(0, 0)),
+        (105.0, CallDelta("bash", 900), Took(2, 2)),
+        (106.0, ToolStarted("1", "bash", {}), Took(0, 6)),
+        (106.0, PermissionAsked("q", "1", "bash", {}, ""), Took(0, 6)),
+        (144.0, PermissionAnswered("q", "allow"), Took(0, 6)),
+        (152.0, None, Took(8, 14)),
+        (153.0, ToolFinished("1", "bash", "done", ""), Took(0, 15)),
+        (153.0, ToolStarted("2", "bash", {}), Took(0, 15)),
+        (155.5, None, Took(2, 17)),
+        (156.0, TurnFinished("answered", ""), Took(0, 0)),
+        (400.0, TurnStarted("s", "m", "go"), Took(0, 0)),
+        (401.0, None, Took(1, 1)),
+    ]
+    view, elapsed, counted = SessionView(), Elapsed(), []
+    for now, event, _ in happened:
+        view = advance(view, event) if event is not None else view
+        counted.append(elapsed.at(view, now))
+    assert counted == [took for _, _, took in happened]
+
+
+def test_a_call_that_follows_another_at_once_begins_anew() -> None:
+    view, elapsed = advance(SessionView(busy=True), ToolStarted("1", "bash", {})), Elapsed()
+    elapsed.at(view, 1.0)
+    assert elapsed.at(view, 9.0) == Took(8, 8)
+    for event in (ToolFinished("1", "bash", "done", ""), ToolStarted("2", "bash", {})):
+        view = advance(view, event)
+    assert elapsed.at(view, 9.0) == Took(0, 8)
+    assert text_of(status_line(Shown(view, Took(3, 71)), 80)).startswith("● running bash  3s of 1m 11s  Esc interrupts")

@@ -1,0 +1,36 @@
+import pytest
+
+from tui.view.titles import title_of
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "title"),
+    [
+        ("bash", {"command": "pytest -q"}, "bash  pytest -q"),
+        ("bash", {"command": "cd a\nmake"}, "bash  cd a …"),
+        ("read", {"path": "a.py"}, "read  a.py"),
+        ("read", {"path": "a.py", "offset": 10, "limit": 31}, "read  a.py:10-40"),
+        ("read", {"path": "a.py", "offset": 10}, "read  a.py:10-"),
+        ("edit", {"path": "a.py", "old_string": "x"}, "edit  a.py"),
+        ("grep", {"pattern": "def f", "path": "src"}, "grep  def f  in src"),
+        ("read_result", {"ref_id": "r12", "lines": "10-50"}, "read_result  r12  10-50"),
+        ("read_result", {"ref_id": "r12"}, "read_result  r12"),
+        ("recall", {"ref_id": "r12", "search": "x"}, "recall  r12  x"),
+        ("recall", {"query": "the retry limit", "tool": "read"}, "recall  the retry limit"),
+        ("recall", {"tool": "read", "since": "1h"}, "recall  tool read, since 1h"),
+        ("glob", {"pattern": "**/*.py"}, "glob  **/*.py"),
+        (
+            "apply_patch",
+            {"patch": "*** Begin Patch\n*** Update File: a.py\n@@\n*** Add File: b.py"},
+            "apply_patch  a.py, b.py",
+        ),
+        ("todo", {"items": [1, 2]}, "todo  2 items"),
+        ("mystery", {"a": 1, "b": "x"}, 'mystery  {"a": 1, "b": "x"}'),
+        ("mystery", {"only": "words"}, "mystery  words"),
+        ("mystery", {}, "mystery"),
+        ("bash", {"command": 7}, "bash"),
+        ("read", {"path": "\x1b[2Ja.py"}, "read  ␛[2Ja.py"),
+    ],
+)
+def test_a_title_names_what_tells_calls_apart(name: str, arguments: dict[str, object], title: str) -> None:
+    assert title_of(name, arguments) == title

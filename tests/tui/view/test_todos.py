@@ -1,0 +1,86 @@
+"""The model's list: found in what is shown, told in a line while it works, and opened."""
+
+from typing import Any
+
+import pytest
+
+from agent.context.control_calls import TodoItem
+from agent.events import ToolFinished, ToolStarted, TurnFinished
+from agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
+from tests.tui.doubles import FakeSession, Hold
+from tests.tui.piloting import terminal
+from tui.screens.todos import TodosScreen
+from tui.view.blocks import Call, UserText
+from tui.view.todos import summary_of, todo_lines, todos_in
+from tui.widgets.todos import TodoLine
+
+ITEMS: list[dict[str, str]] = [
+    {"text": "read the parser", "status": "done"},
+    {"text": "mend the parser", "status": "doing"},
+    {"text": "run the tests", "status": "pending"},
+]
+READ, MEND, RUN = (TodoItem(item["text"], item["status"]) for item in ITEMS)
+
+
+def kept(arguments: dict[str, Any], status: Any = "done") -> Call:
+    return Call("1", "todo", arguments, status)
+
+
+def test_the_last_list_that_was_kept_is_the_list() -> None:
+    blocks = (kept({"items": ITEMS[:1]}), kept({"items": ITEMS}), UserText("go on"), kept({"items": []}, "failed"))
+    assert todos_in(blocks) == (READ, MEND, RUN)
+    assert todos_in((UserText("hi"),)) is None
+
+
+@pytest.mark.parametrize("items", [None, 7, "text", [3, {"text": 4}], [{}]])
+def test_whatever_a_model_wrote_is_a_list(items: object) -> None:
+    found = todos_in((kept({"items": items}),))
+    assert found is not None
+    assert all(isinstance(item, TodoItem) for item in found)
+    assert len(todo_lines(found)) == len(found)
+    summary_of(found)
+
+
+@pytest.mark.parametrize(
+    ("items", "summary"),
+    [
+        ((READ, MEND, RUN), "2 of 3 · mend the parser"),
+        ((READ, RUN), "2 of 2 · run the tests"),
+        ((READ,), ""),
+        ((), ""),
+        ((TodoItem("a\x1b[31m\nb", "doing"),), "1 of 1 · a␛[31m b"),
+    ],
+)
+def test_the_line_tells_where_it_stands(items: tuple[TodoItem, ...], summary: str) -> None:
+    assert summary_of(items) == summary
+
+
+async def test_the_line_is_there_while_something_is_done() -> None:
+    hold = Hold()
+    call = ToolStarted("1", "todo", {"items": ITEMS}), ToolFinished("1", "todo", "done", "list kept")
+    async with terminal(FakeSession([[*call, hold, TurnFinished("answered", "")]])) as t:
+        line = t.app.query_one(TodoLine)
+        assert not line.display
+        await t.type("mend it")
+        await t.until(lambda: line.display)
+        assert str(line.render()) == "2 of 3 · mend the parser  F3"
+        await t.pilot.press("f3")
+        await t.asks(TodosScreen)
+        await t.pilot.press("escape")
+        hold.event.set()
+        await t.rests()
+        await t.until(lambda: not line.display)
+
+
+async def test_without_a_list_it_is_said() -> None:
+    async with terminal(FakeSession()) as t:
+        await t.type("/todos")
+        await t.shows("the model keeps no list in this session")
+
+
+async def test_the_list_of_a_session_that_goes_on_is_found() -> None:
+    reply = Assistant((ToolCall("1", "todo", {"items": ITEMS}),), "a/b")
+    said = User((ToolOutput("1", "kept"),))
+    async with terminal(FakeSession(history=Conversation((reply, said)))) as t:
+        await t.type("/todos")
+        await t.asks(TodosScreen)

@@ -1,0 +1,96 @@
+"""What is killed without a warning: the server of a browser, and the session in one of its tabs."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http.cookies import SimpleCookie
+from pathlib import Path
+
+import pyte
+import pytest
+from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType
+
+from tests.running import ROOT, ebb, environment
+from tests.tui.test_ended import is_gone
+
+PATIENCE = 60
+COMMAND = "echo $PPID > session; echo $$ > pid; mv pid started; sleep 600; :"
+
+
+class Tab:
+    """What a browser shows, without a browser."""
+
+    def __init__(self, socket: ClientWebSocketResponse) -> None:
+        self.socket = socket
+        self._screen = pyte.Screen(80, 24)
+        self._stream = pyte.ByteStream(self._screen)
+
+    async def until(self, words: str) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while words not in "\n".join(self._screen.display):
+                message = await self.socket.receive()
+                assert message.type in (WSMsgType.BINARY, WSMsgType.TEXT), f"closed without {words!r}"
+                if message.type == WSMsgType.BINARY:
+                    self._stream.feed(message.data)
+
+    async def type(self, text: str) -> None:
+        await self.socket.send_json(["stdin", text])
+
+
+@asynccontextmanager
+async def tab(address: str) -> AsyncIterator[Tab]:
+    origin = address.split("/?")[0]
+    async with ClientSession() as client:
+        async with client.get(address, allow_redirects=False) as answer:
+            cookie = next(iter(SimpleCookie(answer.headers["Set-Cookie"]).values()))
+        headers = {"Cookie": f"{cookie.key}={cookie.value}", "Origin": origin}
+        async with client.ws_connect(f"{origin}/ws?width=80&height=24", headers=headers, max_msg_size=0) as socket:
+            yield Tab(socket)
+
+
+@pytest.mark.parametrize("killed", ["the server", "the session"])
+async def test_nothing_runs_on_and_the_session_goes_on_elsewhere(tmp_path: Path, killed: str) -> None:
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    runs = {"text": "I wait.", "calls": [{"name": "bash", "arguments": {"command": COMMAND}}]}
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"reply": [runs]}))
+    flags = ("-m", f"scripted/{script}", "-C", str(project), "--permission-mode", "auto")
+    command = [sys.executable, "-m", "tui.cli.main", "serve", *flags]
+    env = {**environment(home), "TERM": "dumb"}
+    with subprocess.Popen(  # noqa: ASYNC220  # it only starts here
+        command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            found = re.search(r"http://\S+", "".join(server.stdout.readline() for _ in range(2)))
+            assert found is not None
+            async with tab(found[0]) as shown:
+                await shown.until("/help shows keys")
+                await shown.type("remember me\r")
+                await shown.until("I wait.")
+                async with asyncio.timeout(PATIENCE):
+                    while not (project / "started").exists():  # noqa: ASYNC110  # a file tells nobody
+                        await asyncio.sleep(0.02)
+                session = int((project / "session").read_text())
+                os.kill(server.pid if killed == "the server" else session, signal.SIGKILL)
+                assert await asyncio.to_thread(is_gone, session)
+                assert await asyncio.to_thread(is_gone, int((project / "started").read_text()))
+            if killed == "the session":
+                async with tab(found[0]) as another:
+                    await another.until("/help shows keys")
+        finally:
+            server.kill()
+            server.wait()
+    script.write_text(json.dumps({"reply": [{"text": "I see."}]}))
+    again = ebb("-p", "what happened?", "-c", *flags, "--output-format", "json", home=home)
+    assert (again.code, again.result["result"]) == (0, "I see.")
+    told = ebb("sessions", "show", str(again.result["session"]), home=home).out
+    assert "remember me" in told
+    assert "interrupted" in told

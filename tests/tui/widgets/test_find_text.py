@@ -1,0 +1,48 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.view.blocks import AnswerText, Call, Notice, UserText
+from tui.view.receipts import Compaction
+from tui.widgets.find_text import FoundText, Places, Span, TextFinder, spans_of
+
+
+def test_words_are_found_as_they_are_drawn() -> None:
+    blocks = (
+        UserText("Why does it fail?"),
+        AnswerText("It **fails**\nbecause `parse` fails.\n\n| a | fails |\n|---|---|\n"),
+        Call("1", "bash", {"command": "make test"}, "failed", text="nothing\nto  see\nit FAILS because"),
+        Notice("interrupted"),
+    )
+    finder = TextFinder()
+    assert finder.counts(blocks, "it fails because") == (0, 1, 1, 0)
+    assert finder.counts(blocks, "FAILS") == (0, 3, 1, 0)
+    assert finder.counts(blocks, "a fails") == (0, 1, 0, 0)
+    nowhere = (0, 0, 0, 0)
+    assert finder.counts(blocks, "nowhere") == finder.counts(blocks, "**") == finder.counts(blocks, " ") == nowhere
+
+
+def test_what_a_receipt_says_is_found() -> None:
+    assert TextFinder().counts((Compaction(9_000, 900, 12, 3, ("summary",)),), "9,000") == (1,)
+
+
+@given(st.lists(st.integers(0, 4)))
+def test_places_are_counted_through(counts: list[int]) -> None:
+    places = Places(counts)
+    listed = [FoundText(row, nth) for row, count in enumerate(counts) for nth in range(count)]
+    assert [places.at(index) for index in range(len(places))] == listed
+    for row in range(len(counts) + 1):
+        assert places.up_to(row) == sum(place.row <= row for place in listed)
+        for nth in range(5):
+            place = FoundText(row, nth)
+            assert places.index(place) == (listed.index(place) if place in listed else None)
+
+
+def test_words_are_marked_where_they_are_drawn() -> None:
+    lines = ["  It fails", "  because parse FAILS.", "", "  │ fa`il`s"]
+    assert spans_of(lines, "fails") == ((Span(0, 5, 10),), (Span(1, 16, 21),), (Span(3, 4, 11),))
+    assert spans_of(lines, "it  fails *because*") == ((Span(0, 2, 11), Span(1, 2, 9)),)
+    assert spans_of(lines, "") == ()
+
+
+def test_a_character_that_is_longer_in_lower_case_moves_nothing() -> None:
+    assert spans_of(["İİ here"], "here") == ((Span(0, 3, 7),),)

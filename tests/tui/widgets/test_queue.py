@@ -1,0 +1,261 @@
+"""Messages that wait: in the queue, on its lines, and over the end of a session."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.events import ToolFinished, ToolStarted, TurnFailed, TurnFinished
+from tests.tui.doubles import FakeSession, Hears, Hold, conversation
+from tests.tui.piloting import Terminal, terminal
+from tui.session.drafts import Drafts
+from tui.session.queue import MOST_LINES, Queue, Queued, first_shown, queue_lines
+from tui.view.blocks import Call, Notice, UserText
+from tui.widgets.queue import QueueLines
+
+DONE = TurnFinished("answered", "x")
+CALL = (ToolStarted("1", "bash", {"command": "make"}), ToolFinished("1", "bash", "done", "built"))
+
+
+def filled(*texts: str) -> Queue:
+    """A queue; what begins with `later` is for later."""
+    queue = Queue()
+    for text in texts:
+        queue.add(text, later=text.startswith("later"))
+    return queue
+
+
+def test_a_step_takes_what_is_not_for_later_and_a_turn_begins_with_the_oldest_of_it() -> None:
+    queue = filled("later a", "b", "c", "later d")
+    assert queue.pop() == "b"
+    assert (queue.take_for_step(), queue.take_for_step()) == (("c",), ())
+    assert queue.items == (Queued("later a", True), Queued("later d", True))
+    assert queue.texts == ("c", "later a", "later d")
+    queue.heard("c")
+    assert (queue.pop(), queue.pop()) == ("later a", "later d")
+
+
+def test_what_a_turn_took_and_did_not_hear_waits_again() -> None:
+    queue = filled("a", "b", "later c")
+    queue.take_for_step()
+    queue.heard("a")
+    queue.give_back()
+    assert queue.items == (Queued("b"), Queued("later c", True))
+
+
+@given(st.lists(st.sampled_from(["add", "later", "pop", "step", "heard", "back"]), max_size=30))
+def test_nothing_is_lost_or_doubled(acts: list[str]) -> None:
+    queue = Queue()
+    added: list[str] = []
+    gone: list[str] = []
+    lent: list[str] = []
+    for number, act in enumerate(acts):
+        match act:
+            case "add" | "later":
+                added.append(f"{act} {number}")
+                queue.add(added[-1], later=act == "later")
+            case "pop" if queue:
+                gone.append(queue.pop())
+            case "step":
+                lent += queue.take_for_step()
+            case "heard" if lent:
+                queue.heard(lent[0])
+                gone.append(lent.pop(0))
+            case "back":
+                queue.give_back()
+                lent.clear()
+        assert sorted((*gone, *queue.texts)) == sorted(added)
+
+
+@given(st.integers(0, 12), st.none() | st.integers(0, 11))
+def test_the_marked_line_and_the_last_one_are_on_the_screen(count: int, marked: int | None) -> None:
+    items = tuple(Queued(f"message {number}") for number in range(count))
+    marked = None if marked is None or marked >= count else marked
+    first = first_shown(count, marked)
+    lines = queue_lines(items, marked)
+    assert len(lines) == min(count, MOST_LINES)
+    assert 0 <= first <= max(0, count - MOST_LINES)
+    assert marked is None or first <= marked < first + MOST_LINES
+    assert marked is not None or first + len(lines) == count
+
+
+def test_a_line_shows_nothing_that_steers_a_terminal() -> None:
+    ((*_, (text, _)),) = queue_lines((Queued("two\nlines \x1b]0;x\x07"),), None)
+    assert text == "two lines ␛]0;x␇"
+
+
+def waiting(t: Terminal) -> list[str]:
+    return list(t.app.talk.queue.texts)
+
+
+def lines_of(t: Terminal) -> str:
+    return str(t.app.query_one(QueueLines).render())
+
+
+async def test_a_message_goes_in_at_the_next_step_and_one_for_later_waits_for_the_end() -> None:
+    hold, last = Hold(), Hold()
+    session = FakeSession([[hold, *CALL, Hears(), last, DONE], [DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: session.said)
+        await t.type("/later and then rest")
+        await t.type("use tabs")
+        assert lines_of(t) == "later      and then rest\nnext step  use tabs"
+        hold.event.set()
+        await t.shows("use tabs")
+        call = Call("1", "bash", {"command": "make"}, "done", text="built")
+        assert t.app.talk.view.blocks == (UserText("go"), call, UserText("use tabs"))
+        assert lines_of(t) == "later      and then rest"
+        last.event.set()
+        await t.rests()
+        assert session.said == ["go", "and then rest"]
+        assert not t.app.query_one(QueueLines).display
+
+
+async def test_later_with_nothing_going_on_is_said_at_once_and_with_nothing_to_say_explained() -> None:
+    session = FakeSession([[DONE]])
+    async with terminal(session) as t:
+        await t.type("/later")
+        await t.shows("write a message after `/later`")
+        await t.type("/later hello")
+        await t.until(lambda: session.said == ["hello"])
+        await t.rests()
+
+
+async def test_the_queue_is_walked_edited_and_thinned_out() -> None:
+    session = FakeSession([[Hold(), DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: session.said)
+        for text in ("one", "two", "three"):
+            await t.type(text)
+        await t.pilot.press("up", "up")
+        assert "Enter edits  Del removes  two" in lines_of(t)
+        await t.pilot.press("delete")
+        assert waiting(t) == ["one", "three"]
+        await t.pilot.press("up", "enter")
+        await t.until(lambda: t.prompt.has_focus)
+        assert (t.prompt.text, waiting(t)) == ("one", ["three"])
+        await t.pilot.press("!", "enter")
+        assert waiting(t) == ["three", "one!"]
+        await t.pilot.press("up", "down")
+        await t.until(lambda: t.prompt.has_focus)
+        await t.pilot.press("up", "x")
+        await t.until(lambda: t.prompt.text == "x")
+        await t.pilot.click(QueueLines, offset=(3, 0))
+        await t.until(lambda: t.prompt.text == "three\n\nx")
+        assert (waiting(t), session.interrupted) == (["one!"], 0)
+
+
+async def test_a_queue_that_empties_while_it_is_walked_gives_the_keys_back() -> None:
+    hold = Hold()
+    session = FakeSession([[hold, Hears(), Hold(), DONE]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: session.said)
+        await t.type("use tabs")
+        await t.pilot.press("up")
+        hold.event.set()
+        await t.until(lambda: t.prompt.has_focus)
+        await t.shows("use tabs")
+
+
+async def test_what_waits_is_in_the_prompt_when_the_session_goes_on(tmp_path: Path) -> None:
+    drafts = Drafts(tmp_path / "drafts")
+    session = FakeSession([[Hold(), DONE]], history=conversation(1))
+    async with terminal(session, drafts=drafts) as t:
+        await t.type("go")
+        await t.until(lambda: session.said)
+        await t.type("one")
+        assert Drafts(tmp_path / "drafts").holds(session.id)  # also when the program is killed now
+        await t.type("/later two")
+        t.prompt.put("half a thou")
+        await t.pilot.press("ctrl+c", "ctrl+c")
+        await t.until(lambda: session.closed)
+    assert drafts.holds(session.id)
+    async with terminal(FakeSession(history=conversation(1)), drafts=Drafts(tmp_path / "drafts")) as t:
+        assert t.prompt.text == "one\n\ntwo\n\nhalf a thou"
+        notice = "what you had not sent when this session was left is in the prompt again"
+        assert t.app.talk.view.blocks[-1] == Notice(notice)
+        t.prompt.put("")
+        await t.until(lambda: not drafts.holds(session.id))
+
+
+async def test_what_is_being_written_is_kept_while_it_is_and_for_the_session_that_is_open(tmp_path: Path) -> None:
+    first, second = FakeSession(id="first", history=conversation(1)), FakeSession(id="second", history=conversation(1))
+    drafts = Drafts(tmp_path / "drafts")
+
+    def kept(id: str) -> tuple[str, ...]:
+        found = Drafts(tmp_path / "drafts")
+        texts = found.take(id)
+        found.keep(id, texts)
+        return texts
+
+    async with terminal(first, second, drafts=drafts) as t:
+        t.prompt.put("half a thought")
+        await t.until(lambda: kept("first") == ("half a thought",))
+        await t.pilot.press("enter")
+        await t.rests()
+        await t.until(lambda: not drafts.holds("first"))
+        assert first.said == ["half a thought"]
+        t.prompt.put("another")
+        await t.until(lambda: drafts.holds("first"))
+        await t.app.talk.open("second")
+        assert not drafts.holds("first")
+        t.prompt.put("another one")
+        await t.until(lambda: kept("second") == ("another one",))
+        await t.app.talk.open("second", "scripted/other")
+        t.app.desk.showing.session()
+        assert t.prompt.text == "another one", "it is not given twice"
+
+
+async def test_a_turn_that_fails_gives_back_what_it_had_taken_too() -> None:
+    failed = TurnFailed("full", "The disk is full. Make room.", 1)
+    hold = Hold()
+    session = FakeSession([[hold, failed]])
+    async with terminal(session) as t:
+        await t.type("go")
+        await t.until(lambda: session.said)
+        await t.type("use tabs")
+        assert t.app.talk.queue.take_for_step() == ("use tabs",)
+        hold.event.set()
+        await t.shows("The disk is full.")
+        await t.rests()
+        assert t.prompt.text == "use tabs"
+
+
+def test_drafts_are_of_one_session_and_given_once(tmp_path: Path) -> None:
+    drafts = Drafts(tmp_path / "deep" / "drafts")
+    drafts.keep("a", ["one", "two\n\ud800"])
+    drafts.keep("b", ["three"])
+    drafts.keep("b", [])
+    assert (drafts.holds("a"), drafts.holds("b")) == (True, False)
+    assert (drafts.take("a"), drafts.take("a"), drafts.take("b")) == (("one", "two\n\ud800"), (), ())
+
+
+def test_a_folder_that_cannot_be_written_or_a_file_that_is_none_costs_only_the_draft(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    nowhere = Drafts(tmp_path / "file")
+    nowhere.keep("a", ["one"])
+    assert (nowhere.take("a"), Drafts(None).take("a")) == ((), ())
+    (tmp_path / "b.json").write_text("[1, ")
+    (tmp_path / "c.json").write_text('{"a": 1}')
+    drafts = Drafts(tmp_path)
+    assert (drafts.take("b"), drafts.take("c")) == ((), ())
+
+
+async def test_a_message_that_was_heard_meanwhile_is_neither_edited_nor_removed() -> None:
+    hold = Hold()
+    async with terminal(FakeSession([[hold, DONE]])) as t:
+        for text in ("go", "one", "two"):
+            await t.type(text)
+        await t.until(lambda: len(t.app.talk.queue) == 2)
+        first, _ = t.app.talk.queue.items
+        assert t.app.talk.queue.pop() == "one"
+        lines = t.app.main.query_one(QueueLines)
+        lines.post_message(QueueLines.Edited(first))
+        lines.post_message(QueueLines.Removed(first))
+        await t.pilot.pause()
+        assert (t.prompt.text, t.app.talk.queue.texts) == ("", ("two",))
+        hold.event.set()
+        await t.rests()

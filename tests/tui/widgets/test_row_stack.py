@@ -1,0 +1,48 @@
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.theme import BUILTIN_THEMES
+
+from tui.render.prose import PaletteConsole
+from tui.text.styles import palette_of
+from tui.view.blocks import AnswerText, Block, Notice, UserText
+from tui.widgets.row_stack import Stack
+
+INKS = PaletteConsole(palette_of(BUILTIN_THEMES["textual-dark"].to_color_system().generate()))
+TEXTS = st.sampled_from(["word", "several words " * 9, "one\n\ntwo", "- a\n- b\n- c"])
+BLOCKS = st.lists(st.one_of(TEXTS.map(UserText), TEXTS.map(AnswerText), TEXTS.map(Notice)), max_size=6)
+
+
+def stack_of(past: tuple[Block, ...], turn: tuple[Block, ...] = ()) -> Stack:
+    stack = Stack()
+    stack.inks = INKS
+    stack.resize(30)
+    stack.show(past, turn)
+    return stack
+
+
+@given(st.lists(st.tuples(BLOCKS, BLOCKS, st.integers(0, 11), st.integers(10, 40)), min_size=1, max_size=6))
+def test_rows_begin_where_those_above_them_end(steps: list[tuple[list[Block], list[Block], int, int]]) -> None:
+    stack = stack_of(())
+    past: tuple[Block, ...] = ()
+    for said, turn, drawn, width in steps:
+        past = (*past, *said) if drawn % 2 else past
+        stack.show(past, tuple(turn))
+        assert [row.block for row in stack.rows] == [*past, *turn]
+        if drawn < len(stack.rows):
+            stack.draw(drawn)
+        if width % 3 == 0:
+            stack.resize(width)
+        heights = [row.height for row in stack.rows]
+        assert [stack.start(index) for index in range(len(heights))] == [sum(heights[:n]) for n in range(len(heights))]
+        assert stack.height == sum(heights)
+        for y in range(stack.height):
+            index, line = stack.locate(y)
+            assert stack.start(index) + line == y
+
+
+def test_a_past_that_is_the_same_is_not_looked_at_again() -> None:
+    past = (UserText("one"), AnswerText("two"))
+    stack = stack_of(past, (Notice("three"),))
+    rows = list(stack.rows)
+    stack.show(past, (Notice("four"), Notice("five")))
+    assert (stack.rows[:3], [row.block for row in stack.rows[2:]]) == (rows, [Notice("four"), Notice("five")])

@@ -1,0 +1,287 @@
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from textual.app import App, ComposeResult
+from textual.geometry import Offset, Region
+from textual.pilot import Pilot
+from textual.selection import Selection
+from textual.strip import Strip
+
+from tui.text.themes import DARK
+from tui.view.blocks import AnswerText, Block, Call, Notice, SummaryBlock, Thought, UserText
+from tui.widgets.transcript import Transcript
+
+
+class Stage(App[None]):
+    CSS = "Transcript { overflow-y: scroll; overflow-x: hidden; }"
+
+    def compose(self) -> ComposeResult:
+        yield Transcript()
+
+    def on_mount(self) -> None:
+        self.animation_level = "none"
+        self.register_theme(DARK)
+        self.theme = DARK.name
+
+
+@asynccontextmanager
+async def stage(*blocks: Block, size: tuple[int, int] = (60, 20)) -> AsyncIterator[tuple[Transcript, Pilot[None]]]:
+    app = Stage()
+    async with app.run_test(size=size) as pilot:
+        transcript = app.query_one(Transcript)
+        transcript.show(blocks)
+        await pilot.pause()
+        yield transcript, pilot
+
+
+def talk(count: int) -> tuple[Block, ...]:
+    """Questions and answers whose heights no estimate gets right."""
+    blocks: list[Block] = []
+    for number in range(count):
+        blocks.append(UserText(f"question {number}"))
+        blocks.append(
+            AnswerText(f"answer {number}\n\n```\n" + "code\n" * (number % 7) + "```\n\n" + "- item\n" * (number % 5))
+        )
+    return tuple(blocks)
+
+
+async def test_a_long_session_opens_at_its_end_and_draws_only_that() -> None:
+    async with stage(*talk(1_000)) as (transcript, _):
+        assert "answer 999" in transcript.visible_text()
+        assert transcript.following
+        assert len([row for row in transcript._stack.rows if row.measured]) < 60
+
+
+async def test_of_fifty_thousand_blocks_no_more_is_drawn_than_of_a_hundred() -> None:
+    drawn = []
+    for count in (50, 25_000):
+        async with stage(*talk(count)) as (transcript, _):
+            drawn.append(len([row for row in transcript._stack.rows if row.measured]))
+    assert drawn[1] <= drawn[0] + 4  # answers differ in height
+
+
+async def test_the_end_stays_in_sight_while_blocks_come() -> None:
+    blocks = talk(20)
+    async with stage(*blocks) as (transcript, pilot):
+        for number in range(30):
+            transcript.show((*blocks, *(Notice(f"notice {index}") for index in range(number))))
+            await pilot.pause()
+        assert "notice 28" in transcript.visible_text().split("\n")[-1]
+
+
+async def test_nothing_moves_while_the_user_reads_above() -> None:
+    blocks = talk(50)
+    async with stage(*blocks) as (transcript, pilot):
+        transcript.page(-1)
+        await pilot.pause()
+        before = transcript.visible_text()
+        for number in range(5):
+            transcript.show((*blocks, *(AnswerText("new\n\n" * (index + 1)) for index in range(number))))
+            await pilot.pause()
+        assert transcript.visible_text() == before
+        assert not transcript.following
+        transcript.go_end()
+        await pilot.pause()
+        assert transcript.following
+
+
+async def test_paging_up_and_down_shows_every_line_once() -> None:
+    blocks = talk(40)
+    async with stage(*blocks) as (transcript, pilot):
+        for _ in range(4):
+            above = transcript.visible_text().split("\n")
+            transcript.page(-1)
+            await pilot.pause()
+            assert transcript.visible_text().split("\n")[-2:] == above[:2]
+        for _ in range(3):
+            below = transcript.visible_text().split("\n")
+            transcript.page(1)
+            await pilot.pause()
+            assert transcript.visible_text().split("\n")[:2] == below[-2:]
+
+
+async def test_home_and_end_reach_both_ends() -> None:
+    async with stage(*talk(200)) as (transcript, pilot):
+        transcript.go_home()
+        await pilot.pause()
+        assert transcript.visible_text().startswith("› question 0")
+        transcript.go_end()
+        await pilot.pause()
+        assert "answer 199" in transcript.visible_text()
+
+
+async def test_a_narrower_screen_keeps_what_is_read_in_sight() -> None:
+    async with stage(*talk(100), size=(80, 20)) as (transcript, pilot):
+        for _ in range(5):
+            transcript.page(-1)
+            await pilot.pause()
+        anchor = next(line for line in transcript.visible_text().split("\n") if "question" in line)
+        await pilot.resize_terminal(50, 20)
+        await pilot.pause()
+        assert anchor.strip() in transcript.visible_text()
+
+
+async def test_a_call_says_how_many_lines_it_gave_back_also_when_a_part_of_them_is_shown() -> None:
+    shown, part = Call("1", "bash", {}, "done", text="a\nb\n"), Call("2", "bash", {}, "done", text="a\n…", lines=9_000)
+    async with stage(shown, part) as (transcript, _):
+        lines = [line.strip() for line in transcript.visible_text().split("\n") if line.strip()]
+    assert lines == ["● bash  2 lines", "● bash  9,000 lines"]
+
+
+async def test_what_a_key_opens_comes_onto_the_screen() -> None:
+    short = Call("1", "bash", {"command": "seq 5"}, "done", text="1\n2\n3\n4\nfive")
+    async with stage(*talk(30), short) as (transcript, pilot):
+        before = transcript.visible_text()
+        transcript.toggle_last()
+        await pilot.pause()
+        assert transcript.visible_text().split("\n")[-1].strip() == "│ five"
+        assert transcript.following
+        transcript.toggle_last()
+        await pilot.pause()
+        assert transcript.visible_text() == before
+    long = replace(short, text="\n".join(map(str, range(99))))
+    for behind in ((), talk(30)):
+        async with stage(*talk(30), long, *behind) as (transcript, pilot):
+            transcript.toggle_last()
+            await pilot.pause()
+            assert transcript.visible_text().startswith("● bash  seq 5  99 lines")
+
+
+async def test_a_tiny_screen_breaks_nothing() -> None:
+    blocks = (*talk(5), Call("1", "bash", {"command": "make " * 20}, "failed", text="x" * 500), Thought("hm " * 50))
+    async with stage(*blocks) as (transcript, _):
+        never_tiny = transcript.visible_text()
+    async with stage(*blocks, size=(4, 2)) as (transcript, pilot):
+        for size in ((1, 1), (2, 3), (10, 4), (3, 1)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            transcript.toggle_last()
+            await pilot.pause()
+            assert len(transcript.visible_text().splitlines()) <= size[1]
+        await pilot.resize_terminal(60, 20)
+        transcript.go_end()
+        await pilot.pause()
+        assert transcript.visible_text() == never_tiny
+
+
+async def test_a_streamed_answer_looks_like_a_finished_one() -> None:
+    text = "# Title\n\nSome **bold** words.\n\n- one\n- two\n\n```python\nx = 1\n```\n\nThe end."
+    async with stage(AnswerText(text)) as (transcript, _):
+        finished = transcript.visible_text()
+    async with stage() as (transcript, pilot):
+        for end in range(1, len(text) + 1):
+            transcript.show((AnswerText(text[:end], streaming=True),))
+        transcript.show((AnswerText(text),))
+        await pilot.pause()
+        assert transcript.visible_text() == finished
+
+
+async def test_blocks_that_are_dropped_disappear() -> None:
+    async with stage(UserText("go"), AnswerText("half of it", streaming=True)) as (transcript, pilot):
+        transcript.show((UserText("go"), Notice("again")))
+        await pilot.pause()
+        assert "half" not in transcript.visible_text()
+        assert "again" in transcript.visible_text()
+
+
+async def test_a_selection_is_what_is_on_the_screen() -> None:
+    async with stage(UserText("first line"), AnswerText("second **bold** line")) as (transcript, _):
+        assert transcript.get_selection(Selection(Offset(2, 0), Offset(8, 2))) == ("first line\n\n  second", "\n")
+        assert transcript.get_selection(Selection(None, None)) == ("› first line\n\n  second bold line", "\n")
+
+
+async def test_dragging_selects_and_opens_nothing() -> None:
+    async with stage(Call("1", "bash", {"command": "make"}, "done", text="built"), Notice("below")) as (
+        transcript,
+        pilot,
+    ):
+        await pilot.mouse_down(transcript, offset=(2, 0))
+        await pilot.hover(transcript, offset=(12, 0))
+        await pilot.mouse_up(transcript, offset=(12, 0))
+        await pilot.pause()
+        assert transcript.screen.get_selected_text() == "bash  make"
+        assert transcript.opened == ()
+
+
+async def test_a_new_theme_repaints_what_is_shown() -> None:
+    async with stage(SummaryBlock("before"), UserText("text")) as (transcript, pilot):
+        before = transcript.render_line(0)
+        transcript.app.theme = "textual-light"
+        await pilot.pause()
+        assert transcript.render_line(0).text == before.text
+        assert transcript.render_line(0) != before
+
+
+async def test_jumps_go_from_message_to_message() -> None:
+    async with stage(*talk(40)) as (transcript, pilot):
+        tops = []
+        for direction in (-1, -1, -1, 1, 1):
+            transcript.jump(direction)
+            await pilot.pause()
+            tops.append(transcript.visible_text().split("\n")[0])
+        first = int(tops[0].rsplit(" ", 1)[1])
+        assert tops == [f"› question {first + step}" for step in (0, -1, -2, -1, 0)]
+        for _ in range(40):
+            transcript.jump(-1)
+        await pilot.pause()
+        assert transcript.visible_text().startswith("› question 0")
+        for _ in range(45):
+            transcript.jump(1)
+            await pilot.pause()
+        assert transcript.following
+
+
+async def test_words_are_gone_to_and_the_way_back_is_kept() -> None:
+    async with stage(*talk(200)) as (transcript, pilot):
+        before = transcript.visible_text()
+        found = transcript.find("answer 17")
+        await pilot.pause()
+        assert (found.at, found.of) == (11, 11)  # 17 and 170 to 179
+        assert "answer 179" in transcript.visible_text()
+        assert transcript.find_next(-10).at == 1
+        await pilot.pause()
+        assert "answer 17\n" in transcript.visible_text()
+        assert transcript.find_next(-1).at == 11
+        transcript.end_search(back=True)
+        await pilot.pause()
+        assert (transcript.visible_text(), transcript.following) == (before, True)
+
+
+async def test_what_is_folded_opens_while_words_in_it_are_looked_at() -> None:
+    call = Call("1", "bash", {"command": "make"}, "done", text="all is built\n" * 3 + "the needle")
+    async with stage(*talk(20), call, *talk(20)) as (transcript, pilot):
+        assert transcript.find("the needle").of == 1
+        await pilot.pause()
+        assert "│ the needle" in transcript.visible_text()
+        transcript.find("question 3")
+        await pilot.pause()
+        assert transcript.opened == ()
+
+
+async def test_a_new_size_is_drawn_right_at_once() -> None:
+    async with stage(AnswerText("words of a long paragraph " * 40), size=(80, 20)) as (transcript, pilot):
+        pictures: list[list[int]] = []
+        draw = transcript.render_lines
+
+        def watched(crop: Region) -> list[Strip]:
+            strips = draw(crop)
+            pictures.append([len(strip.text.rstrip()) for strip in strips])
+            return strips
+
+        transcript.render_lines = watched  # type: ignore[method-assign]  # to see every picture
+        await pilot.resize_terminal(40, 20)
+        await pilot.pause()
+        assert pictures
+        assert all(length <= 39 for picture in pictures for length in picture)
+        assert all(picture == pictures[-1] for picture in pictures if len(picture) == 20)
+
+
+async def test_its_own_keys_scroll_at_once_however_long_the_way_is() -> None:
+    async with stage(*talk(300)) as (transcript, pilot):
+        transcript.focus()
+        for key, shown in (("home", "question 0"), ("pagedown", "answer"), ("end", "answer 299")):
+            await pilot.press(key)
+            await pilot.wait_for_animation()
+            assert shown in transcript.visible_text()
+        assert transcript.following

@@ -1,0 +1,1 @@
+"""What each slash command does on the screen."""

@@ -1,0 +1,152 @@
+"""What `ebb` may be told on its command line, and the settings that follow from it. It starts no front end."""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import EXIT_CODES, UsageError
+
+if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
+    from agent.compose import Sessions
+    from agent.config.values import Config
+
+VERSION = "0.1.0"
+
+_TAKES_VALUE = {
+    "-p", "--prompt", "--output-format", "--output-schema", "--max-turns", "--max-cost", "--permission-mode", "--allow",
+    "--deny", "-m", "--model", "--context-window", "-C", "--cd", "--config",
+}  # fmt: skip
+
+
+def first_word(arguments: Sequence[str]) -> int | None:
+    """Where the first word stands that is neither a flag nor a flag's value; None when there is none, or after `--`."""
+    index = 0
+    while index < len(arguments):
+        word = arguments[index]
+        if word == "--":
+            return None
+        if not word.startswith("-") or word == "-":
+            return index
+        index += 2 if word in _TAKES_VALUE else 1
+    return None
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ebb",
+        description="A terminal coding agent whose context window never overflows and never forgets.",
+        epilog="Subcommands: ebb sessions list|show|search|fork|rename|export|import|delete, ebb context [ID], "
+        "ebb config, ebb mcp list|add|remove|test|login|logs, "
+        "ebb doctor, ebb demo, ebb serve. `--` makes a first word a prompt. "
+        "Exit codes: " + ", ".join(f"{code} {short}" for code, (short, _) in EXIT_CODES.items()) + ".",
+        allow_abbrev=False,
+    )
+    parser.add_argument("words", nargs="*", metavar="PROMPT", help="open the terminal with this first message")
+    parser.add_argument(
+        "-p", "--prompt", metavar="TEXT", help="answer without a terminal; `-` reads the prompt from stdin"
+    )
+    add_common(parser)
+    parser.add_argument("--plain", action="store_true", help="the terminal in lines, without a screen")
+    headless = parser.add_argument_group("without a terminal")
+    forms = "the answer, one JSON object, or one event a line and that object last"
+    headless.add_argument("--output-format", choices=("text", "json", "stream-json"), default="text", help=forms)
+    headless.add_argument("--output-schema", metavar="FILE", help="JSON Schema that the answer must meet")
+    headless.add_argument("--max-turns", type=int, metavar="N", help="requests the run may make")
+    headless.add_argument("--max-cost", type=float, metavar="USD", help="dollars after which no request is made")
+    headless.add_argument("--quiet", action="store_true", help="say nothing on stderr of rewrites of the context")
+    modes = "what may run without a question"
+    parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"), help=modes)
+    parser.add_argument("--allow", action="append", metavar="RULE", help="let calls run, such as 'bash(git status)'")
+    parser.add_argument("--deny", action="append", metavar="RULE", help="never let calls run, such as 'write(.env)'")
+    without = "run commands although `agent.sandbox` is `require`: this version has no sandbox in any case"
+    parser.add_argument("--no-sandbox", action="store_true", help=without)
+    parser.add_argument("--ephemeral", action="store_true", help="keep nothing of the session")
+    session = parser.add_mutually_exclusive_group()
+    session.add_argument("-c", "--continue", dest="resume", action="store_const", const="", help="the newest session")
+    session.add_argument(
+        "-r", "--resume", dest="pick", nargs="?", const="", metavar="ID", help="that session; without ID: choose"
+    )
+    parser.add_argument("--version", action="version", version=f"ebb {VERSION}")
+    return parser
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-m", "--model", metavar="PROVIDER/NAME", help="anthropic/…, openai/…, openai-chat/…, ollama/…")
+    parser.add_argument("--context-window", type=int, metavar="N", help="tokens of the model's window")
+    parser.add_argument("-C", "--cd", metavar="DIR", default=".", help="work in this folder")
+    parser.add_argument("--config", action="append", metavar="KEY=VALUE", default=[], help="set one configuration key")
+    parser.add_argument("--debug", action="store_true", help="show where an error comes from")
+
+
+def with_resume(arguments: Sequence[str]) -> list[str]:
+    """The arguments with `-r WORD` joined when WORD is meant as the beginning of a session's id: it looks like one, it
+    is the only word, or there is a prompt already. Several words, or one with blanks in it, are a prompt."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    known, rest = arguments[:end], arguments[end:]
+    has_prompt = any(re.match(r"-p|--prompt(=|$)", word) for word in known)
+    joined: list[str] = []
+    for index, word in enumerate(known):
+        if joined and joined[-1] in ("-r", "--resume"):
+            is_alone = word.split() == [word] and first_word([*known[:index], *known[index + 1 :]]) is None
+            is_word = not word.startswith("-")
+            may_be_id = is_word and (has_prompt or is_alone or re.fullmatch(r"[0-9a-f]{4,12}", word))
+            joined[-1] = f"--resume={word}" if may_be_id else "--resume="
+            if may_be_id:
+                continue
+        joined.append(word)
+    return [*("--resume=" if word in ("-r", "--resume") else word for word in joined), *rest]
+
+
+def open_sessions(options: argparse.Namespace, *, interactive: bool) -> "Sessions":
+    """The sessions of the folder that the command line names, with its settings. Raises `UsageError`."""
+    root, config = told_settings(options)
+    return sessions_of(root, config, options, interactive=interactive)
+
+
+def told_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
+    """As `read_settings`. What is remarkable about them is told on stderr."""
+    from tui.text.sanitise import visible_line  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
+    root, config = read_settings(options)
+    for notice in config.notices:
+        print(f"ebb: {visible_line(notice)}", file=sys.stderr)
+    return root, config
+
+
+def sessions_of(root: Path, config: "Config", options: argparse.Namespace, *, interactive: bool) -> "Sessions":
+    """The sessions of a folder with these settings."""
+    from agent.compose import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
+    return Sessions(config, root, os.environ, interactive=interactive, ephemeral=getattr(options, "ephemeral", False))
+
+
+def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
+    """The working folder and the configuration for it. Raises `UsageError`."""
+    from agent.config.load import load_config  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
+    try:
+        root = Path(options.cd).expanduser()
+        is_folder = root.is_dir() and root.resolve(strict=True).is_dir()
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"cannot work in `{options.cd}`: {error}; give another folder with -C") from error
+    if not is_folder:
+        raise UsageError(f"there is no folder `{options.cd}`; give one that exists with -C")
+    flags = {
+        key: value
+        for key, value in (
+            ("agent.model", options.model),
+            ("agent.context_window", options.context_window),
+            ("agent.permission_mode", getattr(options, "permission_mode", None)),
+            ("agent.max_turns", getattr(options, "max_turns", None)),
+            ("agent.max_cost", getattr(options, "max_cost", None)),
+            ("permissions.allow", getattr(options, "allow", None)),
+            ("permissions.deny", getattr(options, "deny", None)),
+            ("agent.sandbox", "off" if getattr(options, "no_sandbox", False) else None),
+        )
+        if value is not None
+    }
+    return root, load_config(root, os.environ, flags, tuple(options.config))

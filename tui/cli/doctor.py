@@ -1,0 +1,90 @@
+"""`ebb doctor`: what it prints, and how far it is while that takes a while."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from agent.config.load import find_folders
+from agent.doctor.examine import Finding, Tell, examine_folders, examine_settings, examine_store
+from agent.errors import UsageError
+from tui.cli.arguments import add_common, read_settings
+from tui.text.sanitise import visible_line
+
+_SIGNS = {"well": "ok  ", "note": "note", "broken": "BAD "}
+
+
+def doctor(arguments: Sequence[str]) -> int:
+    """`ebb doctor`; 0 when nothing is broken, otherwise 1."""
+    parser = argparse.ArgumentParser(
+        prog="ebb doctor",
+        description="Checks settings, keys, folders, the store and every reference in it. No server is asked.",
+        epilog="Exit codes: 0 all is well, 1 something is broken.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--deep", action="store_true", help="read every stored output, too, and compare its digest")
+    parser.add_argument(
+        "--repair", action="store_true", help="save what can be read of a damaged database into a new one, first"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_common(parser)
+    options = parser.parse_args(arguments)
+    progress, findings = CheckProgress(), []
+    for finding in _findings(options, progress):
+        findings.append(finding)
+        if not options.json:
+            progress.wipe()
+            print(finding_line(finding), flush=True)
+    progress.wipe()
+    is_well = all(finding.state != "broken" for finding in findings)
+    if options.json:
+        print(json.dumps({"well": is_well, "findings": [asdict(finding) for finding in findings]}))
+    return 0 if is_well else 1
+
+
+def _findings(options: argparse.Namespace, tell: Tell) -> Iterator[Finding]:
+    folders, most_bytes = find_folders(os.environ), None
+    try:
+        _, config = read_settings(options)
+    except UsageError as error:
+        yield Finding("configuration", "broken", str(error))
+    else:
+        most_bytes = config.archive_max_bytes
+        yield from examine_settings(config, os.environ)
+    yield from examine_folders(folders)
+    if options.repair:
+        from agent.doctor.repair import repair_store  # noqa: PLC0415  # deferred: few databases are damaged
+
+        yield from repair_store(folders, tell)
+    yield from examine_store(folders, tell, deep=options.deep, most_bytes=most_bytes)
+
+
+def finding_line(finding: Finding) -> str:
+    """A finding in one line: how it is, what, and what to do."""
+    advice = f": {finding.advice}" if finding.advice else ""
+    return visible_line(f"{_SIGNS[finding.state]}  {finding.subject:<15} {finding.text}{advice}")
+
+
+class CheckProgress:
+    """Tells on a terminal's stderr what is looked at once that has taken a second."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._told_at = 0.0
+        self._shown = False
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._began < 1 or now - self._told_at < 0.1 or not sys.stderr.isatty():
+            return
+        self._told_at, self._shown = now, True
+        far = f"  {done:,} of {total:,}" if total else ""
+        print(f"\r\x1b[Klooking at {what}{far}", end="", file=sys.stderr, flush=True)
+
+    def wipe(self) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._shown = False

@@ -1,0 +1,204 @@
+"""The command line: arguments to a front end and an exit code."""
+
+import argparse
+import asyncio
+import errno
+import gc
+import io
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.errors import AgentError, UsageError
+from tui.cli.arguments import first_word, make_parser, open_sessions, with_resume
+from tui.cli.piped_input import has_piped_input, is_attachment, piped_input
+
+SUBCOMMANDS = ("sessions", "context", "config", "mcp", "doctor", "demo", "serve")
+RESERVED = ("acp",)
+"""Words that later versions take as subcommands, so that no script comes to rely on them as prompts."""
+
+_ALIKE = 0.7
+"""How much a word is like a subcommand that is taken for one: `ebb sesions`, but not `ebb search`."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `ebb` with the arguments after the program's name; the exit code. Errors are one sentence on stderr."""
+    try:
+        try:
+            return _run(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            # All is said and put in order: what Python does at its end would only tear a traceback into it.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(arguments: list[str]) -> int:
+    # What is made while modules load stays. To look through all of it again and again costs a tenth of the start.
+    gc.set_threshold(100_000, 50, 100)
+    _prepare_streams()
+    try:
+        try:
+            return _dispatch(arguments)
+        finally:
+            sys.stdout.flush()  # here a reader that has gone is still noticed
+    except AgentError as error:
+        if "--debug" in arguments:
+            _print_traceback(error)
+        from tui.text.sanitise import visible  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
+        print(f"ebb: {visible(str(error))}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read our output has gone; the interpreter must not complain about it when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except Exception as error:  # noqa: BLE001  # the outermost place: what nobody expected is told here
+        if not (isinstance(error, OSError) and error.errno == errno.ENOSPC):
+            return _crash(error, arguments)
+        print(f"ebb: the answer could not be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _raise_on_interrupt() -> None:
+    """From now on Ctrl-C is a `KeyboardInterrupt`, so that what was begun is put in order. Before it the program just
+    ends, since nothing was begun."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.unraisablehook = _unraisable
+
+
+def _unraisable(fault: "sys.UnraisableHookArgs", /) -> None:
+    """Where Python would print an interruption and go on, in the middle of its own bookkeeping, the program ends."""
+    if isinstance(fault.exc_value, KeyboardInterrupt):
+        os._exit(130)
+    sys.__unraisablehook__(fault)
+
+
+def _crash(error: Exception, arguments: Sequence[str]) -> int:
+    """Tells of a fault of the program, without what only its authors can read; the exit code."""
+    from agent.config.load import find_folders  # noqa: PLC0415  # deferred: this is not to happen
+    from agent.crash import crashed  # noqa: PLC0415  # deferred: as above
+    from tui.text.sanitise import visible  # noqa: PLC0415  # deferred: as above
+
+    if "--debug" in arguments:
+        _print_traceback(error)
+    fault = crashed(error, find_folders(os.environ).logs)
+    print(f"ebb: {visible(str(fault))}", file=sys.stderr)
+    return fault.exit_code
+
+
+def _print_traceback(error: BaseException) -> None:
+    from tools.redaction import redacted  # noqa: PLC0415  # deferred: few want to see it
+
+    print(redacted("".join(traceback.format_exception(error)), os.environ), file=sys.stderr)
+
+
+def _prepare_streams() -> None:
+    """Lets no closed stream and no character that a locale cannot write end a run."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # to the end of the process
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _dispatch(arguments: list[str]) -> int:
+    first = first_word(arguments)
+    if first is not None and arguments[first] in SUBCOMMANDS:
+        return _subcommand(arguments[first], arguments[:first], arguments[first + 1 :])
+    if first is not None and arguments[first] in RESERVED:
+        word = arguments[first]
+        raise UsageError(f"there is no `ebb {word}` in this version; `ebb -- {word}` makes it a prompt")
+    options = make_parser().parse_args(with_resume(arguments))
+    if options.prompt is not None:
+        return _headless(options)
+    is_new = options.resume is None and options.pick is None
+    if is_new and first is not None and options.words == [arguments[first]]:
+        _refuse_misspelt(arguments[first])
+    return _terminal(options)
+
+
+def _refuse_misspelt(word: str) -> None:
+    """Raises `UsageError` where a message of one word is meant as a subcommand: to send it would cost."""
+    from tui.commands import closest  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
+    near = closest(word.lower(), SUBCOMMANDS, _ALIKE)
+    if near and word.split() == [word]:
+        meant = " or ".join(f"`ebb {name}`" for name in near)
+        raise UsageError(f"there is no command `{word}`; did you mean {meant}? `ebb -- {word}` sends it as a message")
+
+
+def _headless(options: argparse.Namespace) -> int:
+    from agent import headless  # noqa: PLC0415  # deferred: only this front end needs it
+
+    prompt, piped = _whole_prompt(options.prompt, options.words)
+    schema = _read_schema(options.output_schema) if options.output_schema else None
+    sessions = open_sessions(options, interactive=False)
+
+    resume = options.resume if options.pick is None else options.pick
+    job = headless.HeadlessJob(prompt, options.output_format, schema, resume, piped, options.quiet)
+    return asyncio.run(headless.run(sessions, job))
+
+
+def _terminal(options: argparse.Namespace) -> int:
+    from tui.cli import start  # noqa: PLC0415  # deferred: only this front end needs it
+
+    _raise_on_interrupt()
+    return start.run(options)
+
+
+def _whole_prompt(prompt: str, words: Sequence[str]) -> tuple[str, str]:
+    """The prompt with what was piped in, and what of that stands beside it since it is long or no text. Raises
+    `UsageError` when there is nothing to ask."""
+    parts = [*words] if prompt == "-" else [prompt, *words]
+    piped = piped_input() if prompt == "-" or has_piped_input() else ""
+    if is_attachment(piped) and (said := _joined(parts)):
+        return said, piped
+    whole = _joined([*parts, piped])
+    if not whole:
+        raise UsageError("there is no prompt; write one after `-p`, or pipe one in and write `-p -`")
+    return whole, ""
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "\n\n".join(part.strip("\n") for part in parts if part.strip())
+
+
+def _read_schema(name: str) -> dict[str, object]:
+    from tools.schema import mismatches  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
+    try:
+        schema = json.loads(Path(name).read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read the schema `{name}`: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the schema `{name}` is not JSON: {error}") from error
+    if not isinstance(schema, dict):
+        raise UsageError(f"the schema `{name}` must be a JSON object")
+    try:
+        mismatches(None, schema)  # asked before the model is: a schema that is none would cost a whole run
+    except ValueError as error:
+        raise UsageError(f"the schema `{name}` cannot be used: {str(error).splitlines()[0]}") from error
+    return schema
+
+
+def _subcommand(name: str, before: Sequence[str], after: Sequence[str]) -> int:
+    if name == "serve":
+        from tui.cli import serve  # noqa: PLC0415  # deferred: only this command needs it
+
+        return serve.run([*before, *after])
+    from tui.cli import sessions as subcommands  # noqa: PLC0415  # deferred: only these commands need it
+
+    _raise_on_interrupt()
+    return subcommands.run(name, [*before, *after])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,372 @@
+"""`ebb mcp`: what each of its commands takes and prints."""
+
+import argparse
+import asyncio
+import os
+import sys
+import termios
+import time
+import webbrowser
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from agent.config.values import Config
+from agent.context.estimate import estimate_tools
+from agent.errors import ConfigError, LoginNeeded, ServerFailed, UsageError
+from agent.headless import print_json
+from agent.mcp.consent import digests_of, start_question, terms, tools_question
+from agent.mcp.declared import Declared, Unusable, declared_servers
+from agent.mcp.edit_config import put_server, take_server
+from agent.mcp.manage import ServerRow, find_server, rows, standing_of, started, table_for
+from agent.mcp.running import approvals_of, log_of, login_of, make_server
+from agent.window.deferral import specs_of
+from tools.extent import counted
+from tools.mcp.desk import NobodyThere
+from tools.mcp.log import last_lines
+from tools.mcp.spec import ServerSpec
+from tools.mcp.state import ServerState
+from tools.mcp.tool import McpTool
+from tools.redaction import redacted
+from tui.cli.arguments import add_common, first_word, read_settings
+from tui.text.sanitise import visible, visible_line
+
+LINES = 50
+"""Of a log, when nothing else is asked for."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """`ebb mcp`; the exit code."""
+    first = first_word(arguments)
+    action = arguments[first] if first is not None else "list"
+    if first is None or action not in _ACTIONS:
+        parser = argparse.ArgumentParser(
+            prog="ebb mcp",
+            description="Servers of the Model Context Protocol, which bring tools.",
+            epilog="`ebb mcp ACTION --help` tells more. "
+            "Exit codes: 0 all is well, 2 usage, 3 a server cannot be used, 4 one wants a login.",
+            allow_abbrev=False,
+        )
+        told = (
+            "list: how each stands (without a word, too). add: NAME URL, or NAME -- COMMAND. test: start, tell what it "
+            "offers, end. login: in your browser. logs: what it printed."
+        )
+        parser.add_argument("action", nargs="?", choices=tuple(_ACTIONS), default="list", help=told)
+        parser.add_argument("--json", action="store_true", help="print JSON lines")
+        add_common(parser)
+        parser.parse_args(arguments)  # ends here with `--help` or a wrong word
+        return _list(arguments)
+    return _ACTIONS[action]([*arguments[:first], *arguments[first + 1 :]])
+
+
+def _list(arguments: Sequence[str]) -> int:
+    parser = _parser("list", "The declared servers and how each stands. None is started.")
+    options = parser.parse_args(arguments)
+    _, config = read_settings(options)
+    found = rows(config, os.environ)
+    for row in found:
+        if options.json:
+            print_json(sys.stdout, asdict(row))
+        else:
+            print(visible_line(_row_line(row)))
+    if not found and not options.json:
+        print("no servers; `ebb mcp add NAME -- COMMAND` or `ebb mcp add NAME URL` adds one")
+    return 0
+
+
+def _row_line(row: ServerRow) -> str:
+    detail = f"  ({row.detail})" if row.detail else ""
+    ignored = f"  [means nothing here: {', '.join(row.ignored)}]" if row.ignored else ""
+    return f"{row.standing:<12}  {row.name or row.source:<16}  {row.owner:<7}  {row.target}{detail}{ignored}"
+
+
+def _add(arguments: Sequence[str]) -> int:
+    before, after = _parted(arguments)
+    parser = _parser("add", "Adds a server to your configuration: `ebb mcp add NAME URL`, or NAME -- COMMAND.")
+    parser.add_argument("name", help="what its tools are named after: mcp__NAME__TOOL")
+    parser.add_argument("target", nargs="*", help="its address, or its command; what follows `--` is the command")
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="of the command; ${VAR} works")
+    parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="sent to the address")
+    parser.add_argument("--cwd", metavar="FOLDER", help="where the command runs; the project's folder without it")
+    parser.add_argument("--client-id", metavar="ID", help="of a client that is registered with the server's login")
+    parser.add_argument("--scope", action="append", default=[], metavar="SCOPE", help="asked for at a login")
+    parser.add_argument("--replace", action="store_true", help="also where there is a server of that name")
+    options = parser.parse_intermixed_args(before)
+    _, config = read_settings(options)
+    words = [*options.target, *after]
+    if not words:
+        raise UsageError(f"what is `{options.name}`? write its address, or its command after `--`")
+    if options.name in config.servers and not options.replace:
+        raise UsageError(f"there is a server `{options.name}`; `--replace` writes this one in its place")
+    alike = [other for other in config.servers if ServerSpec(other).prefix == ServerSpec(options.name).prefix]
+    if set(alike) - {options.name}:
+        raise UsageError(
+            f"`{options.name}` could not be told from `{alike[0]}` in the names of tools; take another name"
+        )
+    is_address = not after and len(words) == 1 and "://" in words[0]
+    given = {"url": words[0]} if is_address else {"command": words[0], "args": words[1:]}
+    table = table_for(
+        options.name,
+        {
+            **given,
+            "env": _pairs(options.env, "--env"),
+            "headers": _pairs(options.header, "--header"),
+            "cwd": options.cwd,
+            "client_id": options.client_id,
+            "scopes": options.scope,
+        },
+        config,
+    )
+    path = config.folders.config / "config.toml"
+    put_server(path, options.name, table)
+    said = f"added `{options.name}` to `{path}`; `ebb mcp test {options.name}` tries it"
+    _tell(options, {"name": options.name, "file": str(path), "server": table}, said)
+    return 0
+
+
+def _remove(arguments: Sequence[str]) -> int:
+    parser = _parser("remove", "Removes a server, and what a login to it gave, from your configuration.")
+    parser.add_argument("name")
+    options = parser.parse_args(arguments)
+    _, config = read_settings(options)
+    path = config.folders.config / "config.toml"
+    if options.name not in config.servers:
+        found = find_server(options.name, config, os.environ)
+        raise UsageError(
+            f"`{options.name}` is declared in `{found.source}`: remove it there, or name it in `mcp.disabled`"
+        )
+    declared = [one for one in declared_servers(config, os.environ) if one.name == options.name]
+    take_server(path, options.name)
+    for one in declared:
+        if isinstance(one, Declared):
+            login_of(one, config).unlink(missing_ok=True)
+    _tell(options, {"name": options.name, "file": str(path)}, f"removed `{options.name}` from `{path}`")
+    return 0
+
+
+def _test(arguments: Sequence[str]) -> int:
+    parser = _parser("test", "Starts servers, says what they offer, and ends them.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="all that are declared, when none is named")
+    parser.add_argument("--approve", action="store_true", help="approve what a project declares, and its tools")
+    options = parser.parse_args(arguments)
+    _, config = read_settings(options)
+    if options.names:
+        chosen: Sequence[Declared | Unusable] = [find_server(name, config, os.environ) for name in options.names]
+    else:
+        chosen = [one for one in declared_servers(config, os.environ) if not (isinstance(one, Unusable) and one.is_off)]
+    codes = [0]
+    for one in chosen:
+        if isinstance(one, Unusable):
+            _tell(options, {"name": one.name, "phase": "unusable", "detail": one.problem}, f"BAD   {one.line}")
+            codes.append(2)
+        else:
+            codes.append(_test_one(one, config, options))
+    return next(code for code in (3, 4, 2, 0) if code in codes)
+
+
+def _test_one(declared: Declared, config: Config, options: argparse.Namespace) -> int:
+    if not _may_start(declared, config, options):
+        detail = f"it is not approved; `ebb mcp test {declared.name} --approve` approves it"
+        _tell(
+            options,
+            {"name": declared.name, "phase": "not approved", "detail": detail},
+            "\n".join([f"BAD   {declared.name}: {detail}:", *terms(declared)]),
+        )
+        return 2
+
+    async def look() -> tuple[ServerState, float]:
+        began = time.monotonic()
+        async with started(declared, NobodyThere(), config) as server:
+            return server.state, time.monotonic() - began
+
+    state, seconds = asyncio.run(look())
+    if options.json:
+        print_json(sys.stdout, {"name": declared.name, "seconds": round(seconds, 3), **_state_json(state)})
+    else:
+        print("\n".join(map(visible, _state_lines(declared.name, state, seconds))))
+    if state.phase == "ready":
+        _approve_tools(declared, config, state, options)
+    return {"ready": 0, "needs_login": 4}.get(state.phase, 3)
+
+
+def _may_start(declared: Declared, config: Config, options: argparse.Namespace) -> bool:
+    """Whether the server may be started; whoever is there to be asked, is."""
+    approvals = approvals_of(config)
+    standing = standing_of(declared, approvals)
+    if standing == "on":
+        return True
+    if options.approve or _agrees(start_question(declared, has_changed=standing == "changed"), options):
+        approvals.decide(declared.name, declared.digest, "approved")
+        return True
+    return False
+
+
+def _approve_tools(declared: Declared, config: Config, state: ServerState, options: argparse.Namespace) -> None:
+    approvals = approvals_of(config)
+    approval = approvals.of(declared.name, declared.digest) if declared.owner == "project" else None
+    if approval is None:
+        return
+    digests = digests_of(state.tools)
+    new = [tool for tool in state.tools if approval.tools.get(tool.original) != digests[tool.original]]
+    question = tools_question(declared.name, new, state.listing.notes, has_changed=bool(approval.tools))
+    if new and (options.approve or _agrees(question, options)):
+        approvals.allow_tools(declared.name, declared.digest, {**approval.tools, **digests})
+
+
+def _agrees(question: str, options: argparse.Namespace) -> bool:
+    """What the user says in a terminal. What was typed before the question is no answer."""
+    if options.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    print(visible(question))
+    with suppress(termios.error):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    try:
+        return input("[y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _state_json(state: ServerState) -> dict[str, object]:
+    return {
+        "phase": state.phase,
+        "detail": state.detail,
+        "server": {"name": state.name, "version": state.version, "protocol": state.protocol},
+        "tools": [
+            {"name": tool.name, "description": tool.description, "schema": tool.schema, "tokens": _tokens(tool)}
+            for tool in state.tools
+        ],
+        "resources": [resource.uri for resource in (*state.resources, *state.listing.templates)],
+        "prompts": [prompt.name for prompt in state.prompts],
+        "notes": list(state.listing.notes),
+    }
+
+
+def _state_lines(name: str, state: ServerState, seconds: float) -> list[str]:
+    if state.phase == "needs_login":
+        return [f"BAD   {name} wants you to log in: `ebb mcp login {name}`"]
+    if state.phase != "ready":
+        return [f"BAD   {name}: {state.detail}"]
+    tokens = sum(map(_tokens, state.tools))
+    tools, resources, prompts = (
+        counted(len(found), noun)
+        for found, noun in ((state.tools, "tool"), (state.resources, "resource"), (state.prompts, "prompt"))
+    )
+    what = f"{tools} ({tokens:,} tokens), {resources}, {prompts}"
+    return [
+        f"ok    {name}: {state.name} {state.version}, {what}, in {seconds:.1f} s",
+        *(f"      {tool.name}: {' '.join(tool.description.split())[:100]}" for tool in state.tools),
+        *(f"note  {note}" for note in state.listing.notes),
+    ]
+
+
+def _tokens(tool: McpTool) -> int:
+    return estimate_tools(specs_of((tool,)))
+
+
+def _login(arguments: Sequence[str]) -> int:
+    parser = _parser("login", "Logs in to a server: your browser is opened, and what it gives is kept for you alone.")
+    parser.add_argument("name")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address to open")
+    options = parser.parse_args(arguments)
+    _, config = read_settings(options)
+    declared = find_server(options.name, config, os.environ)
+    if not declared.spec.url:
+        raise UsageError(f"`{declared.name}` is a command on this machine: there is nothing to log in to")
+    if not _may_start(declared, config, argparse.Namespace(json=options.json, approve=False)):
+        raise UsageError(f"`{declared.name}` is not approved: `ebb mcp test {declared.name} --approve` approves it")
+
+    async def work() -> ServerState:
+        server = make_server(declared, Browser(opens=not options.no_browser), config)
+        try:
+            return await server.login()
+        finally:
+            await server.close()
+
+    state = asyncio.run(work())
+    if state.phase == "needs_login":
+        raise LoginNeeded(f"you are not logged in to `{declared.name}`: {state.detail}")
+    if state.phase != "ready":
+        raise ServerFailed(f"`{declared.name}` cannot be used: {state.detail}")
+    _tell(options, {"name": declared.name, "phase": state.phase}, f"you are logged in to `{declared.name}`")
+    return 0
+
+
+class Browser(NobodyThere):
+    """Shows where to log in."""
+
+    def __init__(self, *, opens: bool) -> None:
+        self._opens = opens
+
+    async def open_login(self, server: str, url: str) -> None:
+        print(f"ebb: to log in to `{server}`, open {visible_line(url)}", file=sys.stderr, flush=True)
+        if self._opens:
+            await asyncio.to_thread(webbrowser.open, url)
+
+
+def _logs(arguments: Sequence[str]) -> int:
+    parser = _parser("logs", "The end of what a server printed on its error output, and of what it had to say.")
+    parser.add_argument("name")
+    parser.add_argument("-n", "--lines", type=int, default=LINES, metavar="N", help=f"how many; {LINES} at first")
+    options = parser.parse_args(arguments)
+    if options.lines < 1:
+        parser.error("ask for at least one line")
+    _, config = read_settings(options)
+    declared = find_server(options.name, config, os.environ)
+    path = log_of(declared, config)
+    lines = [redacted(line, os.environ, declared.spec.secrets) for line in _last_lines(path, options.lines)]
+    if options.json:
+        print_json(sys.stdout, {"name": declared.name, "file": str(path), "lines": lines})
+        return 0
+    print(f"ebb: {path}" if lines else f"ebb: nothing was written to `{path}` yet", file=sys.stderr)
+    for line in lines:
+        print(visible_line(line))
+    return 0
+
+
+def _last_lines(path: Path, count: int) -> list[str]:
+    try:
+        return last_lines(path, count)
+    except OSError as error:
+        raise ConfigError(f"cannot read `{path}`: {error.strerror or error}") from error
+
+
+def _parser(action: str, description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"ebb mcp {action}", description=description, allow_abbrev=False)
+    parser.add_argument("--json", action="store_true", help="print JSON lines")
+    add_common(parser)
+    return parser
+
+
+def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What stands before `--` and what after it."""
+    place = arguments.index("--") if "--" in arguments else len(arguments)
+    return [*arguments[:place]], [*arguments[place + 1 :]]
+
+
+def _pairs(texts: Sequence[str], flag: str) -> dict[str, str]:
+    pairs = dict[str, str]()
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"`{flag} {text}` is not NAME=VALUE")
+        pairs[name] = value
+    return pairs
+
+
+def _tell(options: argparse.Namespace, value: Mapping[str, object], said: str) -> None:
+    """Prints what was done or found, as JSON or in words."""
+    if options.json:
+        print_json(sys.stdout, value)
+    else:
+        print(visible(said))
+
+
+_ACTIONS: dict[str, Callable[[Sequence[str]], int]] = {
+    "list": _list,
+    "add": _add,
+    "remove": _remove,
+    "test": _test,
+    "login": _login,
+    "logs": _logs,
+}

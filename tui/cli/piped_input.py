@@ -1,0 +1,63 @@
+"""What is piped into the program."""
+
+import os
+import select
+import stat
+import sys
+
+from agent.errors import UsageError
+
+_WAIT = 2.0
+"""Seconds to wait for the first byte of a pipe that may never say anything."""
+_LONG = 8_000
+"""Characters that stand in the prompt itself."""
+_MOST = 64 << 20
+"""Bytes that a message may bring."""
+
+
+def has_piped_input() -> bool:
+    """Whether stdin is a file, or a pipe that says something soon."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return False
+    if stat.S_ISREG(mode):
+        return True
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return False
+    return bool(select.select([sys.stdin], [], [], _WAIT)[0])
+
+
+def piped_input() -> str:
+    """What standard input holds; a byte that is no text is half of a surrogate pair. Raises `UsageError`."""
+    data = sys.stdin.buffer.read(_MOST + 1)
+    if len(data) > _MOST:
+        most = f"more than {_MOST >> 20} MB was piped in"
+        raise UsageError(f"{most}; save it to a file and name that in the prompt, so that parts of it can be read")
+    return data.decode("utf-8", "surrogateescape")
+
+
+def is_attachment(piped: str) -> bool:
+    """Whether what was piped in stands beside the words: it is long, or not text alone."""
+    return len(piped) > _LONG or "\0" in piped or not _is_text(piped)
+
+
+def take_terminal() -> bool:
+    """Lets the keyboard be standard input again when that was a pipe or a file; whether there is one, and a screen."""
+    if not sys.stdout.isatty():
+        return False
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError:
+        return False
+    os.dup2(terminal, sys.stdin.fileno())
+    os.close(terminal)
+    return True
+
+
+def _is_text(piped: str) -> bool:
+    try:
+        piped.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

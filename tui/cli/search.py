@@ -1,0 +1,131 @@
+"""`ebb sessions search` and `ebb sessions show ID REF`: what they print."""
+
+import argparse
+import asyncio
+import codecs
+import itertools
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from agent.errors import ReferenceFailed
+from agent.headless import print_json
+from tools.base import ToolError
+from tools.kept import KeptContent
+from tools.read_result import part_of
+from tools.recalled import Memory, RecalledItem, RecallQuery
+from tui.cli.arguments import add_common, open_sessions
+from tui.text.sanitise import visible, visible_line
+
+MOST = 20
+
+
+def search(arguments: Sequence[str]) -> int:
+    """`ebb sessions search`; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="ebb sessions search", description="Searches what stored sessions said, saw and did.", allow_abbrev=False
+    )
+    parser.add_argument("query", nargs="+", help="words; several between quotation marks stand in that order")
+    parser.add_argument("--all", action="store_true", help="the sessions of all projects")
+    parser.add_argument("--json", action="store_true", help="print JSON lines")
+    parser.add_argument("--limit", type=int, default=MOST, metavar="N", help=f"how many are shown, {MOST} at first")
+    add_common(parser)
+    options = parser.parse_args(arguments)
+    if not " ".join(options.query).strip() or options.limit < 1:
+        parser.error("write some words to search for, and a limit above 0")
+
+    progress = SearchProgress()
+
+    async def work() -> Memory:
+        sessions = open_sessions(options, interactive=False)
+        try:
+            recall = await sessions.recall(everywhere=options.all)
+            return await recall.search(RecallQuery(" ".join(options.query), limit=options.limit), progress)
+        finally:
+            progress.wipe()
+            await sessions.close()
+
+    memory = asyncio.run(work())
+    for told in memory.told:
+        print(f"ebb: {told}", file=sys.stderr)
+    for one in memory.found:
+        if options.json:
+            print_json(sys.stdout, asdict(one))
+        else:
+            print("\n".join(found_lines(one)))
+    if not memory.found and not options.json:
+        print("nothing was found; `--all` searches the sessions of other projects")
+    return 0
+
+
+def show(options: argparse.Namespace) -> int:
+    """`ebb sessions show ID REF`: what a reference stands for, whole or the part that it names; the exit code."""
+
+    async def work() -> None:
+        sessions = open_sessions(options, interactive=False)
+        try:
+            found = await (await sessions.recall(options.id, everywhere=True)).fetch(options.ref)
+            try:
+                _print_part(found)
+                for line in found.frame.splitlines():  # bytes that are no text stay as they are
+                    print(f"ebb: {visible_line(line)}", file=sys.stderr)
+            finally:
+                found.content.close()
+        finally:
+            await sessions.close()
+
+    asyncio.run(work())
+    return 0
+
+
+def _print_part(found: KeptContent) -> None:
+    """The bytes that the reference names, as they are; to a terminal nothing that it would take for orders."""
+    try:
+        start, end = part_of(found)
+    except ToolError as error:
+        raise ReferenceFailed(str(error)) from error
+    if not sys.stdout.isatty():
+        sys.stdout.flush()
+        for chunk in found.content.chunks(start, end):
+            sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+        return
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    last = "\n"
+    for chunk in itertools.chain(found.content.chunks(start, end), (b"",)):
+        text = decoder.decode(chunk, final=not chunk)
+        print(visible(text), end="")
+        last = text[-1:] or last
+    if last != "\n":
+        print()
+
+
+def found_lines(one: RecalledItem) -> list[str]:
+    """Reference, what it is, when and where, and why it was found."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.at))
+    what = f"{one.kind} of {one.tool}" if one.tool else one.kind
+    head = "  ".join(filter(None, (one.ref, when, what, one.title, "(by its meaning)" if one.by_meaning else "")))
+    return [visible_line(head), *(f"    {line}" for line in visible(one.excerpt).split("\n") if line.strip())]
+
+
+class SearchProgress:
+    """Tells how far the index is when that takes a while, and wipes it when it is done."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._shown = False
+
+    def __call__(self, done: int, total: int) -> None:
+        if not sys.stderr.isatty():
+            return
+        if done < total and time.monotonic() - self._began > 1:
+            print(f"\rindexing {done:,} of {total:,} messages", end="", file=sys.stderr, flush=True)
+            self._shown = True
+        elif done >= total:
+            self.wipe()
+
+    def wipe(self) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._shown = False

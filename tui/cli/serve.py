@@ -1,0 +1,26 @@
+"""`ebb serve`: what it takes, and whether it can be."""
+
+import argparse
+from collections.abc import Sequence
+
+from agent.errors import UsageError
+from tui.cli.arguments import make_parser, read_settings, with_resume
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Serves the terminal until Ctrl-C; the exit code. Raises `UsageError`."""
+    parser = argparse.ArgumentParser(
+        prog="ebb serve",
+        description="The terminal in a browser on this machine. Other options are those of `ebb`.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--port", type=int, default=0, help="any free one without it")
+    options, others = parser.parse_known_args(arguments)
+    read_settings(make_parser().parse_args(with_resume(others)))  # told here, not in every browser
+    try:
+        from tui.web.server import serve  # noqa: PLC0415  # deferred: an extra that few have
+    except ImportError as error:
+        raise UsageError(
+            "`ebb serve` needs packages that are not installed; `pip install 'ebbtide[serve]'` brings them"
+        ) from error
+    return serve(others, options.port)

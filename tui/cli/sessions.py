@@ -1,0 +1,279 @@
+"""The subcommands: what each takes and prints, or who knows."""
+
+import argparse
+import asyncio
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from agent.archive.library import Library
+from agent.config.options import OPTIONS
+from agent.config.values import Config, field_of
+from agent.context.budget import Window
+from agent.headless import print_json
+from agent.messages import Assistant, Message, User
+from agent.overview import Overview
+from agent.providers.registry import facts_for
+from agent.providers.setup import find_window, overrides
+from agent.records.message_rows import encode_message
+from agent.records.session_lookup import SessionInfo
+from tools.redaction import redacted, without_options, without_password
+from tui.cli import doctor, search, transfer
+from tui.cli.arguments import add_common, first_word, open_sessions, read_settings
+from tui.text.sanitise import visible, visible_line
+from tui.view.context import overview_lines
+
+
+def run(name: str, arguments: Sequence[str]) -> int:
+    """Runs a subcommand with the arguments around its name; the exit code."""
+    return _COMMANDS[name](arguments)
+
+
+def _sessions(arguments: Sequence[str]) -> int:
+    first = first_word(arguments)
+    if first is not None and arguments[first] in _OF_SESSIONS:
+        return _OF_SESSIONS[arguments[first]]([*arguments[:first], *arguments[first + 1 :]])
+    parser = argparse.ArgumentParser(prog="ebb sessions", description="The stored sessions.", allow_abbrev=False)
+    parser.add_argument(
+        "action", nargs="?", choices=("list", "show", "fork", "rename", "delete", *_OF_SESSIONS), default="list"
+    )
+    parser.add_argument("id", nargs="?", help="the beginning of a session's id, for all but list")
+    parser.add_argument(
+        "ref", nargs="?", help="for show: `r12`, `msg-…` or `sum-1`, to see all of it; for rename: the title"
+    )
+    parser.add_argument("--all", action="store_true", help="the sessions of all projects")
+    parser.add_argument("--json", action="store_true", help="print JSON lines")
+    add_common(parser)
+    options = parser.parse_args(arguments)
+    if options.action != "list" and not options.id:
+        parser.error(f"which session? write `ebb sessions {options.action} ID`")
+    if options.ref and options.action == "show":
+        return search.show(options)
+    if options.action == "rename" and not options.ref:
+        parser.error("which title? write `ebb sessions rename ID TITLE`")
+
+    async def work() -> None:
+        sessions = open_sessions(options, interactive=False)
+        try:
+            match options.action:
+                case "list":
+                    _list(await sessions.recent(everywhere=options.all), as_json=options.json)
+                case "show":
+                    log = await sessions.log(options.id)
+                    _show(log.messages, as_json=options.json)
+                    if log.told:
+                        print(f"ebb: {visible_line(log.told)}", file=sys.stderr)
+                case action:
+                    print(visible(await _changed(await sessions.library(), action, options.id, options.ref or "")))
+        finally:
+            await sessions.close()
+
+    asyncio.run(work())
+    return 0
+
+
+async def _changed(library: Library, action: str, id: str, title: str) -> str:
+    """Forks, renames or deletes a session; what was done."""
+    match action:
+        case "fork":
+            fork = await library.fork(id)
+            return f"forked {fork.id}  {fork.title}; `ebb -r {fork.id}` goes on with it"
+        case "rename":
+            info = await library.rename(id, title)
+            return f"renamed {info.id}  {info.title}"
+        case _:
+            info = await library.delete(id)
+            return f"deleted {info.id}  {info.title}"
+
+
+def _list(found: Sequence[SessionInfo], *, as_json: bool) -> None:
+    for info in found:
+        if as_json:
+            fields = ("id", "title", "model", "updated_at", "messages", "project")
+            print_json(sys.stdout, {field: getattr(info, field) for field in fields})
+        else:
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
+            print(visible_line(f"{info.id}  {when}  {info.messages:>4}  {info.model}  {info.title}"))
+    if not found and not as_json:
+        print("no sessions in this project yet; `ebb` starts one, `--all` lists those of other projects")
+
+
+def _show(messages: Sequence[Message], *, as_json: bool) -> None:
+    for position, message in enumerate(messages):
+        if as_json:
+            row = encode_message(message, position)
+            print_json(sys.stdout, {"role": row.role, **json.loads(row.body)})
+            continue
+        match message:
+            case User() as user:
+                for output in user.outputs:
+                    print(f"  [{output.status}] {visible(output.text)}\n")
+                if user.text:
+                    print(f"> {visible(user.text)}\n")
+            case Assistant() as reply:
+                if reply.text:
+                    print(f"{visible(reply.text)}\n")
+                for call in reply.calls:
+                    print(visible(f"  {call.name} {json.dumps(call.arguments, ensure_ascii=False)}"))
+
+
+def _context(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="ebb context", description="What a session's context holds and what it has cost.", allow_abbrev=False
+    )
+    parser.add_argument("id", nargs="?", default="", help="the beginning of a session's id; the newest without it")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_common(parser)
+    options = parser.parse_args(arguments)
+
+    async def work() -> Overview:
+        sessions = open_sessions(options, interactive=False)
+        try:
+            return await sessions.overview(options.id)
+        finally:
+            await sessions.close()
+
+    overview = asyncio.run(work())
+    if options.json:
+        print_json(sys.stdout, {**asdict(overview), "used": overview.used})
+        return 0
+    for line in overview_lines(overview, shutil.get_terminal_size().columns):
+        print("".join(words for words, _ in line))
+    return 0
+
+
+def _config(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="ebb config", description="Every setting, its value and where it comes from.", allow_abbrev=False
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_common(parser)
+    options = parser.parse_args(arguments)
+    root, config = read_settings(options)
+    rows = {
+        option.key: (getattr(config, field_of(option.key)), config.sources[option.key], option.help)
+        for option in OPTIONS
+    }
+    for key in config.sources:
+        if key not in rows:
+            value = _server_value if key.startswith("mcp.") else _provider_value
+            rows[key] = (value(config, key), config.sources[key], "")
+    if config.threshold_ratio is not None:
+        window = _window(config)
+        share = round(window.compact_trigger, 4) if window else None
+        rows["agent.compact_trigger"] = (share, *rows["agent.compact_trigger"][1:])
+    if options.json:
+        print(
+            json.dumps(
+                {key: {"value": value, "source": source} for key, (value, source, _) in rows.items()}, default=asdict
+            )
+        )
+        return 0
+    print(visible_line(f"# {config.folders.config / 'config.toml'}, then {config.project / '.ebb' / 'config.toml'}"))
+    for key, (value, source, text) in rows.items():
+        print(visible_line(f"{key} = {_toml(value)}    # {source}{'; ' + text if text else ''}"))
+    for line in (*config.notices, *_numbers(config), *_kept_rules(root, config)):
+        print(visible_line(f"# {line}"))
+    return 0
+
+
+def _kept_rules(root: Path, config: Config) -> list[str]:
+    """The rules that the user keeps for the folder, and where they can be removed."""
+    from agent.calls.project_rules import ProjectRules  # noqa: PLC0415  # deferred: only `ebb config` needs it
+
+    rules = ProjectRules(config.folders.config, root.resolve())
+    kept = rules.read()
+    lines = [f"allowed in this folder: {rule}    # {rules.place}" for rule in kept.allow]
+    return [*lines, *([kept.problem] if kept.problem else [])]
+
+
+def _provider_value(config: Config, key: str) -> object:
+    _, name, field = key.split(".", 2)
+    if not field.startswith("models."):
+        value = getattr(config.provider(name), field)
+        return without_password(value) if field == "base_url" else value
+    model, _, fact = field.removeprefix("models.").rpartition(".")
+    return config.provider(name).models[model][fact]
+
+
+def _server_value(config: Config, key: str) -> object:
+    """What is said of a server, without what may be a secret."""
+    name, _, said = key.removeprefix("mcp.servers.").rpartition(".")
+    value = config.servers[name][said]
+    if said == "client_secret":
+        return "…"
+    if isinstance(value, Mapping):
+        return dict.fromkeys(value, "…")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [redacted(word, {}) for word in without_options([str(word) for word in value])]
+    return redacted(without_password(value) if said == "url" else value, {}) if isinstance(value, str) else value
+
+
+def _numbers(config: Config) -> list[str]:
+    """The window of the configured model with the source of each number, as far as it is known without asking it."""
+    window = _window(config)
+    if window is None:
+        return []
+    values = {
+        "context_window": window.size,
+        "max_output_tokens": window.output,
+        "context_window_buffer_tokens": window.buffer,
+        "max_input_tokens": window.max_input,
+        "price_tier": window.price_tier,
+    }
+    lines = [f"{key} {values[key]:,} ({source})" for key, source in window.sources]
+    triggers = f"compact at {window.compact_trigger * window.effective:,.0f}"
+    triggers += f", no request above {window.hard_block * window.effective:,.0f}"
+    return [f"{config.model}: {', '.join(lines)}; usable {window.effective:,}; {triggers}", *window.notices]
+
+
+def _window(config: Config) -> Window | None:
+    """The window of the configured model, as far as it is known without asking it."""
+    name, _, model = (config.model or "").partition("/")
+    if name in ("", "scripted") or not model:
+        return None
+    return find_window(facts_for(name, model, overrides(config, config.provider(name), name, model)), config)
+
+
+def _toml(value: object) -> str:
+    return "(not set)" if value is None else json.dumps(value, ensure_ascii=False, default=asdict)
+
+
+def _mcp(arguments: Sequence[str]) -> int:
+    from tui.cli import mcp  # noqa: PLC0415  # deferred: only this command needs it
+
+    return mcp.run(arguments)
+
+
+def _demo(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="ebb demo",
+        description="A scripted model repairs a real bug with the real tools. No key and no network are needed.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--keep", metavar="DIR", help="leave the repaired project in this new folder")
+    options = parser.parse_args(arguments)
+    from tui.session.demo import run_demo  # noqa: PLC0415  # deferred: only this command needs it
+
+    return run_demo(options.keep)
+
+
+_OF_SESSIONS: dict[str, Callable[[Sequence[str]], int]] = {
+    "search": search.search,
+    "export": transfer.export,
+    "import": transfer.bring_in,
+}
+"""What `ebb sessions` does besides listing, showing and deleting; each has arguments of its own."""
+
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "sessions": _sessions,
+    "context": _context,
+    "config": _config,
+    "mcp": _mcp,
+    "doctor": doctor.doctor,
+    "demo": _demo,
+}

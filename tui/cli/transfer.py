@@ -1,0 +1,89 @@
+"""`ebb sessions export` and `ebb sessions import`: what they take and what they print."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from agent.archive.export import default_name, export_session, import_session
+from agent.errors import UsageError
+from agent.headless import print_json
+from tools.extent import counted
+from tui.cli.arguments import add_common, read_settings
+from tui.text.sanitise import visible, visible_line
+
+
+def export(arguments: Sequence[str]) -> int:
+    """`ebb sessions export ID [FILE]`; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="ebb sessions export",
+        description="Writes a session with everything it has kept to one file, which `ebb sessions import` reads.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("id", help="the beginning of the session's id")
+    parser.add_argument("file", nargs="?", help=f"`-` is standard output; without it `{default_name('ID')}`")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_common(parser)
+    options = parser.parse_args(arguments)
+    _, config = read_settings(options)
+    if options.file == "-":
+        if sys.stdout.isatty():
+            raise UsageError("the file is not for a terminal: name one, or send the output somewhere")
+        export_session(config, options.id, cast(BinaryIO, _Forward(sys.stdout.buffer)))
+        sys.stdout.buffer.flush()
+        return 0
+    path = Path(options.file) if options.file else None
+    exported = export_session(config, options.id, path, force=options.force)
+    path = path or default_name(exported.session)
+    for ref in exported.left_out:
+        print(f"ebb: the bytes of `{ref}` are not there any more, so the file does without them", file=sys.stderr)
+    if options.json:
+        print_json(sys.stdout, {**asdict(exported), "file": str(path)})
+    else:
+        print(
+            f"exported {exported.session}  {visible_line(exported.title)}\n{counted(exported.messages, 'message')} and "
+            f"{counted(exported.outputs, 'stored output')} are in {visible(str(path))}"
+        )
+    return 0
+
+
+def bring_in(arguments: Sequence[str]) -> int:
+    """`ebb sessions import FILE`; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="ebb sessions import",
+        description="Brings back a session that `ebb sessions export` wrote. It asks for permission as your "
+        "configuration says, whatever it was allowed before.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_common(parser)
+    options = parser.parse_args(arguments)
+    _, config = read_settings(options)
+    imported = import_session(config, Path(options.file))
+    if options.json:
+        print_json(sys.stdout, asdict(imported))
+    elif not imported.is_new:
+        print(f"{imported.session} is here already: nothing has changed")
+    else:
+        print(f"imported {imported.session}  {visible_line(imported.title)}")
+        if imported.session != imported.exported_id:
+            print(f"{imported.exported_id} is another session here, so it has a new id")
+        print(f"Go on with it: ebb -r {imported.session}")
+    return 0
+
+
+class _Forward:
+    """A stream that is only written to, from front to back, wherever it leads."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, data: bytes) -> int:
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()

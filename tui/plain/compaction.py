@@ -1,0 +1,43 @@
+"""A compaction by hand in lines, step by step, and the last one taken back."""
+
+from agent.errors import AgentError
+from tui.plain.desk import LineContext
+from tui.plain.print_events import lines_of_text, plain_lines
+from tui.session.compaction import begin, size_of, take_back, what_undo_does
+from tui.session.memory import take_back_note
+from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines, undo_lines
+
+
+async def compact(desk: LineContext, focus: str) -> None:
+    by_hand = await begin(desk.talk, focus)
+    if by_hand is None:
+        return
+    desk.say((headline(by_hand.preview), *plain_lines(plan_lines(by_hand.preview))))
+    if (await desk.ask("y has the summary written; an empty line leaves all as it is: ")).strip().lower() != "y":
+        return
+    try:
+        drafted = await by_hand.draft()
+        text = by_hand.completed(by_hand.text)
+        while not drafted.is_interrupted:
+            told = draft_text(by_hand.drafted, size_of(text), by_hand.result(text))
+            gate = plain_lines(gate_lines(by_hand.missing(text), size_of(text) == 0))
+            desk.say((*lines_of_text(text), told, *gate))
+            answer = await desk.ask("y compacts, other words are added to the summary, an empty line leaves it: ")
+            if not answer.strip():
+                break
+            if answer.strip().lower() == "y":
+                await by_hand.apply(text)
+                break
+            text = by_hand.completed(f"{text.rstrip()}\n{answer}")
+    except AgentError as error:
+        desk.talk.fail(error)
+    by_hand.leave()
+
+
+async def undo(desk: LineContext, _: str) -> None:
+    event = None if await take_back_note(desk.talk) else await what_undo_does(desk.talk)
+    if event is None:
+        return
+    desk.say(plain_lines(undo_lines(event)))
+    if (await desk.ask("y undoes it; an empty line leaves it: ")).strip().lower() == "y":
+        await take_back(desk.talk)

@@ -1,0 +1,176 @@
+"""Lines as the terminal itself lets the user type them: for terminals that can do nothing but print. Not a byte steers
+anything."""
+
+import asyncio
+import codecs
+import os
+import select
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from tui.plain.reader import goes_on, joined
+from tui.prompt.key_arrivals import Arrival
+
+LONGEST_LINE = 4_095
+"""Bytes after which a terminal drops what is typed on a line."""
+
+
+_LINES = 1_000
+"""Reads that are taken for one, at most."""
+
+
+class CookedReader:
+    """Reads from one descriptor and writes to another."""
+
+    def __init__(self, source: int, target: int, interrupted: Callable[[], None]) -> None:
+        """`interrupted`: called when the user presses Ctrl-C."""
+        self._source = source
+        self._target = target
+        self._loop = asyncio.get_running_loop()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._typed = ""
+        self._parts: list[str] = []
+        """Lines of a message that goes on."""
+        self._lines: deque[tuple[str, Arrival]] = deque()
+        self._arrival = Arrival(monotonic())
+        self._reads = 0
+        self._is_at_end = False
+        self._arrived = asyncio.Event()
+        self._prompt = ""
+        self._is_prompted = False
+        """The prompt stands at the beginning of the line that the cursor is on."""
+        self._interrupted = interrupted
+        self._is_lent = False
+        """Somebody else has the terminal."""
+        self._unshown: list[str] = []
+        """Lines that wait until it is back."""
+        self._loop.add_reader(source, self._read_some)
+        self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
+
+    async def read(self) -> str:
+        self._show_prompt()
+        while not self._lines and not self._is_at_end:
+            self._arrived.clear()
+            await self._arrived.wait()
+        if not self._lines:
+            self.ask("")
+            raise EOFError
+        line, self._arrival = self._lines.popleft()
+        return line
+
+    @property
+    def arrival(self) -> Arrival:
+        return self._arrival
+
+    def show(self, lines: Sequence[str]) -> None:
+        if self._is_lent:
+            self._unshown += lines
+        elif lines:
+            self._write(("\n" if self._is_prompted else "") + "".join(f"{line}\n" for line in lines))
+            self._is_prompted = False
+            self._show_prompt()
+
+    async def rest(self) -> None:
+        """Lines are printed at once."""
+
+    def ask(self, prompt: str) -> None:
+        if prompt != self._prompt:
+            self._prompt = prompt
+            if self._is_prompted:
+                self._write("\n")
+                self._is_prompted = False
+            self._show_prompt()
+
+    def put(self, text: str) -> bool:
+        return False
+
+    def begin(self, prompt: str, text: str) -> bool:
+        return False
+
+    async def lend(self, work: Callable[[], str]) -> str:
+        self._loop.remove_reader(self._source)
+        self._is_lent, self._is_prompted = True, False
+        try:
+            return await asyncio.to_thread(work)
+        finally:
+            self._is_lent = False
+            if not self._is_at_end:
+                self._loop.add_reader(self._source, self._read_some)
+            unshown, self._unshown = self._unshown, []
+            self.show(unshown)
+            self._show_prompt()
+
+    @property
+    def edits(self) -> bool:
+        return False
+
+    @property
+    def written(self) -> str:
+        return joined([*self._parts, ""]).rstrip() if self._parts else ""
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._source)
+        self._loop.remove_signal_handler(signal.SIGINT)
+        self._end()
+
+    def _show_prompt(self) -> None:
+        if self._prompt and not self._is_lent and not self._is_prompted and not self._lines and not self._is_at_end:
+            self._write(self._prompt)
+            self._is_prompted = True
+
+    def _interrupt(self) -> None:
+        if self._is_lent:
+            return  # it is meant for who has the terminal
+        self._typed = ""  # the terminal has dropped what was typed as well
+        self._parts.clear()
+        self._interrupted()
+
+    def _read_some(self) -> None:
+        """Takes all that is there. A terminal gives line by line what came at once."""
+        came, whole = monotonic(), list[str]()
+        self._reads += 1
+        for _ in range(_LINES):
+            raw = self._read()
+            if not raw:
+                self._loop.remove_reader(self._source)
+                self._end()
+                break
+            whole += self._lines_in(raw)
+            if not select.select([self._source], [], [], 0)[0]:
+                break
+        self._lines += ((line, Arrival(came, self._reads, is_alone=len(whole) == 1)) for line in whole)
+        self._arrived.set()
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._source, 65_536)
+        except OSError:  # the terminal is gone
+            return b""
+
+    def _lines_in(self, raw: bytes) -> list[str]:
+        """The messages that end with what was read."""
+        if len(raw) == LONGEST_LINE + 1:
+            self.show(("Note: the terminal takes no more on one line; end a line with \\ to go on with the next.",))
+        *lines, self._typed = (self._typed + self._decoder.decode(raw)).split("\n")
+        whole = list[str]()
+        for line in lines:
+            self._is_prompted = False  # the terminal has gone on to the next line
+            self._parts.append(line)
+            if not goes_on(line):
+                whole.append(joined(self._parts))
+                self._parts.clear()
+        return whole
+
+    def _end(self) -> None:
+        self._is_at_end = True
+        self._arrived.set()
+
+    def _write(self, text: str) -> None:
+        raw = text.encode("utf-8", "replace")
+        try:
+            while raw:
+                raw = raw[os.write(self._target, raw) :]
+        except OSError:  # the terminal is gone
+            self._end()

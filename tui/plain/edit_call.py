@@ -1,0 +1,34 @@
+"""A call that the user changes before it runs, in lines: a command in its place, anything else in the user's editor."""
+
+import os
+
+from agent.events import Decision, PermissionAsked
+from tui.plain.desk import LineContext
+from tui.text.sanitise import visible
+from tui.view.permission import changeable, changed
+from tui.view.titles import path_of
+
+COMMAND = "Command to run: "
+
+
+async def change(desk: LineContext, question: PermissionAsked) -> Decision | None:
+    """What the user makes of the call; None when nothing was made of it. Raises `UsageError`."""
+    before = str(question.arguments[changeable(question)])
+    if changeable(question) == "command" and visible(before) == before:
+        if not desk.reader().begin(COMMAND, before):
+            desk.say(("Type the command to run in its place; an empty line goes back to the question.",))
+        text = visible(await desk.ask(COMMAND))
+        if not text.strip():
+            return None
+        return Decision("allow") if text == before else Decision("allow", arguments=changed(question, text))
+    text = await in_editor(desk, before, path_of(question.arguments))
+    return Decision("edit", arguments=changed(question, text)) if text != before else None
+
+
+async def in_editor(desk: LineContext, text: str, name: str) -> str:
+    """What the user makes of a text in an editor, in a file whose name ends as `name` does. Raises `UsageError`."""
+    from tui.terminal.edit_text import changed_by, editor_of, keys_left_to_it  # noqa: PLC0415  # deferred: few texts are changed so
+
+    command = editor_of(os.environ)
+    with keys_left_to_it():
+        return await desk.reader().lend(lambda: changed_by(command, text, name))

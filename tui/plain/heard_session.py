@@ -1,0 +1,33 @@
+"""The session that is shown, heard by the lines."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.events import Event
+from tui.session.controller import SessionController
+from tui.session.drafts import Drafts
+from tui.session.ports import Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class WantedAnswer:
+    """What a command asks."""
+
+    prompt: str
+    answer: asyncio.Future[str]
+    asked_at: float
+
+
+class HeardController(SessionController):
+    """A talk that also tells what happens in it."""
+
+    def __init__(
+        self, sessions: Sessions, changed: Callable[[], None], drafts: Drafts | None, hear: Callable[[Event], None]
+    ) -> None:
+        super().__init__(sessions, changed, drafts)
+        self._hear = hear
+
+    def advance(self, event: Event) -> None:
+        super().advance(event)
+        self._hear(event)

@@ -1,0 +1,231 @@
+"""Lines that can be edited while they are typed: history, completion, several lines to a message."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Protocol
+
+from prompt_toolkit.application import in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import has_focus
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import PromptSession
+
+from tui.plain.reader import PROMPT, Offered, goes_on
+from tui.prompt.key_arrivals import Arrival
+
+_ENDING = (Keys.ControlM, Keys.ControlJ, Keys.BracketedPaste)
+"""What ends a line, or may hold several."""
+MOST = 20
+"""Lines of what is offered that are printed."""
+
+
+class LineCompleter(Protocol):
+    """What may be typed next."""
+
+    def texts(self, before: str) -> Sequence[Offered]:
+        """What a text may become."""
+        ...
+
+    def is_file(self, before: str) -> bool:
+        """Whether a text ends in the beginning of a file's name."""
+        ...
+
+    async def files(self, before: str, behind: str) -> Sequence[Offered]:
+        """What it may become with the name of a file at its end."""
+        ...
+
+
+class _Typed(Vt100Input):
+    """The keys of a terminal, and when they came."""
+
+    arrival = Arrival(0.0, 0)
+    """How what was read last came."""
+
+    def read_keys(self) -> list[KeyPress]:
+        keys = super().read_keys()
+        ends = sum(1 if press.key == Keys.ControlM else 2 for press in keys if press.key in _ENDING)
+        self.arrival = Arrival(monotonic(), (self.arrival.read or 0) + 1, is_alone=ends <= 1)
+        return keys
+
+
+class EditedReader:
+    """Reads from standard input and writes to standard output, which are a terminal."""
+
+    def __init__(self, past: Sequence[str], offering: LineCompleter, interrupted: Callable[[], None]) -> None:
+        """`past`: what was typed before, the oldest first. `interrupted`: called when the user presses Ctrl-C."""
+        self._offering = offering
+        self._interrupted = interrupted
+        self._prompt = PROMPT
+        self._drafts: dict[str, str] = {}
+        """What was being typed, by the prompt it was typed for."""
+        self._unprinted: list[str] = []
+        self._printing: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self._input = _Typed(sys.stdin)
+        self._arrival = self._input.arrival
+        self._session: PromptSession[str] = PromptSession(
+            lambda: self._prompt,
+            input=self._input,
+            history=InMemoryHistory(list(past)),
+            reserve_space_for_menu=0,
+            enable_suspend=True,
+            key_bindings=self._bindings(),
+            # It is told where the cursor is by nobody: to ask the terminal would be one more thing that is written.
+            output=Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False),
+        )
+
+    async def read(self) -> str:
+        await self.rest()
+        if self._is_closed:
+            raise EOFError
+        try:
+            return await self._session.prompt_async(
+                default=self._drafts.pop(self._key, ""), set_exception_handler=False, handle_sigint=False
+            )
+        except OSError as error:  # the terminal is gone
+            self._is_closed = True
+            raise EOFError from error
+
+    @property
+    def arrival(self) -> Arrival:
+        return self._arrival
+
+    def show(self, lines: Sequence[str]) -> None:
+        self._unprinted += lines
+        if self._unprinted and self._printing is None:
+            self._printing = asyncio.get_running_loop().create_task(self._print())
+
+    async def rest(self) -> None:
+        while self._printing is not None:
+            await self._printing
+
+    def ask(self, prompt: str) -> None:
+        buffer, before = self._session.default_buffer, self._key
+        self._prompt = prompt
+        if self._key != before and self._is_typed_into:
+            self._drafts[before] = buffer.text
+            buffer.document = Document(self._drafts.pop(self._key, ""))
+        self._session.app.invalidate()
+
+    def put(self, text: str) -> bool:
+        buffer = self._session.default_buffer
+        if self._is_typed_into and not self._key:
+            buffer.document = Document(f"{text}\n\n{buffer.text}" if buffer.text else text)
+        else:
+            self._drafts[""] = text
+        return True
+
+    def begin(self, prompt: str, text: str) -> bool:
+        self._drafts[prompt] = text
+        return True
+
+    async def lend(self, work: Callable[[], str]) -> str:
+        async with in_terminal():
+            return await asyncio.to_thread(work)
+
+    @property
+    def edits(self) -> bool:
+        return True
+
+    @property
+    def written(self) -> str:
+        return self._session.default_buffer.text if self._is_typed_into and not self._key else self._drafts.get("", "")
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._is_typed_into:
+            self._session.app.exit(exception=EOFError)
+
+    @property
+    def _is_typed_into(self) -> bool:
+        """A line is being typed: between two lines, the buffer still holds the one that was taken."""
+        return self._session.app.is_running and not self._session.app.is_done
+
+    @property
+    def _key(self) -> str:
+        return "" if self._prompt == PROMPT else self._prompt
+
+    async def _print(self) -> None:
+        try:
+            async with in_terminal():
+                lines, self._unprinted = self._unprinted, []
+                sys.stdout.write("".join(f"{line}\n" for line in lines))
+                sys.stdout.flush()
+        except OSError:  # the terminal is gone
+            self._unprinted.clear()
+            self.close()
+        finally:
+            self._printing = None
+        self.show(())
+
+    def _complete(self, buffer: Buffer) -> None:
+        """Writes what all that is offered has in common, and prints what that is."""
+        before, behind = buffer.document.text_before_cursor, buffer.document.text_after_cursor
+
+        def take(offered: Sequence[Offered]) -> None:
+            if buffer.document.text_before_cursor != before or buffer.document.text_after_cursor != behind:
+                return  # somebody typed meanwhile
+            common = os.path.commonprefix([text for text, _ in offered])  # noqa: RUF071  # of letters, as they are typed
+            if len(common) > len(before) or len(offered) == 1:
+                buffer.document = Document(common + behind, len(common))
+            if len(offered) > 1:
+                more = len(offered) - MOST
+                said = [shown for _, shown in offered[:MOST]]
+                self.show([*said, f"{more} more: type on to find them."] if more > 0 else said)
+
+        async def find() -> None:
+            take(await self._offering.files(before, behind))
+
+        if self._offering.is_file(before):
+            self._session.app.create_background_task(find())
+        else:
+            take(self._offering.texts(before))
+
+    def _bindings(self) -> KeyBindings:
+        bindings = KeyBindings()
+
+        @bindings.add("enter", filter=has_focus(DEFAULT_BUFFER))
+        def _(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if goes_on(buffer.document.text_before_cursor) and not self._key:
+                buffer.delete_before_cursor()
+                buffer.insert_text("\n")
+            else:
+                self._arrival = self._input.arrival
+                buffer.validate_and_handle()
+
+        @bindings.add("escape", "enter", filter=has_focus(DEFAULT_BUFFER))
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @bindings.add("tab", filter=has_focus(DEFAULT_BUFFER))
+        def _(event: KeyPressEvent) -> None:
+            if not self._key:
+                self._complete(event.current_buffer)
+
+        @bindings.add("c-c")
+        def _(event: KeyPressEvent) -> None:
+            if self._prompt and self._session.default_buffer.text:
+                self._session.default_buffer.reset()
+            else:
+                self._interrupted()
+
+        return bindings
+
+
+def _size() -> Size:
+    try:
+        size = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError):  # the terminal is gone
+        return Size(rows=24, columns=80)
+    return Size(rows=size.lines or 24, columns=size.columns or 80)

@@ -1,0 +1,215 @@
+"""What happens in a session as lines to be read aloud: whole sentences, calls with their outcome in words."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from agent.events import (
+    CallDenied,
+    CallEdited,
+    Event,
+    PermissionAsked,
+    RetryScheduled,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+    WindowLearned,
+)
+from agent.messages import BY_USER
+from agent.view_events import CompactionStarted
+from tools.extent import counted
+from tui.text.inks import Line
+from tui.text.sanitise import visible, visible_line
+from tui.view.blocks import (
+    AnswerText,
+    Block,
+    Call,
+    Earlier,
+    Failure,
+    Notice,
+    Retry,
+    SessionView,
+    SummaryBlock,
+    Thought,
+    UserText,
+)
+from tui.view.outcomes import count_of, why_failed
+from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, title_of
+from tui.view.reduce import advance
+from tui.view.titles import title_of as title_of_call
+
+SHORTEST = 40
+"""Characters below which a sentence waits for the next one."""
+LONGEST = 1_000
+"""Characters after which what is said is printed without an end of a sentence."""
+
+_SENTENCE = re.compile(r"[.!?…:;][\"'”’)\]*_`]*\s+|[。！？]")
+_FENCE = re.compile(r"\s*(```|~~~)")
+_SPACE = re.compile(r"\s")
+_DRAWN = re.compile("[─-▟]+")
+"""Boxes, bars and rules, which say nothing when they are read aloud."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printing:
+    """What has been heard of a turn and is not printed yet, and what later lines have to know of it."""
+
+    pending: str = ""
+    """The end of the answer so far, of which no sentence is complete."""
+    in_code: bool = False
+    """Between two fences, where only lines end."""
+    said: bool = False
+    """The model has said something in this turn."""
+    heard: bool = False
+    """It has said something since its step began."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Of calls, by their ids."""
+
+
+def lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]]:
+    """The lines that an event brings to an end."""
+    match event:
+        case TurnStarted():
+            return Printing(), ()
+        case StepStarted():
+            after, lines = _settled(before)
+            return replace(after, heard=False), lines
+        case TextDelta(text=text):
+            return _said(before, text)
+        case (
+            ToolStarted(call_id=id, name=name, arguments=arguments)
+            | PermissionAsked(call_id=id, name=name, arguments=arguments)
+            | CallEdited(call_id=id, name=name, arguments=arguments)
+        ):
+            return _settled(replace(before, titles={**before.titles, id: title_of_call(name, arguments)}))
+        case CallDenied(call_id=id, name=name, arguments=arguments):
+            return _settled(before, f"Tool {title_of_call(name, arguments)}: denied.")
+        case ToolFinished(status="denied"):
+            return before, ()  # said already: the call was denied
+        case ToolFinished():
+            printed = lines_of_text(event.text) if event.call_id.startswith(BY_USER) else ()
+            return _settled(
+                before,
+                *printed,
+                f"Tool {before.titles.get(event.call_id) or visible_line(event.name)}: {outcome_of(event)}.",
+            )
+        case RetryScheduled() | WindowLearned():
+            void = ("What the model said since your message or the last tool does not count.",) if before.heard else ()
+            return replace(before, pending="", in_code=False, heard=False), (*lines_of_new(event), *void)
+        case CompactionStarted(used=used):
+            return _settled(before, f"Compacting {used:,} tokens.")
+        case TurnFinished(text=text) if text and not before.said:
+            return _settled(before, *lines_of_text(text), *lines_of_new(event))
+        case _:
+            return _settled(before, *lines_of_new(event))
+
+
+def lines_of_new(event: Event) -> tuple[str, ...]:
+    """What an event adds to a transcript, in words; calls and what the model says are printed by themselves."""
+    blocks = advance(SessionView(), event).turn
+    return tuple(line for block in blocks if not isinstance(block, AnswerText | Call) for line in words_of(block))
+
+
+def words_of(block: Block) -> tuple[str, ...]:
+    """One block of a transcript, as it is read aloud."""
+    match block:
+        case UserText(text=text):
+            first, *rest = lines_of_text(text) or ("",)
+            return (f"You: {first}", *rest)
+        case AnswerText(text=text):
+            return lines_of_text(text)
+        case Thought():
+            return ()
+        case Call():
+            return (f"Tool {title_of_call(block.name, block.arguments)}: {block.status}.",)
+        case Retry(delay=delay, reason=reason):
+            which = f"{block.which}, in {delay:.0f} s"
+            return (f"The request failed: {visible_line(reason).rstrip('.')}. It is sent again: {which}.",)
+        case Notice(text=text):
+            first, *rest = lines_of_text(text) or ("",)
+            return (f"Note: {first}", *rest)
+        case Failure(message=message):
+            first, *rest = lines_of_text(message) or ("",)
+            return (f"Error: {first}", *rest)
+        case RunningCompaction() | Compaction() | UndoneReceipt():
+            title = title_of(block)
+            return (visible_line(title[:1].upper() + title[1:]).replace("→", "to"),)
+        case Earlier(messages=messages, problem=problem):
+            how = visible_line(problem) or "`/print` prints them, too."
+            return (f"{counted(messages, 'earlier message')} before this: {how}",)
+        case SummaryBlock(text=text):
+            return ("Summary of what was said before:", *lines_of_text(text))
+
+
+def outcome_of(event: ToolFinished) -> str:
+    """How a call ended, in words."""
+    changed = f", changed {visible_line(', '.join(event.changed))}" if event.changed else ""
+    match event.status:
+        case "done":
+            return f"done, {counted(count_of(event.text, event.lines), 'line')}{changed}"
+        case "failed":
+            said, ended = why_failed(event.text)
+            line = said[-1:] if ended else said[:1]
+            why = ": ".join(visible_line(part)[:300].rstrip(".") for part in (ended, *line) if part)
+            return f"failed{changed}: {why}" if why else f"failed{changed}"
+        case _:
+            return f"{event.status}{changed}"
+
+
+def lines_of_text(text: str) -> tuple[str, ...]:
+    """A text of others, a line each, without anything that steers a terminal."""
+    return tuple(visible(text).expandtabs(4).rstrip().split("\n")) if text.strip() else ()
+
+
+def plain_lines(lines: Sequence[Line]) -> tuple[str, ...]:
+    """Lines of words in colours without their colours, and without what is only drawn."""
+    return tuple(_DRAWN.sub("", "".join(words for words, _ in line)).rstrip() for line in lines)
+
+
+def rested(before: Printing) -> tuple[str, ...]:
+    """The lines of what is not printed yet."""
+    return lines_of_text(before.pending)
+
+
+def _settled(before: Printing, *lines: str) -> tuple[Printing, tuple[str, ...]]:
+    """These lines behind what was said before them."""
+    return replace(before, pending="", in_code=False), (*rested(before), *lines)
+
+
+def _said(before: Printing, text: str) -> tuple[Printing, tuple[str, ...]]:
+    """The sentences that a piece of an answer brings to an end. It looks at that piece only, however long they are."""
+    pending, looked_at = before.pending + text, max(0, len(before.pending) - 8)
+    after = replace(before, pending=pending, said=True, heard=True)
+    if not _SPACE.search(text) and not _SENTENCE.search(text) and len(pending) < LONGEST:
+        return after, ()
+    lines: list[str] = []
+    in_code, start = before.in_code, 0
+    while True:
+        end = _end(pending, start, max(start, looked_at), in_code)
+        if end is None:
+            break
+        piece = pending[start:end]
+        if piece.endswith("\n") and _FENCE.match(piece):
+            in_code = not in_code
+        lines += visible(piece).expandtabs(4).rstrip().split("\n")
+        start = end
+    return replace(after, pending=pending[start:], in_code=in_code), tuple(lines)
+
+
+def _end(text: str, start: int, looked_at: int, in_code: bool) -> int | None:
+    """Where the line or sentence ends that begins at `start`; None when it is not complete."""
+    most = min(len(text), start + LONGEST)
+    newline = text.find("\n", looked_at, most)
+    if not in_code and not _FENCE.match(text, start):
+        for found in _SENTENCE.finditer(text, looked_at, newline if newline >= 0 else most):
+            if found.end() - start >= SHORTEST:
+                return found.end()
+    if newline >= 0:
+        return newline + 1
+    if len(text) - start >= LONGEST:
+        blank = text.rfind(" ", start, most)
+        return blank + 1 if blank > start else most
+    return None

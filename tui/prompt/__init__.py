@@ -1,0 +1,1 @@
+"""What is typed: history, completion, files, pastes, vi keys."""

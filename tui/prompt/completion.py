@@ -1,0 +1,87 @@
+"""What the prompt offers while it is written: commands, prompts of servers and their resources, files. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tui.commands import completions
+
+if TYPE_CHECKING:  # a type only: few sessions have servers
+    from agent.mcp.status import ServerNamed
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    insert: str
+    """What the prompt holds once the candidate is taken."""
+    label: str
+    help: str
+    final: bool = True
+    """Nothing has to follow: Enter takes the candidate and sends it."""
+    behind: str = ""
+    """What the prompt holds behind the cursor then."""
+
+
+MOST = 50
+"""Resources that are offered at once."""
+
+_MENTION = re.compile(r'(?<![\w@/.])@("[^"\n]*|[^\s"]*)\Z')
+
+
+def candidates(text: str, servers: "Sequence[ServerNamed]") -> tuple[Completion, ...]:
+    """What the text may become: a command when it begins as one, a resource when it ends in the beginning of one."""
+    mention = _MENTION.search(text)
+    if mention is not None:
+        return _resources(text[: mention.start()], mention[1], servers)
+    commands = tuple(
+        Completion(f"/{command.name} " if command.hint else f"/{command.name}", command.usage, command.help)
+        for command in completions(text)
+    )
+    return (*commands, *_prompts(text, servers))
+
+
+def mentioned(before: str) -> str | None:
+    """What is written so far of the file that the text in front of the cursor ends in; None when it ends in none."""
+    mention = _MENTION.search(before)
+    return mention[1].removeprefix('"') if mention is not None else None
+
+
+def with_files(before: str, behind: str, paths: Sequence[str]) -> tuple[Completion, ...]:
+    """Candidates for paths in the place of what is written of one. `behind`: what follows the cursor."""
+    from agent.context.mentions import written_as  # noqa: PLC0415  # deferred: much is loaded with it
+
+    mention = _MENTION.search(before)
+    start = before[: mention.start()] if mention is not None else before
+    return tuple(
+        Completion(
+            f"{start}{written_as(path)}" + ("" if path.endswith("/") or behind[:1].isspace() else " "),
+            path,
+            "",
+            final=False,
+            behind=behind,
+        )
+        for path in paths
+    )
+
+
+def _prompts(text: str, servers: "Sequence[ServerNamed]") -> tuple[Completion, ...]:
+    if not re.fullmatch(r"/[\w-]*", text):
+        return ()
+    return tuple(
+        Completion(
+            f"/{prompt.command} " if prompt.arguments else f"/{prompt.command}",
+            f"/{prompt.command} {prompt.arguments}".rstrip(),
+            " ".join(prompt.description.split()),
+            final=not prompt.arguments,
+        )
+        for server in servers
+        for prompt in server.prompts
+        if prompt.command.lower().startswith(text[1:].lower())
+    )
+
+
+def _resources(before: str, written: str, servers: "Sequence[ServerNamed]") -> tuple[Completion, ...]:
+    named = [f"{server.name}:{uri}" for server in servers for uri in server.resources]
+    found = [name for name in named if written.lower() in name.lower()]
+    return tuple(Completion(f"{before}@{name} ", f"@{name}", "", final=False) for name in found[:MOST])

@@ -1,0 +1,223 @@
+"""The files and folders of a project, found by a few letters of their paths.
+
+The list is made by the search of the tools, in a process of its own, so that it leaves out what git ignores and costs
+the screen nothing. Paths are compared on the event loop, a little at a time: a key never waits for it.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+from collections.abc import AsyncIterator, Sequence
+from heapq import nsmallest
+from itertools import islice
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+MOST = 50
+"""Paths that are offered at once."""
+OLD = 15.0
+"""Seconds after which the list is made anew when it is needed again."""
+_FIRST = 2_000
+"""Paths that are known before the list is made: those with the fewest folders before them."""
+_SLICE = 200
+"""Paths that are compared between two looks at the clock."""
+_AT_ONCE = 0.002
+"""Seconds that are spent on comparing before others have their turn."""
+_SOON = 0.03
+"""Seconds after which what was found so far is offered."""
+_BOUNDARY = "/_-. "
+
+Score = tuple[int, int, int, str]
+
+
+class Hunt:
+    """One search among paths that may become more meanwhile. No path is compared twice."""
+
+    def __init__(self, written: str) -> None:
+        self._wanted = written.lower()
+        self._letters = re.compile(".*?".join(map(re.escape, self._wanted)))
+        self._near: list[Score] = []
+        """Paths in which the letters stand together; those in which they stand apart are looked for when these are
+        too few."""
+        self._apart: list[Score] = []
+        self._near_at = self._apart_at = 0
+
+    def go_on(self, paths: Sequence[str]) -> bool:
+        """Compares a few more of the paths, of which the first are those of last time. Tells whether there were any."""
+        if self._near_at < len(paths):
+            part = paths[self._near_at : self._near_at + _SLICE]
+            self._near_at += len(part)
+            self._near = _likeliest(self._near, scores(self._wanted, part, self._letters, is_near=True))
+            return True
+        if len(self._near) < MOST and self._apart_at < len(paths):
+            part = paths[self._apart_at : self._apart_at + _SLICE]
+            self._apart_at += len(part)
+            self._apart = _likeliest(self._apart, scores(self._wanted, part, self._letters, is_near=False))
+            return True
+        return False
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """The likeliest first."""
+        found = self._near if len(self._near) >= MOST else [*self._near, *self._apart]
+        return tuple(score[-1] for score in nsmallest(MOST, found))
+
+
+def _likeliest(before: list[Score], more: Sequence[Score]) -> list[Score]:
+    """Both, or those of them that may still be offered."""
+    both = [*before, *more] if more else before
+    return both if len(both) <= 20 * MOST else nsmallest(MOST, both)
+
+
+class ProjectFiles:
+    """Of one folder. Folders end in a slash."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._paths: list[str] = []
+        """As far as they are known; only added to while the list is made for the first time."""
+        self._made_at: float | None = None
+        self._making: asyncio.Task[None] | None = None
+
+    async def matching(self, written: str) -> AsyncIterator[tuple[str, ...]]:
+        """What the letters may mean, the likeliest first: soon what is known, and again when more is."""
+        self.refresh()
+        if not written:
+            yield await asyncio.to_thread(_top, self._root)
+            return
+        paths, hunt = self._paths, Hunt(written)
+        shown: tuple[str, ...] | None = None
+        while True:
+            making = self._making
+            is_made = making is None or making.done()
+            if paths is not self._paths:
+                paths, hunt = self._paths, Hunt(written)
+            async for found in _hunted(hunt, paths):
+                if found != shown:
+                    shown = found
+                    yield found
+            if making is None or is_made:
+                break
+            await asyncio.wait([making], timeout=_SOON if shown else _SOON / 3)
+        if not shown and (exactly := await asyncio.to_thread(typed_exactly, self._root, written)):
+            yield exactly
+
+    def refresh(self) -> None:
+        """Makes the list in the background when it is old or was never made."""
+        is_old = self._made_at is None or monotonic() - self._made_at > OLD
+        if is_old and (self._making is None or self._making.done()):
+            self._making = asyncio.create_task(self._make())
+
+    async def close(self) -> None:
+        """Makes the list no further."""
+        if self._making is not None:
+            self._making.cancel()
+            await asyncio.gather(self._making, return_exceptions=True)
+
+    async def _make(self) -> None:
+        from tools.base import ToolError  # noqa: PLC0415  # deferred: needed with the first `@`
+        from tools.search import list_files  # noqa: PLC0415  # as above
+        from tools.walk import nearest_below  # noqa: PLC0415  # as above
+
+        paths = self._paths if self._made_at is None else []
+        folders, first, has_first = {""}, set[str](), Event()
+
+        def take_first() -> None:
+            """What is near is known before the process that lists all files has begun."""
+            try:
+                for path in islice(nearest_below(str(self._root)), _FIRST):
+                    paths.append(path)
+                    (folders if path.endswith("/") else first).add(path.removesuffix("/"))
+            finally:
+                has_first.set()
+
+        def take(path: str) -> bool:
+            if not has_first.is_set():
+                has_first.wait()
+            if path not in first:
+                paths.append(path)
+            folder = path.rpartition("/")[0]
+            while folder not in folders:
+                folders.add(folder)
+                paths.append(f"{folder}/")
+                folder = folder.rpartition("/")[0]
+            return True
+
+        with contextlib.suppress(ToolError):  # a folder that is gone has no files to offer
+            await asyncio.gather(asyncio.to_thread(take_first), list_files(self._root, self._root, take))
+        self._paths, self._made_at = paths, monotonic()
+
+
+async def _hunted(hunt: Hunt, paths: Sequence[str]) -> AsyncIterator[tuple[str, ...]]:
+    """What is found among the paths, now and then before all were compared, and then."""
+    begun = rested = monotonic()
+    while hunt.go_on(paths):
+        if monotonic() - rested > _AT_ONCE:
+            if monotonic() - begun > _SOON:
+                yield hunt.found
+                begun = monotonic()
+            await asyncio.sleep(0)
+            rested = monotonic()
+    yield hunt.found
+
+
+def _top(root: Path) -> tuple[str, ...]:
+    """What stands in the folder itself, folders first."""
+    from tools.walk import entries_of  # noqa: PLC0415  # deferred: needed with the first `@`
+
+    entries = [(name, is_folder) for name, is_folder in entries_of(str(root)) if not name.startswith(".")]
+    named = [f"{name}/" for name, is_folder in entries if is_folder]
+    return tuple([*named, *(name for name, is_folder in entries if not is_folder)][:MOST])
+
+
+def scores(wanted: str, paths: Sequence[str], letters: re.Pattern[str], *, is_near: bool) -> list[Score]:
+    """How well each path fits, those that do not left out; smaller is better. `is_near`: the letters stand together;
+    otherwise only those are meant in which they stand apart. Hidden paths are meant when a dot is written."""
+    is_hidden_meant = wanted.startswith(".") or "/." in wanted
+    found = []
+    for path in paths:
+        lowered = path.lower()
+        if is_near:
+            if wanted not in lowered:
+                continue
+        elif wanted in lowered or letters.search(lowered) is None:
+            continue
+        if not is_hidden_meant and (path[0] == "." or "/." in path):
+            continue
+        found.append((_rank(wanted, lowered, letters, is_near), path.count("/", 0, -1), len(path), path))
+    return found
+
+
+def _rank(wanted: str, path: str, letters: re.Pattern[str], is_near: bool) -> int:
+    name = path.rstrip("/").rpartition("/")[2]
+    if not is_near:
+        return 7 if letters.search(name) else 8
+    if wanted in (name, path, name.rpartition(".")[0]):
+        return 0
+    if name.startswith(wanted):
+        return 1
+    if path.startswith(wanted):
+        return 2
+    at = name.find(wanted)
+    if at > 0:
+        return 3 if name[at - 1] in _BOUNDARY else 4
+    return 5 if path[path.find(wanted) - 1] in _BOUNDARY else 6
+
+
+def typed_exactly(root: Path, written: str) -> tuple[str, ...]:
+    """What is in a folder that is typed out, also one that is ignored, hidden or elsewhere."""
+    folder, slash, beginning = written.rpartition("/")
+    place = os.path.join(root, os.path.expanduser(folder + slash))
+    try:
+        with os.scandir(place) as entries:
+            named = [
+                f"{folder}{slash}{entry.name}{'/' if entry.is_dir() else ''}"
+                for entry in entries
+                if entry.name.lower().startswith(beginning.lower())
+                and (beginning.startswith(".") or not entry.name.startswith("."))
+            ]
+    except (OSError, ValueError):
+        return ()
+    return tuple(sorted(named)[:MOST])

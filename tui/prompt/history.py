@@ -1,0 +1,171 @@
+"""What the user typed before, across sessions and projects. A history knows its file and no widget.
+
+Each line of the file is one message as JSON: a text, or an object that also names the project. Several programs may add
+to it at the same time.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+LONGEST = 65_536
+"""Characters of a message that is kept in the file."""
+_READ = 8 * 1024 * 1024
+"""Bytes at the end of the file that are read: the newest messages, many thousands of them."""
+
+
+class History:
+    """Messages of the past, each once, those of this project first. A file that cannot be read or written costs the
+    history, never a message."""
+
+    def __init__(self, file: Path | None, project: str = "") -> None:
+        """Without a file it is a history of this run only. Nothing is read before it is needed."""
+        self._file = file
+        self._project = project
+        self._said: dict[str, bool] = {}
+        """Every message, the newest last, and whether it was said in this project."""
+        self._read_to = 0
+        self._walk: tuple[str, ...] = ()
+        """What Up and Down go through, newest first, since the first of them was pressed."""
+        self._place = -1
+        self._draft = ""
+
+    def add(self, text: str) -> None:
+        """Remembers a message, unless it begins with a blank."""
+        if text and not text[0].isspace():
+            is_again = next(reversed(self._said.items()), None) == (text, True)
+            self._take(text, True)
+            if self._file is not None and len(text) <= LONGEST and not is_again:
+                with contextlib.suppress(OSError):  # a full or read-only disk costs the history, never the message
+                    _append(self._file, self._line_of(text))
+        self.rest()
+
+    def entries(self) -> tuple[str, ...]:
+        """All of them, newest first: those of this project, then those of others. What other programs have added since
+        is among them."""
+        self._catch_up()
+        newest = list(reversed(self._said.items()))
+        return tuple(text for wanted in (True, False) for text, is_own in newest if is_own is wanted)
+
+    def older(self, current: str) -> str | None:
+        """The message before the one shown, or None at the beginning. What is being written is kept for `newer`."""
+        if self._place < 0:
+            self._walk, self._draft = self.entries(), current
+        if self._place + 1 >= len(self._walk):
+            return None
+        self._place += 1
+        return self._walk[self._place]
+
+    def newer(self) -> str | None:
+        """The message after the one shown, at last what was being written; None when there is nothing newer."""
+        if self._place < 0:
+            return None
+        self._place -= 1
+        return self._walk[self._place] if self._place >= 0 else self._draft
+
+    def rest(self) -> None:
+        """Goes back to the end."""
+        self._walk, self._place, self._draft = (), -1, ""
+
+    def _take(self, text: str, is_own: bool) -> None:
+        self._said[text] = self._said.pop(text, False) or is_own
+
+    def _line_of(self, text: str) -> bytes:
+        entry = {"text": text, "project": self._project} if self._project else text
+        return json.dumps(entry).encode() + b"\n"
+
+    def _catch_up(self) -> None:
+        if self._file is None:
+            return
+        try:
+            size = self._file.stat().st_size
+            if size < self._read_to:  # somebody has made it shorter
+                self._read_to = 0
+            if size == self._read_to:
+                return
+            start = max(self._read_to, size - _READ)
+            with self._file.open("rb") as file:
+                file.seek(start)
+                data = file.read(size - start)
+        except OSError:
+            return
+        whole = data.rfind(b"\n") + 1 or len(data)
+        self._read_to = start + whole
+        for text, project in _entries(data[:whole]):
+            self._take(text, bool(self._project) and project == self._project)
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySearch:
+    """One word that is looked for, and the messages that hold it."""
+
+    sought: str = ""
+    found: tuple[str, ...] = ()
+    at: int = 0
+
+    @property
+    def shown(self) -> str:
+        """The message that is gone to; empty when there is none."""
+        return self.found[self.at] if self.found else ""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where in the message the word begins and ends."""
+        start = _folded(self.shown, self.sought).find(_folded(self.sought, self.sought))
+        return (start, start + len(self.sought)) if self.sought and start >= 0 else (0, 0)
+
+    def older(self) -> "HistorySearch":
+        return HistorySearch(self.sought, self.found, min(self.at + 1, max(len(self.found) - 1, 0)))
+
+    def newer(self) -> "HistorySearch":
+        return HistorySearch(self.sought, self.found, max(self.at - 1, 0))
+
+
+def looked_for(sought: str, entries: Sequence[str], before: HistorySearch | None = None) -> HistorySearch:
+    """The search for a word, at the first message that holds it; at the one where the search before was, when that
+    holds it, too. Capitals count once there are some in the word."""
+    wanted = _folded(sought, sought)
+    found = tuple(entry for entry in entries if wanted in _folded(entry, sought))
+    at = found.index(before.shown) if before is not None and before.shown in found else 0
+    return HistorySearch(sought, found, at)
+
+
+def _folded(text: str, sought: str) -> str:
+    """The text as it is compared; it keeps its length."""
+    if sought != sought.lower():
+        return text
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else text
+
+
+def _entries(data: bytes) -> Iterator[tuple[str, str]]:
+    """Texts with their projects; lines that cannot be read are left out."""
+    for line in data.decode("utf-8", "replace").split("\n"):
+        try:
+            value = json.loads(line) if line else None
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            text, project = value.get("text"), value.get("project", "")
+        else:
+            text, project = value, ""
+        if isinstance(text, str) and text and isinstance(project, str):
+            yield text, project
+
+
+def _append(file: Path, line: bytes) -> None:
+    """Adds a whole line, whatever other programs add meanwhile, and however one of them ended."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with open(handle, "r+b", buffering=0) as stream:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        size = os.fstat(handle).st_size
+        if size and os.pread(handle, 1, size - 1) != b"\n":
+            line = b"\n" + line
+        left = memoryview(line)
+        while left:
+            left = left[stream.write(left) :]

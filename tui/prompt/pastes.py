@@ -1,0 +1,139 @@
+"""Long texts and pictures that were pasted. A name in brackets stands for each in a message."""
+
+import base64
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from tools.pictures import LARGEST_PICTURE, picture_type
+
+if TYPE_CHECKING:  # types only: much is loaded with them
+    from agent.messages import Image, Note
+
+MOST_LINES, MOST_CHARACTERS = 20, 2_000
+"""A longer text is folded."""
+UNFOLDED = 200_000
+"""Characters of a text that can be unfolded in the prompt."""
+
+_UNIT = re.compile(r"\[(?:pasted [\d,]+ (?:lines|characters) #\d+|image #\d+(?: \d+×\d+)?)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class PastedPicture:
+    media_type: str
+    data: str
+    """The file's bytes in base64."""
+
+
+class Pastes:
+    """What the units of this run's messages stand for."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, str | PastedPicture] = {}
+
+    def fold(self, text: str) -> str:
+        """What stands in a message for a pasted text: a short one itself."""
+        lines = text.count("\n") + (not text.endswith("\n"))
+        if lines <= MOST_LINES and len(text) <= MOST_CHARACTERS:
+            return text
+        size = f"{lines:,} lines" if lines > 2 else f"{len(text):,} characters"
+        name = f"[pasted {size} #{self._next('pasted')}]"
+        self._kept[name] = text
+        return name
+
+    def add_picture(self, data: bytes) -> str:
+        """What stands in a message for a picture. Raises `ValueError` with why it cannot be one."""
+        from agent.context.images import image_size  # noqa: PLC0415  # deferred: much is loaded with it
+        from agent.messages import Image  # noqa: PLC0415  # as above
+
+        media_type = picture_type(data)
+        if media_type is None:
+            raise ValueError("it is no picture that models take: PNG, JPEG, GIF or WebP")
+        if len(data) > LARGEST_PICTURE:
+            raise ValueError("the picture is larger than 5 MB: scale it down first")
+        encoded = base64.b64encode(data).decode("ascii")
+        size = image_size(Image(media_type, encoded).data)
+        name = f"[image #{self._next('image')}" + (f" {size[0]}×{size[1]}]" if size else "]")
+        self._kept[name] = PastedPicture(media_type, encoded)
+        return name
+
+    def _next(self, kind: str) -> int:
+        return 1 + sum(name.startswith(f"[{kind} ") for name in self._kept)
+
+    def units(self, text: str) -> tuple[tuple[int, int], ...]:
+        """Where in a message units stand."""
+        return tuple(match.span() for match in _UNIT.finditer(text) if match[0] in self._kept)
+
+    def unit_at(self, text: str, index: int) -> tuple[int, int] | None:
+        """The unit that a place is in, or right in front of or behind."""
+        return next((unit for unit in self.units(text) if unit[0] <= index <= unit[1]), None)
+
+    def text_of(self, name: str) -> str | None:
+        """The text that a unit stands for; None for a picture."""
+        kept = self._kept.get(name)
+        return kept if isinstance(kept, str) else None
+
+    def unfolded(self, text: str) -> str:
+        """The message with the texts that its units stand for."""
+        return _UNIT.sub(lambda match: self.text_of(match[0]) or match[0], text)
+
+    def folded_again(self, edited: str, before: str) -> str:
+        """A message that was edited unfolded, with the pasted texts of `before` folded again that are still whole in
+        it. What became of the others stays; too long for the prompt, all of it is folded."""
+        for name in (before[start:end] for start, end in self.units(before)):
+            whole = self.text_of(name)
+            if whole is not None:
+                edited = _once(edited, whole, name)
+        return edited if len(edited) <= UNFOLDED else self.fold(edited)
+
+    def beside(self, text: str) -> "tuple[Image | Note, ...]":
+        """What goes to the model with a message: all that its units stand for."""
+        from agent.context.mentions import pasted  # noqa: PLC0415  # deferred: much is loaded with it
+        from agent.messages import Image  # noqa: PLC0415  # as above
+
+        parts: list[Image | Note] = []
+        for name in dict.fromkeys(text[start:end] for start, end in self.units(text)):
+            match self._kept[name]:
+                case PastedPicture(media_type, data):
+                    parts.append(Image(media_type, data))
+                case str() as whole:
+                    parts.append(pasted(name, whole))
+        return tuple(parts)
+
+
+def _once(text: str, old: str, new: str) -> str:
+    """The text with another one in the place of the first that is in it, which may have lost line ends at the end."""
+    if old in text:
+        return text.replace(old, new, 1)
+    bare = old.rstrip("\n")
+    return f"{text.removesuffix(bare)}{new}" if bare and text.endswith(bare) else text
+
+
+def dropped_picture(text: str, environment: Mapping[str, str]) -> bytes | None:
+    """The bytes of the one picture whose path was pasted or dropped onto the terminal; None when it was anything
+    else."""
+    if "\n" in text.strip() or len(text) > 4096:
+        return None
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    if len(words) != 1:
+        words = [text.strip()]
+    written = unquote(urlsplit(words[0]).path) if words[0].startswith("file://") else words[0]
+    if written.startswith("~/"):
+        written = environment.get("HOME", "~") + written[1:]
+    path = Path(written)
+    try:
+        if not path.is_absolute() or not path.is_file() or path.stat().st_size > LARGEST_PICTURE:
+            return None
+        with path.open("rb") as file:
+            if picture_type(file.read(16)) is None:
+                return None
+        return path.read_bytes()
+    except (OSError, ValueError):
+        return None

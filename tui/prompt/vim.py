@@ -1,0 +1,342 @@
+"""Keys of vi for a text, as a state that each key changes. Pure: it knows no widget."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+Mode: TypeAlias = Literal["insert", "normal"]
+Ask: TypeAlias = Literal["", "pass", "undo", "redo", "up", "down"]
+"""What is left to whoever shows the text: nothing, the key itself, undoing, or to go beyond the first or last line."""
+Extent: TypeAlias = Literal["exclusive", "inclusive", "lines"]
+"""What an operator takes up to where a motion leads."""
+
+_COMMAND = re.compile(r"(?P<count>[1-9]\d*)?(?P<operator>[dcy])?(?P<again>[1-9]\d*)?(?P<rest>.*)", re.DOTALL)
+_MOTIONS = ("h", "j", "k", "l", "w", "b", "e", "0", "^", "$", "gg", "G")
+_CHANGES = ("x", "D", "C", "i", "a", "I", "A", "o", "O", "p", "P")
+STARTS = "/!#@"
+"""With what something begins that is no plain message: in an empty text it is written at once."""
+_MOST = 9_999
+"""The largest count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The last change, for `.`."""
+
+    keys: tuple[str, ...] = ()
+    typed: str = ""
+    """What was written before the insert mode was left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vim:
+    mode: Mode = "insert"
+    pending: str = ""
+    """The keys so far of a command that is not complete."""
+    register: str = ""
+    is_lines: bool = False
+    """The register holds whole lines."""
+    last: Repeat = Repeat()  # a frozen value
+    entered: tuple[str, int] | None = None
+    """Text and cursor when the insert mode was entered by a command."""
+
+    @property
+    def shown(self) -> str:
+        """The mode and what is pending, for people to read."""
+        return f"{self.mode.upper()} {self.pending}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class VimStep:
+    vim: Vim
+    text: str
+    cursor: int
+    """Characters in front of it."""
+    ask: Ask = ""
+
+
+def press(vim: Vim, key: str, text: str, cursor: int) -> VimStep:
+    """What a key makes of a text. `key`: a character, or the name of a key that writes none."""
+    if vim.mode == "insert":
+        return _leave_insert(vim, text, cursor) if key == "escape" else VimStep(vim, text, cursor, "pass")
+    if key == "escape" and vim.pending:
+        return VimStep(replace(vim, pending=""), text, cursor)
+    if key == "ctrl+r":
+        return VimStep(replace(vim, pending=""), text, cursor, "redo")
+    if len(key) != 1:
+        return VimStep(replace(vim, pending=""), text, cursor, "pass")
+    if key in STARTS and not text and not vim.pending:
+        return VimStep(replace(vim, mode="insert"), key, 1)
+    return _command(vim, vim.pending + key, text, cursor)
+
+
+def _command(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
+    match = _COMMAND.fullmatch(keys)
+    if match is None:
+        return VimStep(replace(vim, pending=""), text, cursor)
+    rest, operator = match["rest"], match["operator"]
+    count = min(int(match["count"] or 1) * int(match["again"] or 1), _MOST)
+    has_count = bool(match["count"] or match["again"])
+    if rest in ("", "g"):
+        return VimStep(replace(vim, pending=keys), text, cursor)
+    vim = replace(vim, pending="")
+    if operator and (rest == operator or rest in _MOTIONS):
+        return _operate(vim, keys, operator, rest, count, has_count, text, cursor)
+    if operator:
+        return VimStep(vim, text, cursor)
+    if rest in _MOTIONS:
+        return _move(vim, rest, count, has_count, text, cursor)
+    if rest == "u":
+        return VimStep(vim, text, cursor, "undo")
+    if rest == ".":
+        return _repeated(vim, text, cursor)
+    if rest in _CHANGES:
+        return _change(vim, keys, rest, count, text, cursor)
+    return VimStep(vim, text, cursor)
+
+
+def _leave_insert(vim: Vim, text: str, cursor: int) -> VimStep:
+    last = vim.last
+    if vim.entered is not None:
+        before, at = vim.entered
+        typed = text[at : len(text) - (len(before) - at)]
+        if text[:at] == before[:at] and text[at + len(typed) :] == before[at:]:
+            last = replace(last, typed=typed)
+    left = cursor - 1 if cursor > _line_start(text, cursor) else cursor
+    return VimStep(replace(vim, mode="normal", pending="", entered=None, last=last), text, left)
+
+
+def _enter_insert(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
+    return VimStep(replace(vim, mode="insert", last=Repeat(tuple(keys)), entered=(text, cursor)), text, cursor)
+
+
+def _repeated(vim: Vim, text: str, cursor: int) -> VimStep:
+    last, step = vim.last, VimStep(vim, text, cursor)
+    for key in last.keys:
+        step = press(step.vim, key, step.text, step.cursor)
+    if step.vim.mode == "insert":
+        text = step.text[: step.cursor] + last.typed + step.text[step.cursor :]
+        step = press(step.vim, "escape", text, step.cursor + len(last.typed))
+    return replace(step, vim=replace(step.vim, last=last))
+
+
+# Motions
+
+
+def _move(vim: Vim, motion: str, count: int, has_count: bool, text: str, cursor: int) -> VimStep:
+    target, _ = _target(motion, count, has_count, text, cursor)
+    if motion in ("j", "k") and _line_start(text, target) == _line_start(text, cursor):
+        return VimStep(vim, text, cursor, "down" if motion == "j" else "up")
+    return VimStep(vim, text, _on_character(text, target))
+
+
+def _target(motion: str, count: int, has_count: bool, text: str, cursor: int) -> tuple[int, Extent]:
+    """Where a motion leads, not behind the text."""
+    match motion:
+        case "h":
+            return max(cursor - count, _line_start(text, cursor)), "exclusive"
+        case "l":
+            return min(cursor + count, _line_end(text, cursor)), "exclusive"
+        case "0":
+            return _line_start(text, cursor), "exclusive"
+        case "^":
+            return _first_word(text, cursor), "exclusive"
+        case "$":
+            end = _line_end(text, _line_down(text, cursor, count - 1))
+            return max(end - 1, _line_start(text, end)), "inclusive"
+        case "w":
+            return _repeat_motion(_next_word, text, cursor, count), "exclusive"
+        case "b":
+            return _repeat_motion(_word_before, text, cursor, count), "exclusive"
+        case "e":
+            return _repeat_motion(_word_end, text, cursor, count), "inclusive"
+        case "j":
+            return _line_down(text, cursor, count), "lines"
+        case "k":
+            return _line_down(text, cursor, -count), "lines"
+        case "gg":
+            return _first_word(text, _line_number(text, count if has_count else 1)), "lines"
+        case _:
+            last = text.count("\n") + 1
+            return _first_word(text, _line_number(text, count if has_count else last)), "lines"
+
+
+def _repeat_motion(motion: Callable[[str, int], int], text: str, cursor: int, count: int) -> int:
+    for _ in range(count):
+        moved = motion(text, cursor)
+        if moved == cursor:
+            break
+        cursor = moved
+    return cursor
+
+
+def _kind(character: str) -> int:
+    return 0 if character.isspace() else 1 if character.isalnum() or character == "_" else 2
+
+
+def _next_word(text: str, at: int) -> int:
+    if at < len(text):
+        kind = _kind(text[at])
+        while at < len(text) and kind and _kind(text[at]) == kind:
+            at += 1
+        while at < len(text) and not _kind(text[at]):
+            at += 1
+    return at
+
+
+def _word_before(text: str, at: int) -> int:
+    while at > 0 and not _kind(text[at - 1]):
+        at -= 1
+    if at > 0:
+        kind = _kind(text[at - 1])
+        while at > 0 and _kind(text[at - 1]) == kind:
+            at -= 1
+    return at
+
+
+def _word_end(text: str, at: int) -> int:
+    place = at + 1
+    while place < len(text) and not _kind(text[place]):
+        place += 1
+    if place >= len(text):
+        return at
+    kind = _kind(text[place])
+    while place + 1 < len(text) and _kind(text[place + 1]) == kind:
+        place += 1
+    return place
+
+
+def _line_start(text: str, at: int) -> int:
+    return text.rfind("\n", 0, at) + 1
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+def _first_word(text: str, at: int) -> int:
+    start, end = _line_start(text, at), _line_end(text, at)
+    line = text[start:end]
+    return start + min(len(line) - len(line.lstrip()), max(len(line) - 1, 0))
+
+
+def _line_number(text: str, number: int) -> int:
+    at = 0
+    for _ in range(min(number - 1, text.count("\n"))):
+        at = text.index("\n", at) + 1
+    return at
+
+
+def _line_down(text: str, at: int, count: int) -> int:
+    """The same column so many lines further down, or up; as far as there are lines."""
+    start = _line_start(text, at)
+    column = at - start
+    number = text.count("\n", 0, at) + 1
+    target = _line_number(text, max(1, number + count))
+    return min(target + column, _line_end(text, target))
+
+
+def _on_character(text: str, at: int) -> int:
+    """The place, or the last character of its line when it is behind that."""
+    start, end = _line_start(text, at), _line_end(text, at)
+    return at if at < end else max(start, end - 1)
+
+
+# Changes
+
+
+def _operate(
+    vim: Vim, keys: str, operator: str, motion: str, count: int, has_count: bool, text: str, cursor: int
+) -> VimStep:
+    if motion == operator:
+        return _operate_lines(vim, keys, operator, cursor, _line_down(text, cursor, count - 1), text, cursor)
+    is_on_word = cursor < len(text) and not text[cursor].isspace()
+    if operator == "c" and motion == "w" and is_on_word:
+        motion = "e"
+        target = _word_end_from(text, cursor, count)
+        extent: Extent = "inclusive"
+    else:
+        target, extent = _target(motion, count, has_count, text, cursor)
+    if extent == "lines":
+        return _operate_lines(vim, keys, operator, min(cursor, target), max(cursor, target), text, cursor)
+    if motion == "w":  # the end of a line is never taken with its last word
+        target = min(target, max(_line_end(text, cursor), _first_word(text, target) if count > 1 else 0))
+    start, end = min(cursor, target), max(cursor, target) + (extent == "inclusive")
+    end = min(end, len(text)) if motion != "$" else min(end, _line_end(text, max(cursor, target)))
+    return _taken(vim, keys, operator, start, end, text, cursor)
+
+
+def _word_end_from(text: str, cursor: int, count: int) -> int:
+    """The end of the word that the cursor is on, or of one after it."""
+    at = cursor
+    while at + 1 < len(text) and _kind(text[at + 1]) == _kind(text[cursor]):
+        at += 1
+    return _repeat_motion(_word_end, text, at, count - 1) if count > 1 else at
+
+
+def _taken(vim: Vim, keys: str, operator: str, start: int, end: int, text: str, cursor: int) -> VimStep:
+    vim = replace(vim, register=text[start:end], is_lines=False)
+    if operator == "y":
+        return VimStep(vim, text, _on_character(text, start))
+    changed = text[:start] + text[end:]
+    if operator == "c":
+        return _enter_insert(vim, keys, changed, start)
+    return VimStep(replace(vim, last=Repeat(tuple(keys))), changed, _on_character(changed, start))
+
+
+def _operate_lines(vim: Vim, keys: str, operator: str, first: int, last: int, text: str, cursor: int) -> VimStep:
+    start, end = _line_start(text, first), _line_end(text, last)
+    vim = replace(vim, register=text[start:end], is_lines=True)
+    if operator == "y":
+        return VimStep(vim, text, _on_character(text, start) if first < _line_start(text, cursor) else cursor)
+    if operator == "c":
+        return _enter_insert(vim, keys, text[:start] + text[end:], start)
+    vim = replace(vim, last=Repeat(tuple(keys)))
+    if end < len(text):
+        changed = text[:start] + text[end + 1 :]
+    else:
+        changed = text[: max(start - 1, 0)]
+        start = _line_start(changed, len(changed))
+    return VimStep(vim, changed, _first_word(changed, start))
+
+
+def _change(vim: Vim, keys: str, command: str, count: int, text: str, cursor: int) -> VimStep:
+    start, end = _line_start(text, cursor), _line_end(text, cursor)
+    match command:
+        case "x":
+            return _taken(vim, keys, "d", cursor, min(cursor + count, end), text, cursor)
+        case "D" | "C":
+            last = _line_end(text, _line_down(text, cursor, count - 1))
+            return _taken(vim, keys, "d" if command == "D" else "c", cursor, last, text, cursor)
+        case "i":
+            return _enter_insert(vim, keys, text, cursor)
+        case "a":
+            return _enter_insert(vim, keys, text, min(cursor + 1, end))
+        case "I":
+            return _enter_insert(vim, keys, text, _first_word(text, cursor))
+        case "A":
+            return _enter_insert(vim, keys, text, end)
+        case "o":
+            return _enter_insert(vim, keys, f"{text[:end]}\n{text[end:]}", end + 1)
+        case "O":
+            return _enter_insert(vim, keys, f"{text[:start]}\n{text[start:]}", start)
+        case _:
+            return _put(vim, keys, count, text, cursor, is_behind=command == "p")
+
+
+def _put(vim: Vim, keys: str, count: int, text: str, cursor: int, *, is_behind: bool) -> VimStep:
+    if not vim.register and not vim.is_lines:
+        return VimStep(vim, text, cursor)
+    count = min(count, max(1, 1_000_000 // (len(vim.register) + 1)))
+    vim = replace(vim, last=Repeat(tuple(keys)))
+    if vim.is_lines:
+        block = "\n".join([vim.register] * count)
+        at = _line_end(text, cursor) if is_behind else _line_start(text, cursor)
+        changed = f"{text[:at]}\n{block}{text[at:]}" if is_behind else f"{text[:at]}{block}\n{text[at:]}"
+        return VimStep(vim, changed, _first_word(changed, at + is_behind))
+    block = vim.register * count
+    at = min(cursor + is_behind, _line_end(text, cursor))
+    changed = text[:at] + block + text[at:]
+    return VimStep(vim, changed, _on_character(changed, at + len(block) - 1))

@@ -1,0 +1,1 @@
+"""Blocks, markdown and diffs as lines of the terminal."""

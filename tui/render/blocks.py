@@ -1,0 +1,319 @@
+"""Blocks of the transcript as lines of the terminal. Paint knows how a block looks, not where it stands."""
+
+import json
+from collections.abc import Mapping
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from tools.extent import counted
+from tui.render.call_diff import diff_of, file_of
+from tui.render.diff_lines import Drawn
+from tui.render.diff_rows import WIDE, layout_of
+from tui.render.markdown import advance_pieces
+from tui.render.prose import PaletteConsole, highlighted, prose
+from tui.text.numbers import seconds
+from tui.text.sanitise import visible, visible_line
+from tui.text.styles import Palette
+from tui.text.unified_diff import files_of
+from tui.view import receipts
+from tui.view.advice import advice_for
+from tui.view.blocks import (
+    MARGIN,
+    AnswerText,
+    Block,
+    Call,
+    CallStatus,
+    Earlier,
+    Failure,
+    Notice,
+    Retry,
+    SummaryBlock,
+    Thought,
+    UserText,
+)
+from tui.view.outcomes import FEW, few_lines, outcome_of
+from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
+from tui.view.titles import command_of, title_of
+
+_TAIL_LINES = 3
+_LONGEST_ANSWER = 150_000
+"""Characters of an answer that are drawn as markdown. Models write less than that in one answer."""
+_PLAIN_LINES = 60
+_LONGEST_LINE = 4_000
+"""Characters of one line of plain text. A longer one is broken at a blank: only the end of an answer is drawn again."""
+_OPEN_LINES = 400
+_OPEN_CHARACTERS = 60_000
+_OPEN_ROWS = 2_000
+"""Lines of the screen that a diff takes at most where it is opened."""
+_WHERE_ALL_IS = "; `/diff session` shows what the files hold now"
+
+Line = list[Segment]
+
+
+def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+    """The lines of a block, none wider than `width`."""
+    palette = console.palette
+    match block:
+        case UserText(text=text):
+            return _said(text, width, console)
+        case AnswerText(text=text):
+            return AnswerPainter(width, console).draw(text)
+        case Thought():
+            return _thought(block, opened, width, console)
+        case Call():
+            return _call(block, opened, width, console)
+        case Retry(delay=delay, reason=reason, attempts=attempts, left=left):
+            end = " Esc stops it." if left is None and not attempts else ""
+            note = f"{reason} Trying again in {seconds(round(delay))} ({block.which}).{end}"
+            return _note("↻", note, palette.warn, palette.dim, width, console)
+        case Notice(text=text):
+            return _note("·", text, palette.dim, palette.dim, width, console)
+        case Failure(code=code, message=message, cause=cause):
+            failed = _note("✗", message, palette.bad, palette.text, width, console)
+            advice = advice_for(code, message, cause)
+            return failed + (_note(" ", advice, palette.dim, palette.dim, width, console) if advice else [])
+        case Compaction():
+            return _receipt(block, opened, width, console)
+        case RunningCompaction() | UndoneReceipt():
+            return [_receipt_line(receipts.title_of(block), width, console)]
+        case Earlier(messages=messages, problem=problem):
+            return [_line(_earlier(messages, visible_line(problem), console.palette), width, console)]
+        case SummaryBlock(text=text):
+            return _summary(text, opened, width, console)
+
+
+class AnswerPainter:
+    """Draws an answer that grows. What is certain is drawn once; only the end is drawn again. What is beyond the length
+    of any answer is drawn as plain text: markdown of a megabyte takes long."""
+
+    def __init__(self, width: int, console: PaletteConsole) -> None:
+        self._width = max(1, width - MARGIN)
+        self._console = console
+        self._drawn: list[Line] = []
+        self._seen = 0
+        """Characters of the text that are in `_drawn`, or in `_rest`."""
+        self._rest = ""
+        self._gap = True
+        self._is_plain = False
+
+    def draw(self, text: str) -> list[Line]:
+        """The lines of the text, which starts with the text of the last call."""
+        text = text.removesuffix("\r")  # what follows says whether that ends a line
+        new = text[self._seen :]
+        formatted = 0 if self._is_plain else max(0, _LONGEST_ANSWER - self._seen)
+        self._rest += visible(new[:formatted])
+        self._seen = len(text)
+        if not self._is_plain:
+            pieces, self._rest, self._gap = advance_pieces((), self._rest, self._gap)
+            for piece in pieces:
+                self._drawn += self._piece(piece.source, piece.gap)
+        if len(new) > formatted:
+            self._is_plain = True
+            *whole, self._rest = _broken(self._rest + visible(new[formatted:]))
+            for start in range(0, len(whole), _PLAIN_LINES):
+                self._drawn += self._plain("\n".join(whole[start : start + _PLAIN_LINES]))
+        if not self._rest.strip():
+            return self._drawn
+        return self._drawn + (self._plain(self._rest) if self._is_plain else self._piece(self._rest, self._gap))
+
+    def _plain(self, text: str) -> list[Line]:
+        words = Text(text.expandtabs(4), self._console.palette.text, end="")
+        return _indented(self._console.lines(words, self._width), MARGIN)
+
+    def _piece(self, source: str, gap: bool) -> list[Line]:
+        lines = self._console.lines(prose(source, self._console.palette), self._width)
+        above: list[Line] = [[]] if gap and self._drawn else []
+        return above + _indented(lines, MARGIN)
+
+
+def _broken(text: str) -> list[str]:
+    """The lines of a text, at least one. Where a line is broken depends on what stands before, not on what follows."""
+    lines = []
+    for line in text.split("\n"):
+        start = 0
+        while len(line) - start > _LONGEST_LINE:
+            blank = line.rfind(" ", start, start + _LONGEST_LINE)
+            end = blank + 1 if blank >= 0 else start + _LONGEST_LINE
+            lines.append(line[start:end])
+            start = end
+        lines.append(line[start:])
+    return lines
+
+
+def _said(text: str, width: int, console: PaletteConsole) -> list[Line]:
+    palette = console.palette
+    words = Text(visible(_middle_cut(text)).expandtabs(4).strip("\n"), palette.text, end="")
+    lines = []
+    for index, line in enumerate(console.lines(words, max(1, width - MARGIN - 1))):
+        mark = Segment("› " if index == 0 else "  ", palette.accent)
+        padded = Segment.adjust_line_length([mark, *line], width)
+        lines.append(list(Segment.apply_style(padded, palette.user)))
+    return lines
+
+
+def _thought(block: Thought, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+    palette = console.palette
+    words = visible(block.text).strip()
+    if opened:
+        return [_line(Text("✻ thought", palette.dim), width, console), *_quoted(words, palette.comment, width, console)]
+    shown = words.rsplit("\n", 1)[-1] if block.streaming else words.split("\n", 1)[0]
+    title = Text.assemble(("✻ ", palette.dim), (visible_line(shown), palette.comment), end="")
+    return [_line(title, width, console)]
+
+
+def _summary(text: str, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+    palette = console.palette
+    title = _line(
+        Text.assemble(("≋ ", palette.accent), ("earlier conversation, summarised", palette.dim)), width, console
+    )
+    return [title, *(_quoted(visible(text).strip(), palette.dim, width, console) if opened else [])]
+
+
+def _earlier(messages: int, problem: str, palette: Palette) -> Text:
+    how = (problem, palette.bad) if problem else ("scroll up, or Enter here, to read them", palette.dim)
+    return Text.assemble(("≋ ", palette.accent), (f"{counted(messages, 'earlier message')}  ", palette.dim), how)
+
+
+def _note(mark: str, text: str, ink: Style, style: Style, width: int, console: PaletteConsole) -> list[Line]:
+    words = Text(visible(_middle_cut(text)).expandtabs(4).strip("\n"), style, end="")
+    lines = console.lines(words, max(1, width - MARGIN))
+    return [[Segment(f"{mark} " if index == 0 else "  ", ink), *line] for index, line in enumerate(lines)]
+
+
+def _receipt(block: Compaction, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+    lines = [_receipt_line(receipts.title_of(block), width, console)]
+    if not opened:
+        return lines
+    palette = console.palette
+    for weight, text in receipts.details_of(block):
+        ink = palette.text if weight == "head" else palette.dim
+        lines += _quoted(visible_line(text), ink, width, console, wrap=weight == "head")
+    return lines
+
+
+def _receipt_line(text: str, width: int, console: PaletteConsole) -> Line:
+    palette = console.palette
+    return _line(Text.assemble(("≋ ", palette.accent), (visible_line(text), palette.dim)), width, console)
+
+
+def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+    palette = console.palette
+    diff = diff_of(block) if block.status in ("asking", "running", "done") or opened else ""
+    lines = [_line(_call_title(block, diff, width, palette), width, console)]
+    if opened:
+        return lines + _call_details(block, diff, width, console)
+    if block.status == "running" and block.tail.strip():
+        return lines + _quoted(_last_lines(block.tail, _TAIL_LINES), palette.dim, width, console, wrap=False)
+    said, is_printed = few_lines(block)
+    drawn = _quoted("\n".join(said), palette.dim, width, console, wrap=not is_printed) if said else []
+    return lines + (drawn if is_printed else drawn[:FEW])
+
+
+def _call_title(block: Call, diff: str, width: int, palette: Palette) -> Text:
+    """Mark, name, subject and outcome. The subject gives way, so that the outcome is always read."""
+    name, _, subject = title_of(block.name, block.arguments).partition("  ")
+    mark, ink = _mark(block.status, palette)
+    title = Text.assemble((f"{mark} ", ink), (name, palette.strong), end="")
+    if subject:
+        title.append(f"  {subject}", palette.text)
+    outcome = outcome_of(block, diff)
+    if not outcome:
+        return title
+    title.truncate(max(1, width - cell_len(outcome) - 2), overflow="ellipsis")
+    return title.append(f"  {outcome}", palette.dim)
+
+
+def _mark(status: CallStatus, palette: Palette) -> tuple[str, Style]:
+    match status:
+        case "asking":
+            return "?", palette.warn
+        case "running":
+            return "○", palette.accent
+        case "done":
+            return "●", palette.good
+        case "failed":
+            return "✗", palette.bad
+        case "denied":
+            return "⊘", palette.warn
+        case "cancelled" | "interrupted":
+            return "◌", palette.dim
+
+
+def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -> list[Line]:
+    palette = console.palette
+    inner = max(1, width - MARGIN - 2)
+    lines: list[Line] = []
+    command = command_of(block.arguments)
+    if command:
+        lines += _ruled(console.lines(highlighted(command, "bash", palette), inner), palette)
+    elif diff:
+        lines += _ruled(_diff_lines(diff, file_of(block), inner, console), palette)
+    elif block.arguments:
+        lines += _ruled(console.lines(highlighted(arguments_text(block.arguments), "json", palette), inner), palette)
+    said = _middle_cut(block.text or block.tail)
+    if said.strip() and not (diff and block.status == "done"):
+        lines += _ruled([[]], palette) if lines else []
+        lines += _quoted(said.strip("\n"), palette.dim, width, console)
+    if block.changed:
+        lines += _quoted("changed " + ", ".join(block.changed), palette.dim, width, console)
+    return lines
+
+
+def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[Line]:
+    """The beginning of a diff; what is left out is said."""
+    layout = layout_of(files_of(diff), wide=width >= WIDE, most=_OPEN_LINES, name=name, how=_WHERE_ALL_IS)
+    drawn = Drawn(layout, width, console)
+    lines = [drawn.line(y) for y in range(min(drawn.count, _OPEN_ROWS))]
+    if drawn.count > _OPEN_ROWS:
+        left_out = drawn.count - _OPEN_ROWS
+        rest = f"{counted(left_out, 'more line')} of the screen {'is' if left_out == 1 else 'are'}"
+        more = f"… {rest} not shown{_WHERE_ALL_IS}"
+        lines.append(_line(Text(more, console.palette.dim), width, console))
+    return lines
+
+
+def arguments_text(arguments: Mapping[str, object]) -> str:
+    return json.dumps(dict(arguments), ensure_ascii=False, indent=2, default=str)
+
+
+def _last_lines(text: str, most: int) -> str:
+    return "\n".join(text.rstrip("\n").split("\n")[-most:])
+
+
+def _middle_cut(text: str) -> str:
+    """The text, or its beginning and its end when it is too long to be read on a screen."""
+    if len(text) > _OPEN_CHARACTERS:
+        half = _OPEN_CHARACTERS // 2
+        text = f"{text[:half]}\n… {len(text) - 2 * half:,} characters …\n{text[-half:]}"
+    lines = text.split("\n")
+    if len(lines) <= _OPEN_LINES:
+        return text
+    half = _OPEN_LINES // 2
+    return "\n".join((*lines[:half], f"… {counted(len(lines) - 2 * half, 'line')} …", *lines[-half:]))
+
+
+def _quoted(text: str, style: Style, width: int, console: PaletteConsole, wrap: bool = True) -> list[Line]:
+    """Text behind a thin rule, wrapped, or cut at the edge."""
+    inner = max(1, width - MARGIN - 2)
+    words = Text(visible(text).expandtabs(4), style, end="")
+    if not wrap:
+        words.no_wrap, words.overflow = True, "ellipsis"
+    return _ruled(console.lines(words, inner), console.palette)
+
+
+def _ruled(lines: list[Line], palette: Palette) -> list[Line]:
+    return [[Segment("  │ ", palette.faint), *line] for line in lines]
+
+
+def _indented(lines: list[Line], columns: int) -> list[Line]:
+    return [[Segment(" " * columns), *line] for line in lines]
+
+
+def _line(text: Text, width: int, console: PaletteConsole) -> Line:
+    """One line, cut at the edge."""
+    text = text.copy()
+    text.truncate(max(1, width), overflow="ellipsis")
+    return console.lines(text, width)[0]

@@ -1,0 +1,268 @@
+"""Rows of a diff as lines of the terminal, each drawn when it is looked at."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TypeAlias
+
+from rich.cells import cell_len, chop_cells
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from tui.render.diff_pairing import marks_of
+from tui.render.diff_rows import FileRow, GapRow, Layout, LineRow, PairRow, RemarkRow, Row
+from tui.render.prose import PaletteConsole, highlighted, language_of
+from tui.text.sanitise import visible, visible_line
+from tui.text.styles import Palette
+from tui.text.unified_diff import DiffLine, FileDiff
+
+Line: TypeAlias = list[Segment]
+
+LONGEST = 100_000
+"""Characters of a line that are shown."""
+NO_END = "no newline at the end of the file"
+_TAB = 4
+_CHUNK = 200
+"""Lines that are coloured together."""
+_LONGEST_COLOURED = 2_000
+"""Characters of a line that gets the colours of its language."""
+_KEPT_DRAWN = 1_000
+"""Rows whose lines are kept for the next look."""
+_FULL_GUTTER, _SOME_GUTTER = 60, 24
+"""Columns from which on both numbers of a line are shown, and one of them."""
+_SIGNS = {"added": "+", "removed": "-", "kept": " "}
+
+
+class Drawn:
+    """The lines of a layout at a width. None is wider, and nothing in them is a control character; two sides take three
+    columns at least."""
+
+    def __init__(self, layout: Layout, width: int, console: PaletteConsole) -> None:
+        self._layout = layout
+        self._width = max(3, width) if any(isinstance(row, PairRow) for row in layout.rows) else max(1, width)
+        self._console = console
+        self._palette = console.palette
+        self._side = max(1, (self._width - 1) // 2)
+        self._colours: dict[tuple[int, bool, int], list[Text]] = {}
+        self._kept: dict[int, list[Line]] = {}
+        self._ends = list(accumulate(self._height(row) for row in layout.rows))
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return self._ends[-1] if self._ends else 0
+
+    def line(self, y: int) -> Line:
+        """One of them, counted from 0."""
+        row = bisect_right(self._ends, y)
+        return self._row(row)[y - (self._ends[row - 1] if row else 0)]
+
+    def row_at(self, y: int) -> int:
+        """The row that a line is part of."""
+        return min(bisect_right(self._ends, y), max(0, len(self._ends) - 1))
+
+    def start_of(self, row: int) -> int:
+        """The first line of a row."""
+        return self._ends[row - 1] if 0 < row <= len(self._ends) else 0
+
+    def _row(self, index: int) -> list[Line]:
+        if index not in self._kept:
+            if len(self._kept) >= _KEPT_DRAWN:
+                self._kept.clear()
+            self._kept[index] = self._drawn(self._layout.rows[index])
+        return self._kept[index]
+
+    def _height(self, row: Row) -> int:
+        match row:
+            case LineRow():
+                return len(self._pieces(row, self._width))
+            case PairRow(old=old, new=new):
+                sides = [(old, self._side), (new, self._width - self._side - 1)]
+                return max(len(self._pieces(side, width)) for side, width in sides if side is not None)
+            case FileRow() | GapRow() | RemarkRow():
+                return 1
+
+    def _drawn(self, row: Row) -> list[Line]:
+        palette = self._palette
+        match row:
+            case LineRow():
+                return self._half(row, self._width, self._console)
+            case PairRow(old=old, new=new):
+                return self._pair(old, new)
+            case FileRow(file=file):
+                return [self._told(_file_line(file, palette))]
+            case GapRow(heading=heading):
+                return [self._told(_inked(f"⋯ {visible_line(heading)}".rstrip(), palette.dim))]
+            case RemarkRow(text=text):
+                return [self._told(_inked(visible_line(text), palette.dim))]
+
+    def _told(self, text: Text) -> Line:
+        text.no_wrap, text.overflow, text.end = True, "ellipsis", ""
+        text.truncate(self._width, overflow="ellipsis")
+        return _fitted(list(text.render(self._console)), self._width, Style.null())
+
+    def _pair(self, old: LineRow | None, new: LineRow | None) -> list[Line]:
+        right = self._width - self._side - 1
+        left_lines, right_lines = self._half(old, self._side, self._console), self._half(new, right, self._console)
+        rule = Segment("│", self._palette.faint)
+        blank, new_blank = [Segment(" " * self._side)], [Segment(" " * right)]
+        height = max(len(left_lines), len(right_lines))
+        left_lines += [_ground_line(old, self._side, self._palette) or blank] * (height - len(left_lines))
+        right_lines += [_ground_line(new, right, self._palette) or new_blank] * (height - len(right_lines))
+        return [[*one, rule, *other] for one, other in zip(left_lines, right_lines, strict=True)]
+
+    def _half(self, row: LineRow | None, width: int, console: PaletteConsole) -> list[Line]:
+        """The lines of one side; none when nothing stands there."""
+        if row is None:
+            return []
+        text, ground = self._text(row), _ground_of(row.line, self._palette)
+        lines: list[Line] = []
+        at = 0
+        pieces = self._pieces(row, width)
+        for index, piece in enumerate(pieces):
+            is_told = not row.line.ends and index == len(pieces) - 1
+            part = _inked(piece, self._palette.dim) if is_told else text[at : at + len(piece)]
+            part.end = ""
+            at += len(piece)
+            line = [*self._gutter(row, width, index == 0), *Segment.apply_style(part.render(console), ground)]
+            lines.append(_fitted(line, width, ground))
+        return lines
+
+    def _gutter(self, row: LineRow, width: int, is_first: bool) -> Line:
+        if row.side == "code":
+            return []
+        line, palette = row.line, self._palette
+        ground = _ground_of(line, palette)
+        sign_ink = {"added": palette.added, "removed": palette.removed, "kept": palette.faint}[line.kind]
+        digits = self._numbers(width)
+        numbers = (line.old, line.new) if digits == 2 else (line.new or line.old if row.side == "new" else line.old,)
+        shown = "".join(f"{str(number) if number and is_first else '':>{self._layout.digits}} " for number in numbers)
+        gutter = [Segment(shown, palette.faint + Style(bgcolor=ground.bgcolor))] if digits else []
+        return [*gutter, Segment(f"{_SIGNS[line.kind] if is_first else ' '} ", sign_ink)]
+
+    def _numbers(self, width: int) -> int:
+        """How many numbers a line of that width has before it."""
+        if not self._layout.digits or width < _SOME_GUTTER:
+            return 0
+        return 2 if width >= _FULL_GUTTER and width == self._width else 1
+
+    def _pieces(self, row: LineRow, width: int) -> list[str]:
+        """The text of a line, cut where the side ends."""
+        gutter = 0 if row.side == "code" else self._numbers(width) * (self._layout.digits + 1) + 2
+        room = max(1, width - gutter)
+        pieces = cut_at_blanks(shown(row.line.text), room)
+        return pieces if row.line.ends else [*pieces, NO_END]
+
+    def _text(self, row: LineRow) -> Text:
+        """The line in the colours of its language, with what changed in it marked."""
+        plain = shown(row.line.text)
+        text = self._coloured(row) if len(plain) <= _LONGEST_COLOURED else _inked(plain, self._palette.text)
+        text.stylize(_ground_of(row.line, self._palette))
+        if row.other is not None:
+            self._mark(text, row, row.other)
+        return text
+
+    def _mark(self, text: Text, row: LineRow, other: DiffLine) -> None:
+        old, new = (row.line, other) if row.side == "old" else (other, row.line)
+        before, after = shown(old.text), shown(new.text)
+        if before == after and old.text != new.text:
+            text.plain = with_blanks(row.line.text)  # they differ in blanks that look the same
+            return
+        marks = marks_of(before, after)
+        if marks is not None:
+            ink = self._palette.removed_word if row.side == "old" else self._palette.added_word
+            for start, end in marks.old if row.side == "old" else marks.new:
+                text.stylize(ink, start, end)
+
+    def _coloured(self, row: LineRow) -> Text:
+        is_old, chunk = row.side == "old", row.at // _CHUNK
+        key = (row.hunk, is_old, chunk)
+        if key not in self._colours:
+            self._colours[key] = self._chunk(row.hunk, is_old, chunk, row.side == "code")
+        return self._colours[key][row.at % _CHUNK].copy()
+
+    def _chunk(self, hunk: int, is_old: bool, chunk: int, is_code: bool) -> list[Text]:
+        """Neighbouring lines of one side, coloured together: what begins in one line may end in another."""
+        name, found = self._layout.hunks[hunk]
+        left_out = "added" if is_old else "removed"
+        lines = [line for line in found.lines if line.kind != left_out][chunk * _CHUNK : (chunk + 1) * _CHUNK]
+        return coloured([line.text for line in lines], name if is_code else language_of(name), self._palette)
+
+
+def coloured(lines: Sequence[str], language: str, palette: Palette) -> list[Text]:
+    """Each line as it is shown, in the colours of a language."""
+    plain = [shown(line) for line in lines]
+    whole = "\n".join(line if len(line) <= _LONGEST_COLOURED else "" for line in plain)
+    found = list(highlighted(whole, language, palette).split("\n", allow_blank=True)) if language else []
+    texts = []
+    for index, line in enumerate(plain):
+        is_same = index < len(found) and found[index].plain == line
+        if index == len(found) - 1 and found[index].plain == line.rstrip():  # the end of all is given without blanks
+            found[index].append(line[len(found[index].plain) :])
+            is_same = True
+        texts.append(found[index] if is_same else _inked(line, palette.text))
+    return texts
+
+
+def cut_at_blanks(text: str, room: int) -> list[str]:
+    """The text in pieces that fit into so many cells, which end with a blank where one is near their end."""
+    pieces: list[str] = []
+    at = 0
+    while len(text) - at > room or (not text.isascii() and cell_len(text[at:]) > room):
+        head = next((piece for piece in chop_cells(text[at : at + room], room) if piece), text[at : at + 1])
+        blank = head.rfind(" ", len(head) * 2 // 3)
+        pieces.append(head[: blank + 1] if blank >= 0 and head.strip() else head)
+        at += len(pieces[-1])
+    return [*pieces, text[at:]] if at < len(text) or not pieces else pieces
+
+
+def shown(line: str) -> str:
+    """What a line looks like: tabs as blanks, and nothing that steers a terminal or hides."""
+    more = len(line) - LONGEST
+    cut = f"{line[:LONGEST]}… {more:,} more characters of this line are not shown" if more > 0 else line
+    return visible(cut).expandtabs(_TAB)
+
+
+def with_blanks(line: str) -> str:
+    """The line with its blanks to be seen, as long as it is shown."""
+    pieces = []
+    at = 0
+    for sign in visible(line[:LONGEST]):
+        width = _TAB - at % _TAB if sign == "\t" else 1
+        pieces.append("→" + " " * (width - 1) if sign == "\t" else "·" if sign == " " else sign)
+        at += width
+    return "".join(pieces)
+
+
+def _file_line(file: FileDiff, palette: Palette) -> Text:
+    name = visible_line(file.name)
+    text = _inked(f"{visible_line(file.before)} → {name}" if file.before else name, palette.strong)
+    return text.append(f"  {file.state}" if file.state in ("new", "deleted") else "", palette.dim)
+
+
+def _inked(text: str, ink: Style) -> Text:
+    """The text in an ink. Rich leaves out the style of a text that has no other."""
+    return Text(end="").append(text, ink)
+
+
+def _ground_of(line: DiffLine, palette: Palette) -> Style:
+    match line.kind:
+        case "added":
+            return palette.added_line
+        case "removed":
+            return palette.removed_line
+        case "kept":
+            return Style.null()
+
+
+def _ground_line(row: LineRow | None, width: int, palette: Palette) -> Line:
+    return [] if row is None else [Segment(" " * width, _ground_of(row.line, palette))]
+
+
+def _fitted(line: Line, width: int, ground: Style) -> Line:
+    """The line, exactly as wide as that."""
+    missing = width - sum(cell_len(segment.text) for segment in line)
+    if missing >= 0:
+        return [*line, Segment(" " * missing, ground)] if missing else line
+    return Segment.adjust_line_length(line, width)

@@ -1,0 +1,126 @@
+"""Which removed line became which added one, and which words of it changed."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TypeAlias
+
+Span: TypeAlias = tuple[int, int]
+"""Where something begins in a line, and the place behind its end."""
+Pair: TypeAlias = tuple[int | None, int | None]
+"""A removed line and an added one, by their places; None where there is no such line."""
+
+LONGEST = 2_000
+"""Characters of a line whose words are compared."""
+MOST_PAIRS = 400
+"""Pairs of lines of one change that are looked at to find out which belong together."""
+_ALIKE = 0.5
+_MOST_WORDS = 10_000
+"""Pairs of words that are compared one by one; the middle of longer lines counts as changed."""
+
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    old: tuple[Span, ...]
+    new: tuple[Span, ...]
+
+
+def marks_of(old: str, new: str) -> Marks | None:
+    """What changed between two lines; None when they are too different for that to be of use."""
+    if max(len(old), len(new)) > LONGEST or not _are_alike(_words(old), _words(new)):
+        return None
+    before, after = _WORD.findall(old), _WORD.findall(new)
+    head = _shared(before, after)
+    tail = _shared(before[head:][::-1], after[head:][::-1])
+    middle, new_middle = before[head : len(before) - tail], after[head : len(after) - tail]
+    if len(middle) * len(new_middle) > _MOST_WORDS:
+        changed = [("replace", 0, len(middle), 0, len(new_middle))]
+    else:
+        changed = [
+            code for code in SequenceMatcher(None, middle, new_middle, False).get_opcodes() if code[0] != "equal"
+        ]
+    return Marks(
+        _spans(before, [(head + i, head + j) for _, i, j, _, _ in changed]),
+        _spans(after, [(head + i, head + j) for _, _, _, i, j in changed]),
+    )
+
+
+def paired(removed: Sequence[str], added: Sequence[str], most: int = MOST_PAIRS) -> list[Pair]:
+    """The lines of one change side by side, each once and in order: those that are alike beside each other, where there
+    are few enough to tell; otherwise the first beside the first."""
+    if not removed or not added or len(removed) * len(added) > most:
+        size = max(len(removed), len(added))
+        return [(at if at < len(removed) else None, at if at < len(added) else None) for at in range(size)]
+    pairs: list[Pair] = []
+    old = new = 0
+    for i, j in (*_alike_in_order(removed, added), (len(removed), len(added))):
+        # Lines that became no other stand beside each other all the same: that takes less room.
+        gap = paired(removed[old:i], added[new:j], 0)
+        pairs += [(None if a is None else a + old, None if b is None else b + new) for a, b in gap]
+        pairs += [(i, j)] if i < len(removed) else []
+        old, new = i + 1, j + 1
+    return pairs
+
+
+def _alike_in_order(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, int]]:
+    """The pairs of lines that are alike, as many as can be had in order, the most alike first."""
+    before, after = [_words(line) for line in removed], [_words(line) for line in added]
+    best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]
+    likeness = [[_likeness(one, other) for other in after] for one in before]
+    for i in range(len(before) - 1, -1, -1):
+        for j in range(len(after) - 1, -1, -1):
+            together = likeness[i][j] + best[i + 1][j + 1] if likeness[i][j] >= _ALIKE else 0.0
+            best[i][j] = max(together, best[i + 1][j], best[i][j + 1])
+    found, i, j = [], 0, 0
+    while i < len(before) and j < len(after):
+        if likeness[i][j] >= _ALIKE and best[i][j] == likeness[i][j] + best[i + 1][j + 1]:
+            found.append((i, j))
+            i, j = i + 1, j + 1
+        elif best[i + 1][j] >= best[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+    return found
+
+
+def _words(line: str) -> Counter[str]:
+    return Counter(word for word in _WORD.findall(line[:LONGEST]) if not word.isspace())
+
+
+def _likeness(one: Counter[str], other: Counter[str]) -> float:
+    total = one.total() + other.total()
+    return 2 * (one & other).total() / total if total else 1.0
+
+
+def _are_alike(one: Counter[str], other: Counter[str]) -> bool:
+    return _likeness(one, other) >= _ALIKE
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many words both begin with."""
+    count = 0
+    for word, same in zip(one, other, strict=False):
+        if word != same:
+            break
+        count += 1
+    return count
+
+
+def _spans(words: Sequence[str], ranges: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
+    """Where the words of the ranges stand, those with only blanks between them as one."""
+    starts = [0]
+    for word in words:
+        starts.append(starts[-1] + len(word))
+    found: list[Span] = []
+    for first, behind in ranges:
+        if first == behind:
+            continue
+        span = (starts[first], starts[behind])
+        if found and "".join(words)[found[-1][1] : span[0]].isspace():
+            span = (found.pop()[0], span[1])
+        found.append(span)
+    return tuple(found)

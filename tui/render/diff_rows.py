@@ -1,0 +1,167 @@
+"""A diff as rows, one below the other or side by side. Rows know lines and pairs; they know no colours, and of the
+width only whether there is room for two sides."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal, TypeAlias
+
+from tools.extent import counted
+from tui.render.diff_pairing import MOST_PAIRS, paired
+from tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark
+
+WIDE = 112
+"""Columns from which on both sides stand beside each other: a screen of 120, less what frames them."""
+MOST = 5_000
+"""Rows that are shown at first."""
+_MOST_PAIRS = 20_000
+"""Pairs of lines that are looked at in a hunk to find out which belong together."""
+
+Side: TypeAlias = Literal["old", "new", "code"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    file: FileDiff
+
+
+@dataclass(frozen=True, slots=True)
+class GapRow:
+    """Lines that are left out of the file."""
+
+    heading: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemarkRow:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineRow:
+    line: DiffLine
+    side: Side
+    """In which file it is looked at; `code` is neither."""
+    hunk: int
+    """In which hunk of the layout it stands."""
+    at: int
+    """Its place among the hunk's lines of that side."""
+    other: DiffLine | None = None
+    """The line that it was before, or became."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow:
+    old: LineRow | None
+    new: LineRow | None
+
+
+Row: TypeAlias = FileRow | GapRow | RemarkRow | LineRow | PairRow
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    rows: tuple[Row, ...] = ()
+    hunks: tuple[tuple[str, Hunk], ...] = ()
+    """Each with the name of the file or, of code, with its language."""
+    left_out: int = 0
+    """Lines of the diff that are not among the rows."""
+    digits: int = 0
+    """Of the longest line number; 0 when no numbers are known."""
+
+
+def layout_of(files: Sequence[FileDiff], *, wide: bool, most: int = MOST, name: str = "", how: str = "") -> Layout:
+    """The first rows of a diff. `name`: that of the file where the diff does not say it; `how`: how to see the rest."""
+    hunks: list[tuple[str, Hunk]] = []
+    rows = tuple(islice(_rows(files, hunks, wide, name), most))
+    left_out = sum(1 for file in files for _ in file.lines) - sum(map(_lines_in, rows))
+    last = max(_numbers(hunks), default=0)
+    return Layout(_with_rest(rows, left_out, how), tuple(hunks), left_out, len(str(last)) if last else 0)
+
+
+def code_layout(text: str, language: str, most: int = MOST, how: str = "") -> Layout:
+    """The first lines of a text that changes nothing, such as a command."""
+    lines = [DiffLine("kept", line) for line in text.split("\n")]
+    rows = tuple(LineRow(line, "code", 0, at) for at, line in enumerate(lines[:most]))
+    left_out = max(0, len(lines) - most)
+    return Layout(_with_rest(rows, left_out, how), ((language, Hunk("", tuple(lines))),), left_out)
+
+
+def _with_rest(rows: tuple[Row, ...], left_out: int, how: str) -> tuple[Row, ...]:
+    """The rows, and what is not among them."""
+    return (
+        (*rows, RemarkRow(f"… {counted(left_out, 'more line')} {'is' if left_out == 1 else 'are'} not shown{how}"))
+        if left_out
+        else rows
+    )
+
+
+def _numbers(hunks: Iterable[tuple[str, Hunk]]) -> Iterator[int]:
+    return (max(line.old, line.new) for _, hunk in hunks for line in hunk.lines)
+
+
+def _lines_in(row: Row) -> int:
+    """How many lines of the diff a row shows; one that stays is one, on both sides."""
+    match row:
+        case LineRow():
+            return 1
+        case PairRow(old=LineRow(line=DiffLine(kind="kept"))):
+            return 1
+        case PairRow(old=old, new=new):
+            return (old is not None) + (new is not None)
+        case _:
+            return 0
+
+
+def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], wide: bool, name: str) -> Iterator[Row]:
+    """The rows, and the hunks as far as there are rows of them."""
+    for file in files:
+        if file.name:
+            yield FileRow(file)
+        is_first = True
+        kinds = {line.kind for line in file.lines} if wide else set()
+        has_sides = bool(kinds - {"added"}) and bool(kinds - {"removed"})
+        for part in file.parts:
+            match part:
+                case Remark(text=text):
+                    yield RemarkRow(text)
+                case Hunk(heading=heading):
+                    if heading or not is_first:
+                        yield GapRow(heading)
+                    is_first = False
+                    hunks.append((file.name or name, part))
+                    yield from _hunk_rows(part, len(hunks) - 1, wide and has_sides)
+
+
+def _hunk_rows(hunk: Hunk, index: int, wide: bool) -> Iterator[Row]:
+    old = new = at = 0
+    budget = _MOST_PAIRS
+    while at < len(hunk.lines):
+        line = hunk.lines[at]
+        if line.kind == "kept":
+            left, right = LineRow(line, "old", index, old), LineRow(line, "new", index, new)
+            yield PairRow(left, right) if wide else right
+            old, new, at = old + 1, new + 1, at + 1
+            continue
+        end = at
+        while end < len(hunk.lines) and hunk.lines[end].kind != "kept":
+            end += 1
+        removed = [line for line in hunk.lines[at:end] if line.kind == "removed"]
+        added = [line for line in hunk.lines[at:end] if line.kind == "added"]
+        cost = len(removed) * len(added)
+        cost = cost if cost <= min(MOST_PAIRS, budget) else 0
+        budget -= cost
+        pairs = paired([line.text for line in removed], [line.text for line in added], MOST_PAIRS if cost else 0)
+        rows = [
+            PairRow(
+                None if i is None else LineRow(removed[i], "old", index, old + i, None if j is None else added[j]),
+                None if j is None else LineRow(added[j], "new", index, new + j, None if i is None else removed[i]),
+            )
+            for i, j in pairs
+        ]
+        if wide:
+            yield from rows
+        else:
+            yield from (row.old for row in rows if row.old is not None)
+            yield from (row.new for row in rows if row.new is not None)
+        old, new, at = old + len(removed), new + len(added), end

@@ -1,0 +1,187 @@
+"""Markdown as lines of the terminal. Prose knows how text looks, not who said it."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import ClassVar
+from urllib.parse import unquote
+
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import CodeBlock, Heading, HorizontalRule, ListItem, Markdown, MarkdownElement
+from rich.segment import Segment
+from rich.style import Style
+from rich.syntax import Syntax, SyntaxTheme
+from rich.text import Text
+
+from tui.render.markdown import PARSER
+from tui.text.sanitise import visible
+from tui.text.styles import Palette
+
+
+def prose(source: str, palette: Palette) -> Markdown:
+    """A renderable for one piece of markdown. What it draws is safe: nothing in the text is a control character."""
+    return _Prose(visible(source), palette)
+
+
+def highlighted(code: str, language: str, palette: Palette) -> Text:
+    """Code in the palette's colours; plain text when the language is not known."""
+    text = Syntax("", language or "text", theme=CodeColors(palette)).highlight(visible(code).expandtabs(4))
+    text.rstrip()
+    return text
+
+
+@lru_cache(maxsize=256)
+def language_of(name: str) -> str:
+    """The language of a file by its name, as `highlighted` takes it; empty when it is not known."""
+    # Deferred: it loads the list of languages. Pygments brings no types.
+    from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    found = find_lexer_class_for_filename(name)
+    return str(found.aliases[0]) if found is not None and found.aliases else ""
+
+
+class CodeColors(SyntaxTheme):
+    """Code in the same few colours as everything else."""
+
+    def __init__(self, palette: Palette) -> None:
+        self._styles: dict[tuple[str, ...], Style] = {
+            ("Comment",): palette.comment,
+            ("Keyword",): palette.keyword,
+            ("Operator", "Word"): palette.keyword,
+            ("Literal",): palette.literal,
+            ("Name", "Function"): palette.named,
+            ("Name", "Class"): palette.named,
+            ("Name", "Decorator"): palette.named,
+            ("Name", "Tag"): palette.keyword,
+            ("Generic", "Inserted"): palette.good,
+            ("Generic", "Deleted"): palette.bad,
+            ("Generic", "Heading"): palette.strong,
+        }
+        self._text = palette.text
+
+    def get_style_for_token(self, token_type: tuple[str, ...]) -> Style:
+        kinds = (tuple(token_type[:length]) for length in range(len(token_type), 0, -1))
+        return next((self._styles[kind] for kind in kinds if kind in self._styles), self._text)
+
+    def get_background_style(self) -> Style:
+        return Style.null()
+
+
+class _Code(CodeBlock):
+    """A code block: highlighted, behind a quiet rule, without a ground of its own."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        palette = _palette_of(console)
+        code = highlighted(str(self.text).rstrip("\n"), self.lexer_name, palette)
+        inner = options.update(width=max(1, options.max_width - 2))
+        yield from _behind_rule(console.render_lines(code, inner, pad=False), palette.faint)
+
+
+class _Heading(Heading):
+    """A heading at the left edge, at every level."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self.text
+
+
+class _Rule(HorizontalRule):
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("─" * min(24, options.max_width), console.get_style("markdown.hr"))
+
+
+class _Item(ListItem):
+    def render_number(self, console: Console, options: ConsoleOptions, number: int, last_number: int) -> RenderResult:
+        style = console.get_style("markdown.item.number")
+        numeral = f"{number}.".rjust(len(str(last_number)) + 2) + " "
+        inner = options.update(width=max(1, options.max_width - len(numeral)))
+        for index, line in enumerate(console.render_lines(self.elements, inner, style=self.style)):
+            yield Segment(" " * len(numeral) if index else numeral, style)
+            yield from line
+            yield Segment.line()
+
+
+def _behind_rule(lines: list[list[Segment]], style: Style) -> Iterator[Segment]:
+    for line in lines:
+        yield Segment("│ ", style)
+        yield from line
+        yield Segment.line()
+
+
+def _palette_of(console: Console) -> Palette:
+    assert isinstance(console, PaletteConsole)
+    return console.palette
+
+
+class PaletteConsole(Console):
+    """A console that draws into memory with one palette, for one thread."""
+
+    def __init__(self, palette: Palette) -> None:
+        super().__init__(
+            width=80,
+            color_system="truecolor",
+            force_terminal=True,
+            legacy_windows=False,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            theme=palette.markdown_theme(),
+            _environ={},
+        )
+        self.palette = palette
+
+    def lines(self, renderable: Text | Markdown, width: int) -> list[list[Segment]]:
+        """The renderable at that width, one list of segments a line, without blank lines at its ends."""
+        options = self.options.update(width=max(1, width), height=None)
+        lines = self.render_lines(renderable, options, pad=False)
+        first = next((index for index, line in enumerate(lines) if not _is_blank(line)), 0)
+        last = next((index for index in range(len(lines), first, -1) if not _is_blank(lines[index - 1])), first)
+        return lines[first : max(last, first + 1)]
+
+
+def _is_blank(line: list[Segment]) -> bool:
+    return all(not segment.text or segment.text.isspace() for segment in line)
+
+
+def _with_addresses(tokens: list[Token]) -> list[Token]:
+    """The tokens with the address behind each link whose words are another: nobody follows one that is not to be seen.
+    Only links into the web can be followed."""
+    for token in tokens:
+        if token.children:
+            token.children = list(_addressed(token.children))
+    return tokens
+
+
+def _addressed(tokens: list[Token]) -> Iterator[Token]:
+    address, words = "", ""
+    for token in tokens:
+        match token.type:
+            case "link_open":
+                address, words = str(token.attrs.get("href", "")), ""
+                if not address.startswith(("https://", "http://")):
+                    token.attrs["href"] = ""
+            case "text" | "code_inline":
+                words += token.content
+        yield token
+        if token.type == "link_close" and unquote(address) != unquote(words):
+            yield Token("text", "", 0, content=f" ({address})")
+
+
+class _Prose(Markdown):
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "fence": _Code,
+        "code_block": _Code,
+        "heading_open": _Heading,
+        "hr": _Rule,
+        "list_item_open": _Item,
+    }
+
+    def __init__(self, markup: str, palette: Palette) -> None:
+        # Not `super().__init__`: it builds a parser of its own, which takes longer than drawing a paragraph.
+        self.markup = markup
+        self.parsed = _with_addresses(PARSER.parse(markup))
+        self.style = palette.text
+        self.hyperlinks = True
+        self.justify = None
+        self.code_theme = self.inline_code_theme = ""
+        self.inline_code_lexer = None

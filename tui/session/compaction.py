@@ -1,0 +1,112 @@
+"""A compaction by hand, one step after the other: what it would do, the summary, the change; and the last one taken
+back."""
+
+from agent.context.estimate import estimate_text
+from agent.context.summary import with_facts
+from agent.context.summary_edit import as_text, read_edited
+from agent.errors import AgentError
+from agent.view_events import RewriteUndone
+from agent.window.compact import CompactResult
+from agent.window.manual_compact import Drafted, Preview, apply_summary, draft_summary, preview_compaction
+from agent.window.undo import offer_undo, undo
+from tui.session.controller import SessionController
+from tui.session.ports import Session
+from tui.text.numbers import dollars
+
+
+class ByHand:
+    """Between its steps nothing has changed. What a summary took is told when it is not used."""
+
+    def __init__(self, talk: SessionController, session: Session, preview: Preview) -> None:
+        self._talk = talk
+        self._session = session
+        self.preview = preview
+        self.drafted = Drafted(preview.conversation, None)
+        """The summary that was made last; it costs nothing before one was."""
+        self.is_done = False
+
+    @property
+    def text(self) -> str:
+        """The summary as it was written, to be edited."""
+        return as_text(self.drafted.draft) if self.drafted.draft is not None else ""
+
+    async def draft(self) -> Drafted:
+        """Lets a model write the summary, which may be interrupted. Raises `AgentError`."""
+        before = self.drafted.cost
+        with self._talk.occupied_with("summarising"):
+            drafted = await self._session.change(draft_summary(self.preview, self._talk.advance))
+        cost = None if before is None or drafted.cost is None else before + drafted.cost
+        self.drafted = Drafted(drafted.conversation, drafted.draft, drafted.model, cost, drafted.is_interrupted)
+        return self.drafted
+
+    def result(self, text: str) -> CompactResult:
+        """What compacting with the text as it is comes to."""
+        return self.preview.result(read_edited(text))
+
+    def missing(self, text: str) -> tuple[str, ...]:
+        """What an edited summary leaves out of what must be in it. Without any text the facts stand for it all."""
+        draft = read_edited(text)
+        return self.preview.missing(draft) if draft is not None else ()
+
+    def completed(self, text: str) -> str:
+        """The text with all that is missing."""
+        missing = self.missing(text)
+        return with_facts(text.rstrip(), missing) if missing else text
+
+    async def apply(self, text: str) -> None:
+        """Compacts with the text as it is. Raises `AgentError`, and then nothing has changed."""
+        with self._talk.occupied_with("compacting"):
+            await self._session.change(apply_summary(self.preview, read_edited(text), self.drafted, self._talk.advance))
+        self.is_done = True
+
+    def interrupt(self) -> None:
+        self._session.interrupt()
+
+    def leave(self) -> None:
+        """Tells what was paid for a summary that is not used."""
+        if self.is_done or self.drafted.cost == 0.0:
+            return
+        cost = "of which the price is not known" if self.drafted.cost is None else f"for {dollars(self.drafted.cost)}"
+        self._talk.notice(f"nothing was compacted; a summary was made {cost} and is not used")
+
+
+def size_of(text: str) -> int:
+    """About how many tokens an edited summary takes."""
+    draft = read_edited(text)
+    return estimate_text(draft.retain) + estimate_text(draft.summary) if draft is not None else 0
+
+
+async def begin(talk: SessionController, focus: str) -> ByHand | None:
+    """A compaction to look at; None when there is nothing to compact, which is told."""
+    session = talk.session
+    if session is None:
+        return None
+    try:
+        with talk.occupied_with("looking at what there is"):
+            return ByHand(talk, session, await session.change(preview_compaction(focus or None)))
+    except AgentError as error:
+        talk.notice(str(error))
+        return None
+
+
+async def what_undo_does(talk: SessionController) -> RewriteUndone | None:
+    """What taking the last rewrite back would change and cost; None when there is nothing to take back, or it does not
+    fit, which is told."""
+    if talk.session is None:
+        return None
+    try:
+        return (await talk.session.change(offer_undo)).event
+    except AgentError as error:
+        talk.notice(str(error))
+        return None
+
+
+async def take_back(talk: SessionController) -> None:
+    """Takes the last rewrite back. What hinders it is told, and then nothing has changed."""
+    if talk.session is None:
+        return
+    try:
+        with talk.occupied_with("undoing"):
+            talk.advance((await talk.session.change(undo)).event)
+    except AgentError as error:
+        talk.notice(str(error))

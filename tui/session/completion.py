@@ -1,0 +1,41 @@
+"""What may be offered in the prompt of the session that is shown. It asks the session what there is."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui.prompt.completion import Completion, candidates
+from tui.prompt.files import ProjectFiles
+
+if TYPE_CHECKING:  # a type only: sessions are loaded behind the first paint
+    from tui.session.ports import Session
+
+
+class Offers:
+    """For the session that `session` gives; there may be none yet."""
+
+    def __init__(self, session: "Callable[[], Session | None]") -> None:
+        self._session = session
+        self._files: tuple[Path, ProjectFiles] | None = None
+        """Those of the last session's folder."""
+
+    def candidates(self, text: str) -> Sequence[Completion]:
+        """Commands, prompts and resources that the text may become."""
+        session = self._session()
+        board = session.servers if session is not None else None
+        return candidates(text, board.named() if board is not None else ())
+
+    @property
+    def files(self) -> ProjectFiles | None:
+        """Those of the session's folder."""
+        session = self._session()
+        if session is None:
+            return None
+        if self._files is None or self._files[0] != session.root:
+            self._files = (session.root, ProjectFiles(session.root))
+        return self._files[1]
+
+    async def close(self) -> None:
+        """Ends the search for files that is under way."""
+        if self._files is not None:
+            await self._files[1].close()

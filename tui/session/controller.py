@@ -1,0 +1,382 @@
+"""The session that the terminal shows, what it shows of it, what waits to be said, and how one goes back."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+from agent.archive.tree import Said, Tree, changed_since
+from agent.config.options import MODES, Mode
+from agent.context.provenance import Trace
+from agent.context.reminders import MODES as MEANINGS
+from agent.errors import AgentError
+from agent.events import Decision, Event, Noticed, Steered, TurnFailed
+from agent.messages import Conversation, Text, User
+from tui.prompt.pastes import UNFOLDED, Pastes
+from tui.session.drafts import Drafts
+from tui.session.ports import Library, Session, Sessions
+from tui.session.queue import Queue
+from tui.view.blocks import Notice, SessionView
+from tui.view.provenance import never_seen
+from tui.view.reduce import advance, compaction_over
+from tui.view.resumed import view_of, whole_steps
+from tui.view.session_tree import rewound
+
+Given = TypeVar("Given")
+
+PAGE = 200
+"""Messages of what was said earlier that are read at once."""
+
+
+def next_mode(mode: str) -> Mode:
+    """The mode that follows when modes are gone through. `auto` is none of them: it has to be named."""
+    around: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
+    return around[(around.index(mode) + 1) % len(around)] if mode in around else "ask"
+
+
+class SessionController:
+    """One session at a time. Everything that happens in it becomes a new `view`, and `changed` is called."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        changed: Callable[[], None],
+        drafts: Drafts | None = None,
+        pastes: Pastes | None = None,
+    ) -> None:
+        self.sessions = sessions
+        self.session: Session | None = None
+        self.view = SessionView()
+        self.queue = Queue()
+        """Messages that wait for the next step of the turn, or for its end."""
+        self.queue.watch(lambda: self._keep(self.queue.texts))
+        self._written = ""
+        """What is being written, as far as that was told."""
+        self._drafts = drafts or Drafts(None)
+        self.pastes = pastes or Pastes()
+        """What is folded in messages."""
+        self.occupied = False
+        """A turn runs, or a session is being opened, closed or compacted."""
+        self._at_rest = asyncio.Event()
+        self._changed = changed
+        self._reading = asyncio.Lock()
+        """Held while what was said earlier is being read."""
+        self.grown: Callable[[int], None] = lambda more: None
+        """Called when the view has got so many more blocks at its beginning."""
+        self.glimpsed: Callable[[], None] = lambda: None
+        """Called when the view has become the end of a session that is being opened."""
+
+    async def begin(self, resume: str | None, model: str | None) -> None:
+        """Shows the first session. Raises `AgentError`."""
+        with self.occupied_with("opening the session"):
+            await self.adopt(await self.sessions.open(resume, model, self._glimpse))
+
+    async def open(self, resume: str | None = None, model: str | None = None) -> bool:
+        """Goes on with another session, or a new one. What went wrong is shown, and the old session stays."""
+        with self.occupied_with("opening the session"):
+            before = self.session.id if self.session is not None else None
+            is_same = before is not None and resume is not None and before.startswith(resume)
+            problem = ""
+            self.writing("")  # it stays in the prompt, for the session that is open then
+            if is_same:
+                problem = await self._closed()  # a session is open once: it cannot be opened again before it is closed
+            shown = self.view
+            try:
+                opened = await self.sessions.open(resume, model, self._glimpse)
+            except AgentError as error:
+                self._show(replace(shown, busy=True, activity=self.view.activity))
+                self.fail(error)
+                if is_same:
+                    await self._reopen(before)
+                return False
+            problem = await self._closed() or problem
+            await self.adopt(opened)
+            if problem:
+                self.notice(problem)
+            return True
+
+    async def _closed(self) -> str:
+        """Closes the session. What could not be written down, if anything."""
+        try:
+            await self.close()
+        except AgentError as error:
+            return str(error)
+        return ""
+
+    def _glimpse(self, end: Conversation) -> None:
+        """Shows the end of a session that is being opened."""
+        shown = view_of(end)
+        self._show(replace(shown, busy=True, activity=self.view.activity))
+        self.glimpsed()
+
+    async def adopt(self, session: Session) -> None:
+        """Shows a session from its history on."""
+        # Of a long one that takes a while.
+        shown = await asyncio.to_thread(view_of, session.history, is_at_question=session.is_at_question)
+        self.session, session.listener = session, self.advance
+        self._show(replace(shown, model=session.model, mode=session.mode, cost=session.cost))
+        for text in session.news:
+            self.notice(text)
+
+    async def read_earlier(self, *, all: bool = False) -> None:
+        """Shows more of what was said before all that is shown, a page of it or `all`. What cannot be read is told. A
+        page that is asked for while one is read is that one."""
+        if self._reading.locked() and not all:
+            return
+        async with self._reading:
+            session, position = self.session, self.view.earlier
+            if session is None or not position:
+                return
+            limit = position if all else PAGE
+            try:
+                read = await self.sessions.earlier(session.id, position, limit)
+            except AgentError as error:
+                if self.session is session and self.view.earlier == position:
+                    self._show(self.view.not_read(str(error)))
+                if all:  # the row that says it need not be on the screen
+                    self.notice(str(error))
+                return
+            whole = whole_steps(read.messages) if position > limit else read.messages
+            blocks = (await asyncio.to_thread(view_of, Conversation(whole))).past  # of many that takes a while
+            if self.session is not session or self.view.earlier != position:
+                return
+            shown = len(self.view.past)
+            told = (Notice(read.told),) if read.told else ()
+            self.view = self.view.below(position - len(whole), (*told, *blocks))
+            self.grown(len(self.view.past) - shown)
+
+    async def measure(self) -> None:
+        """Shows what a session that goes on takes, before its first request; no provider is asked. Nothing happens
+        where that is known, or cannot be told."""
+        session = self.session
+        if session is None or not session.history.messages:
+            return
+        try:
+            found = await self.sessions.overview(session.id)
+        except AgentError:  # the first request tells it
+            return
+        if self.session is session and not self.view.used:
+            parts = tuple((component.name, component.tokens) for component in found.components)
+            known = replace(self.view, used=found.used, room=found.effective, parts=parts)
+            self._show(replace(known, is_guess=session.history.anchor is None))
+
+    def take_draft(self) -> str:
+        """What was written for the session and not sent when it was left; it is kept no longer."""
+        if self.session is None:
+            return ""
+        draft = "\n\n".join(self._drafts.take(self.session.id))
+        if draft:
+            self.notice("what you had not sent when this session was left is in the prompt again")
+        self._keep(self.queue.texts)
+        return self.pastes.fold(draft)
+
+    def put_by(self, draft: str) -> None:
+        """Nothing is sent any more: what waits is kept for the session, with what is being written."""
+        texts = (*self.queue.texts, *filter(None, [draft.strip()]))
+        self._written = ""
+        self.queue.clear()
+        self._keep(texts)
+        self._drafts = Drafts(None)
+
+    def writing(self, draft: str) -> None:
+        """What is being written is kept with what waits, should the program end without leaving the session; not what
+        would take long to write down each time."""
+        draft = draft.strip() if len(self.pastes.unfolded(draft)) <= UNFOLDED else ""
+        if draft != self._written:
+            self._written = draft
+            self._keep(self.queue.texts)
+
+    def _keep(self, waiting: Sequence[str]) -> None:
+        texts = (*waiting, *filter(None, [self._written]))
+        if self.session is not None and (self.occupied or self.session.history.messages):
+            self._drafts.keep(self.session.id, [self.pastes.unfolded(text) for text in texts])
+
+    async def say(self, text: str) -> bool:
+        """Runs a turn. Tells whether it ended with an answer."""
+        if self.session is None:
+            return False
+        return await self._follow(
+            self.session.send(text, self.pastes.beside(text), pending_messages=self._said_meanwhile)
+        )
+
+    async def go_on(self) -> None:
+        """Asks again what was asked when the session was left, and goes on with its turn. Nothing happens where nothing
+        was."""
+        if self.session is not None and self.session.is_at_question:
+            self.notice("this session was left at a question; it is asked again")
+            await self._follow(self.session.go_on(self._said_meanwhile))
+
+    async def _follow(self, events: AsyncIterator[Event]) -> bool:
+        """Shows a turn. Tells whether it ended with an answer."""
+        failed = False
+        with self.occupied_with("thinking"):
+            try:
+                async for event in events:
+                    failed = failed or isinstance(event, TurnFailed)
+                    self.advance(event)
+                    if isinstance(event, Steered):
+                        self.queue.heard(event.text)
+            except AgentError as error:
+                self.fail(error)
+                return False
+            finally:
+                if isinstance(events, AsyncGenerator):
+                    await events.aclose()
+                self.queue.give_back()
+        return not failed
+
+    def _said_meanwhile(self) -> tuple[User, ...]:
+        return tuple(User((Text(text), *self.pastes.beside(text))) for text in self.queue.take_for_step())
+
+    async def run(self, command: str) -> None:
+        """Runs a command of the user, which the model sees with what it printed."""
+        from agent.input.shell import run_by_user  # noqa: PLC0415  # deferred: it is not needed before the first paint
+
+        await self.aside("running your command", lambda session: session.change(run_by_user(command, self.advance)))
+
+    async def compact(self, focus: str) -> None:
+        if self.session is None:
+            return
+        with self.occupied_with("compacting"):
+            try:
+                result = await self.session.compact(focus or None, self.advance)
+            except AgentError as error:
+                self.fail(error)
+                return
+            if not result.strategies:
+                self._show(compaction_over(self.view))
+            if result.is_interrupted:
+                self.advance(Noticed("the compaction was interrupted: nothing has changed"))
+                return
+            if not result.strategies:
+                self.advance(Noticed("nothing was compacted: there is nothing yet that a summary would make smaller"))
+                return
+            self._show(replace(self.view, cost=self.session.cost))
+
+    async def why(self, text: str) -> Trace:
+        """Where a text that was said is now. That it was nowhere is told."""
+        if not text:
+            self.notice("write a part of what was said or seen after `/why`")
+            return Trace()
+        trace = await self.aside("searching", lambda session: session.why(text))
+        if trace is not None and not trace.places:
+            self.notice(never_seen(text, trace.told))
+        return trace or Trace()
+
+    async def bring(self, ref: str) -> None:
+        """Lets the model see again what a reference stands for."""
+        if not ref:
+            self.notice("write a reference after `/bring`, such as `r12`; `/why` names them")
+            return
+        event = await self.aside("bringing it back", lambda session: session.bring(ref))
+        if event is not None:
+            self.advance(event)
+
+    async def aside(self, activity: str, work: Callable[[Session], Awaitable[Given]]) -> Given | None:
+        """What the work gives; None without a session, and where it went wrong, which is shown."""
+        if self.session is None:
+            return None
+        with self.occupied_with(activity):
+            try:
+                return await work(self.session)
+            except AgentError as error:
+                self.fail(error)
+                return None
+
+    def answer(self, question: str, answer: Decision | str) -> None:
+        if self.session is not None:
+            self.session.answer(question, answer)
+
+    async def change_mode(self, name: str) -> str:
+        """Goes on in another permission mode, in the next one when none is named, also while a turn runs. What the mode
+        means; empty where there is no such mode, which is told."""
+        if self.session is None:
+            return ""
+        mode = next_mode(self.session.mode) if not name else next((mode for mode in MODES if mode == name), None)
+        if mode is None:
+            self.notice(f"there is no mode `{name}`; the modes are {', '.join(f'`{mode}`' for mode in MODES)}")
+            return ""
+        try:
+            await self.session.change_mode(mode)
+        except AgentError as error:
+            self.notice(str(error))  # a turn may run, and goes on
+        self._show(replace(self.view, mode=mode))
+        return f"{mode}: {MEANINGS[mode]}"
+
+    @property
+    def name(self) -> str:
+        """What the session is called: what was said first, or else its folder; empty without one."""
+        return (self.session.title or self.session.root.name) if self.session is not None else ""
+
+    def interrupt(self) -> None:
+        if self.session is not None:
+            self.session.interrupt()
+
+    def leave_turn(self) -> None:
+        """Ends what runs as the end of the program does."""
+        if self.session is not None:
+            self.session.leave_turn()
+
+    async def rests(self) -> None:
+        """Waits until nothing is done in the session."""
+        if self.occupied:
+            self._at_rest.clear()
+            await self._at_rest.wait()
+
+    async def close(self) -> None:
+        """Closes the session. Nothing happens when it is closed already."""
+        session, self.session = self.session, None
+        if session is not None:
+            await session.close()
+
+    def advance(self, event: Event) -> None:
+        self._show(advance(self.view, event))
+
+    def notice(self, text: str) -> None:
+        self.advance(Noticed(text))
+
+    def fail(self, error: AgentError) -> None:
+        """The turn, or what was done in its place, has ended with that. What goes wrong beside it is a notice."""
+        self.advance(TurnFailed(error.code, str(error), error.exit_code, error.cause))
+
+    async def _reopen(self, id: str | None) -> None:
+        try:
+            self.session = await self.sessions.open(resume=id)
+        except AgentError as error:
+            self.fail(error)
+
+    @contextmanager
+    def occupied_with(self, activity: str) -> Iterator[None]:
+        """Shows that the session is busy, and with what."""
+        self.occupied = True
+        self._show(replace(self.view, busy=True, activity=activity))
+        try:
+            yield
+        finally:
+            self.occupied = False
+            self._at_rest.set()
+            self._show(replace(self.view, busy=False, activity="", asked=()))
+
+    def _show(self, view: SessionView) -> None:
+        self.view = view
+        self._changed()
+
+
+async def tree_here(talk: SessionController, library: Library) -> Tree | None:
+    """The user's messages of the session and its forks; None when there is nothing to go back to, which is told."""
+    tree = await library.tree(talk.session.id) if talk.session is not None else None
+    if tree is None or not any(branch.said for branch in tree.branches):
+        talk.notice("there is nothing to go back to: nothing was said yet")
+        return None
+    return tree
+
+
+async def go_back(talk: SessionController, library: Library, tree: Tree, said: Said) -> bool:
+    """Goes on in a fork from before the message, as far as it can be opened. The session that was left stays as it
+    is."""
+    fork = await library.fork(said.session, said.position, draft=True)
+    is_open = await talk.open(resume=fork.id)
+    if is_open:
+        talk.notice(rewound(changed_since(tree, said)))
+    return is_open

@@ -1,0 +1,97 @@
+"""`ebb demo`: a scripted model repairs a real bug with the real tools, in a new folder, with no key and no network."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent.compose import Sessions
+from agent.config.load import load_config
+from agent.errors import UsageError
+from agent.events import (
+    Event,
+    ReplyFinished,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFailed,
+    TurnFinished,
+)
+from tools.extent import counted
+from tui.text.sanitise import visible
+from tui.view.titles import title_of
+
+PROMPT = "The tests fail. Find out why and fix it."
+_FILES = Path(__file__).parent / "demo_project"
+
+
+def run_demo(keep: str | None) -> int:
+    """Plays the demo and says whether the tests pass afterwards: exit code 0 when they do."""
+    folder = Path(keep).expanduser() if keep else Path(tempfile.mkdtemp(prefix="ebb-demo-"))
+    if keep:
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            raise UsageError(f"cannot make the folder `{keep}`: {error.strerror}; name a new one") from error
+    try:
+        for name in ("prices.py", "test_prices.py"):
+            shutil.copyfile(_FILES / f"{name}.txt", folder / name)
+        print(f"A scripted model works on a small project in {folder}\n\n> {PROMPT}")
+        asyncio.run(_play(folder))
+        return _verdict(folder)
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _play(folder: Path) -> None:
+    flags = {"agent.model": f"scripted/{_FILES / 'script.toml'}", "agent.permission_mode": "auto"}
+    # A home of its own: the demo must not depend on the user's configuration, nor leave anything in it.
+    config = load_config(folder, {"EBB_HOME": str(folder / ".ebb-home")}, flags)
+    sessions = Sessions(config, folder, os.environ, interactive=False, ephemeral=True)
+    titles: dict[str, str] = {}
+    try:
+        session = await sessions.open()
+        try:
+            async for event in session.send(PROMPT):
+                if isinstance(event, ToolStarted):
+                    titles[event.call_id] = title_of(event.name, event.arguments)
+                _show(event, titles)
+        finally:
+            await session.close()
+    finally:
+        await sessions.close()
+
+
+def _show(event: Event, titles: Mapping[str, str]) -> None:
+    """Prints what there is to see of an event. Calls that read run side by side, so each has its title above its
+    output: `titles`, by the id of the call."""
+    match event:
+        case TextDelta(text=text):
+            print(visible(text), end="", flush=True)
+        case ToolFinished(call_id=id, status=status, text=text):
+            print(f"\n  * {titles[id]}")
+            lines = visible(text).rstrip().splitlines()
+            print("\n".join(f"    {line}" for line in lines[:14]))
+            if len(lines) > 14:
+                print(f"    … {counted(len(lines) - 14, 'more line')}")
+            print(f"    [{status}]")
+        case StepStarted() | ReplyFinished() | TurnFinished():
+            print()
+        case TurnFailed(message=message):
+            print(f"\n{message}\n")
+        case _:
+            pass
+
+
+def _verdict(folder: Path) -> int:
+    done = subprocess.run(
+        [sys.executable, "-m", "unittest", "-q"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    print("The tests pass." if done.returncode == 0 else f"The tests still fail:\n{done.stderr}")
+    return done.returncode

@@ -1,0 +1,123 @@
+"""What the user does to the view of the session: priced and done, for whoever shows it."""
+
+from dataclasses import dataclass
+
+from agent.context.view_edits import EditRequest, Refusal
+from agent.errors import AgentError
+from agent.events import Event
+from agent.view_events import Act
+from agent.window.edit_view import do_act, price_act
+from agent.window.undo import offer_undo, undo
+from tui.session.controller import SessionController
+from tui.session.ports import Session
+from tui.text.numbers import dollars, tokens
+from tui.text.sanitise import visible_line
+from tui.view.blocks import Notice
+from tui.view.edit_wording import proposal
+from tui.view.receipts import Compaction, UndoneReceipt, title_of
+
+NO_SESSION = "there is no session yet"
+WORDS: dict[str, Act] = {
+    "pin": "pin",
+    "unpin": "unpin",
+    "evict": "evict",
+    "offload": "offload",
+    "summarise": "summarise",
+    "summarise-to": "summarise_before",
+    "defer": "defer",
+    "offer": "offer",
+}
+"""What may be written after `/context`, before what it is done to."""
+USAGE = f"write `/context`, or `/context ACT REF` with one of {', '.join(WORDS)}, or `/context undo`"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What would be done, in one line."""
+
+    text: str
+    is_possible: bool
+
+
+async def propose(talk: SessionController, wish: EditRequest) -> Proposal:
+    """What an act would do and cost. Raises `AgentError`, also while a turn runs."""
+    priced = await _session(talk).change(price_act(wish))
+    return Proposal(proposal(priced.plan, priced.dollars), not isinstance(priced.plan, Refusal))
+
+
+async def carry_out(talk: SessionController, wish: EditRequest) -> str:
+    """Does it, and tells so in the transcript and in the line it gives. Raises `AgentError`, also while a turn runs."""
+    acted = await _session(talk).change(do_act(wish))
+    return _told(talk, acted.events)
+
+
+async def propose_undo(talk: SessionController) -> Proposal:
+    """What taking the last rewrite back would do and cost. Raises `AgentError`."""
+    event = (await _session(talk).change(offer_undo)).event
+    price = "costs nothing" if not event.written else f"costs {_cost(event.written, event.cost)}"
+    more = event.after_tokens - event.before_tokens
+    size = f"shows {tokens(more)} tokens more" if more >= 0 else f"frees {tokens(-more)} tokens"
+    return Proposal(f"undo the last change of the view: {size}, {price} now", is_possible=True)
+
+
+async def carry_out_undo(talk: SessionController) -> str:
+    """Shows what was shown before the last rewrite. Raises `AgentError`."""
+    return _told(talk, ((await _session(talk).change(undo)).event,))
+
+
+async def propose_bring(talk: SessionController, ref: str) -> Proposal:
+    """What bringing a reference back would take. Raises `AgentError`."""
+    event = await _session(talk).bring(ref, only_price=True)
+    part = "" if event.is_whole else ", its beginning only"
+    text = f"bring {event.ref} back to the end of the conversation{part}: takes {tokens(event.tokens)} tokens more"
+    price = "nothing" if event.cost == 0 else _cost(event.tokens, event.cost)
+    return Proposal(visible_line(f"{text}, costs {price} now"), is_possible=True)
+
+
+async def carry_out_bring(talk: SessionController, ref: str) -> str:
+    """Shows the model again what a reference stands for. Raises `AgentError`."""
+    return _told(talk, (await _session(talk).bring(ref),))
+
+
+async def propose_written(talk: SessionController, written: str) -> Proposal:
+    """What it would do and cost that somebody wrote after `/context`. Raises `AgentError`."""
+    wish = _read(written)
+    return await (propose_undo(talk) if wish is None else propose(talk, wish))
+
+
+async def carry_out_written(talk: SessionController, written: str) -> None:
+    """Does what somebody wrote after `/context`. Raises `AgentError`."""
+    wish = _read(written)
+    await (carry_out_undo(talk) if wish is None else carry_out(talk, wish))
+
+
+def _read(written: str) -> EditRequest | None:
+    """What somebody wants done; None to undo the last of it. Raises `AgentError`."""
+    word, _, key = written.strip().partition(" ")
+    if word == "undo" and not key.strip():
+        return None
+    if word not in WORDS or not key.strip():
+        raise AgentError(f"`/context {visible_line(written)}` is nothing that can be done: {USAGE}")
+    return EditRequest(WORDS[word], key.strip())
+
+
+def _cost(written: int, cost: float | None) -> str:
+    return f"the writing of {tokens(written)} tokens" if cost is None else dollars(cost)
+
+
+def _told(talk: SessionController, events: tuple[Event, ...]) -> str:
+    for event in events:
+        talk.advance(event)
+    match talk.view.blocks[-1:]:
+        case (Compaction() | UndoneReceipt() as receipt,):
+            return title_of(receipt)
+        case (Notice(text=text),):
+            return text
+        case _:
+            return "done"
+
+
+def _session(talk: SessionController) -> Session:
+    if talk.session is None:
+        raise AgentError(NO_SESSION)
+    return talk.session

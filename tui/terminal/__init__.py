@@ -1,0 +1,1 @@
+"""The real terminal around the app: title, notifications, clipboard, editor, signals, its colours."""

@@ -1,0 +1,342 @@
+"""What a terminal answers when it is asked for the colour that it draws on."""
+
+import asyncio
+import os
+import re
+import selectors
+import signal
+import termios
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from time import monotonic
+from typing import IO, Any
+
+from textual import constants
+from textual._time import get_time  # the clock by which the parser waits
+from textual._xterm_parser import (  # the drivers offer no other way to hear of an answer
+    BRACKETED_PASTE_END,
+    BRACKETED_PASTE_START,
+    XTermParser,
+)
+from textual.app import App
+from textual.drivers import linux_driver
+from textual.events import Key, MouseDown, Paste, Resize
+from textual.geometry import Size
+from textual.message import Message
+
+from tui.prompt.key_arrivals import Arrival, stamp
+from tui.terminal.signals import has_terminal
+from tui.terminal.window import POP_TITLE, PUSH_TITLE
+from tui.text.themes import Ground
+
+QUESTION = "\x1b]11;?\x1b\\"
+"""Asks for the ground (OSC 11)."""
+
+_ANSWER = re.compile(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
+_COLOR = re.compile(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
+_REPLY = re.compile(
+    r"\x1b\]\d+;[^\x07\x1b]*(?:\x07|\x1b\\)"  # colours, what was copied
+    r"|\x1b\[[?>=][\d;:]*[cnuRS]"  # device attributes, states, keyboard flags, where the cursor is
+    r"|\x1b\[\d*n|\x1b\[[4689];\d+;\d+t"  # states, sizes
+    r"|\x1b[P_^][^\x07\x1b]*\x1b\\"  # versions and capabilities
+)
+"""What a terminal answers when it is asked for what it is and can, maybe by the program before us."""
+_BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\](?:\d*|\d+;[^\x07\x1b]*\x1b?)|[P_^][^\x07\x1b]*\x1b?)?\Z")
+"""What goes on with what is typed next, if it is an answer, or a key that sends several characters."""
+_ESC_AND_MORE = re.compile(r"\x1b(?=[/!#@])")
+"""Esc, and then what begins a command: typed in one burst, or too fast to be told from one."""
+_GIVEN_BACK = (
+    "\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2026l"
+    f"{POP_TITLE}\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
+)
+"""Switches off what the driver switches on, and what is drawn in between."""
+PAUSE = 0.02
+"""Seconds: whoever types, and a key that is held, take longer from one key to the next."""
+PIECES = 64
+"""Reads that are taken for one, at most."""
+_LONGEST = 1_024
+"""Characters of an answer that is waited for."""
+
+
+class GroundTold(Message):
+    """The terminal has said what it draws on."""
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__()
+        self.ground = ground
+
+
+def ground_of(answer: str) -> Ground | None:
+    """What an answer says of the ground; None when it says nothing of it."""
+    color = _COLOR.fullmatch(answer)
+    if color is None:
+        return None
+    red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in color.groups())
+    return "light" if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18 else "dark"
+
+
+class TerminalAnswers:
+    """Takes answers out of what is typed, so that none is ever written into the prompt."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        """What may be the beginning of an answer."""
+
+    def taken_from(self, typed: str) -> tuple[tuple[str, ...], tuple[Ground, ...]]:
+        """What was really typed, in pieces between which answers came, and what was said of the ground. The beginning
+        of an answer is kept for its rest."""
+        typed, self._held = self._held + typed, ""
+        told = tuple(ground for answer in _ANSWER.findall(typed) if (ground := ground_of(answer)) is not None)
+        *pieces, last = _REPLY.split(typed)
+        begun = _BEGUN.search(last)
+        if begun is not None and len(begun.group()) < _LONGEST:
+            last, self._held = last[: begun.start()], begun.group()
+        return (*pieces, last), told
+
+    def given_up(self) -> str:
+        """What was kept and has not become an answer."""
+        held, self._held = self._held, ""
+        return held
+
+    @property
+    def are_begun(self) -> bool:
+        return bool(self._held)
+
+
+class _Parser(XTermParser):
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._answers = TerminalAnswers()
+        self._held_until = 0.0
+        self._pasted: list[str] | None = None
+        """What was pasted so far; None when nothing is being pasted."""
+        self._end = ""
+        """What may be the beginning of the mark behind it."""
+
+    def feed(self, data: str) -> Iterator[Message]:
+        if self._pasted is not None:
+            yield from self._paste(self._pasted, data)
+            return
+        typed, begun, pasted = (self._answers.given_up() + data).partition(BRACKETED_PASTE_START)
+        pieces, told = self._answers.taken_from(typed)
+        self._held_until = get_time() + constants.ESCAPE_DELAY
+        for ground in told:
+            yield GroundTold(ground)
+        *before_answers, last = pieces
+        for piece in before_answers:
+            yield from self._typed(piece)
+            yield from self._waited()  # what comes behind an answer does not go on with what was typed before it
+        yield from self._typed(last)
+        if begun:
+            yield from self._typed(self._answers.given_up())
+            yield from self._waited()
+            self._pasted = []
+            yield from self._paste(self._pasted, pasted)
+
+    def _typed(self, piece: str) -> Iterator[Message]:
+        if _ESC_AND_MORE.match(piece):
+            yield Key("escape", "\x1b")
+            piece = piece[1:]
+        if piece:  # nothing at all, as of half a character, would mean the end of all typing
+            yield from super().feed(piece)
+
+    def _paste(self, parts: list[str], data: str) -> Iterator[Message]:
+        """What is pasted is told when all of it is there. The usual parser takes each character by itself, and some for
+        keys."""
+        text, ended, typed = (self._end + data).partition(BRACKETED_PASTE_END)
+        if not ended:
+            cut = max(0, len(text) - len(BRACKETED_PASTE_END) + 1)
+            parts.append(text[:cut])
+            self._end = text[cut:]
+            return
+        self._pasted, self._end = None, ""
+        yield Paste("".join([*parts, text]).replace("\0", ""))
+        if typed:
+            yield from self.feed(typed)
+
+    def tick(self) -> Iterator[Message]:
+        """Called every tenth of a second, and after what was typed. What was kept for as long as a key's characters are
+        waited for is no answer."""
+        if self._answers.are_begun and get_time() >= self._held_until:
+            yield from super().feed(self._answers.given_up())
+            yield from self._waited()
+        yield from super().tick()
+
+    @property
+    def is_waiting(self) -> bool:
+        """What was typed may go on: nobody knows yet which key it is."""
+        return self._answers.are_begun or self._timeout_time is not None or self._pasted is not None
+
+    def _waited(self) -> Iterator[Message]:
+        """Nothing more belongs to what was typed: Esc is Esc."""
+        if self._timeout_time is not None:
+            self._timeout_time = 0.0
+            yield from super().tick()
+
+
+class TerminalInput:
+    """Tells what was typed, and how it came. What no keyboard sends and the parser stumbles over is nothing."""
+
+    def __init__(self, tell: Callable[[Message], None], debug: bool, clock: Callable[[], float] = monotonic) -> None:
+        self._tell = tell
+        self._debug = debug
+        self._decode = getincrementaldecoder("utf-8")("replace").decode
+        self._parser = _Parser(debug)
+        self._clock = clock
+        self._read = Arrival(clock(), 0)
+        """How what was read last came."""
+        self._pressed = 0
+        """Keys, clicks and pastes in it so far."""
+
+    def hear(self, typed: bytes) -> None:
+        """What one read brought, right behind it."""
+        self._read, self._pressed = Arrival(self._clock(), (self._read.read or 0) + 1), 0
+        text = self._decode(typed)
+        if text:  # otherwise it is part of a character; nothing at all would be the end of all typing
+            self._take(self._parser.feed(text))
+
+    def wait(self) -> None:
+        """Nothing more is typed for the moment."""
+        self._take(self._parser.tick())
+
+    def _take(self, messages: Iterable[Message]) -> None:
+        heard = list(self._heard(messages))
+        self._pressed += sum(isinstance(message, Key | MouseDown | Paste) for message in heard)
+        came = replace(self._read, is_alone=self._pressed <= 1 and not self._parser.is_waiting)
+        for message in heard:
+            stamp(message, came)
+            self._tell(message)
+
+    def _heard(self, messages: Iterable[Message]) -> Iterator[Message]:
+        try:
+            yield from messages
+        except (ArithmeticError, ValueError):  # numbers of no character, sizes of no screen
+            self._parser = _Parser(self._debug)
+
+
+class _Lasting:
+    """A terminal to write to, also when it is gone: who writes would end otherwise, and who draws wait for it."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self.fileno = file.fileno
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
+
+
+class AnsweringDriver(linux_driver.LinuxDriver):
+    """The usual driver, which also hears what the terminal answers, and gives the window its title back."""
+
+    _is_away = True
+    """The terminal is somebody else's."""
+    gathers: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether what comes at once is one read, however many it takes."""
+
+    def __init__(self, app: App[Any], **options: Any) -> None:  # noqa: ANN401  # Textual's
+        super().__init__(app, **options)
+        terminal: Any = self._file
+        self._output: int = terminal.fileno()
+        self._file = _Lasting(terminal)  # type: ignore[assignment]  # all of a file that is used of it
+
+    def write(self, data: str) -> None:
+        writer = self._writer_thread
+        if not self._is_away and writer is not None and writer.is_alive():
+            # What is drawn at other times would wait in a queue that nobody empties.
+            writer.write(data)
+
+    def start_application_mode(self) -> None:
+        self._is_away = False
+        super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's
+        self.write(PUSH_TITLE)
+        # In the event loop. A signal's own handler may be stopped by the next signal, between asking for the size and
+        # telling it: the older size would be told last, and stay.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._tell_size)
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """The window's own size. `COLUMNS` and `LINES` may name another, which does not follow the window."""
+        with suppress(OSError):
+            size = os.get_terminal_size(self._output)
+            if size.columns and size.lines:
+                return size.columns, size.lines
+        return super()._get_terminal_size()
+
+    def _tell_size(self) -> None:
+        if not self._in_band_window_resize:
+            size = Size(*self._get_terminal_size())
+            self._app.post_message(Resize(size, size))
+
+    def stop_application_mode(self) -> None:
+        if self._is_away:
+            if has_terminal():  # what had it meanwhile was ended, and may have left it in any state
+                if self.attrs_before is not None:
+                    with suppress(termios.error):
+                        termios.tcsetattr(self.fileno, termios.TCSANOW, self.attrs_before)
+                self.abandon()
+            return
+        self.write(POP_TITLE)
+        super().stop_application_mode()
+        self._is_away = True
+
+    def disable_input(self) -> None:
+        if not self._is_away:  # otherwise nothing is read, and to touch the shell's terminal would stop the program
+            super().disable_input()
+
+    def abandon(self) -> None:
+        """Gives back at once all but the settings of the line, by no thread but the caller's."""
+        with suppress(OSError):
+            os.write(self._output, _GIVEN_BACK.encode())
+
+    def resume_application_mode(self) -> None:
+        if self._is_away:  # otherwise it was stopped without being asked, and all of it is still there
+            super().resume_application_mode()
+        else:
+            self._app.call_later(self._app.refresh, layout=True)
+
+    def _sigtstp_application(self, *_: object) -> None:
+        """Stops all of the process group, as the terminal would: whoever started us waits for us otherwise."""
+        if self._auto_restart and not self._is_away:
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        os.killpg(os.getpgrp(), signal.SIGSTOP)
+
+    def run_input_thread(self) -> None:
+        """Hears what is typed, whatever bytes that are, until the app wants no more or the terminal is gone."""
+        hearing = TerminalInput(self.process_message, self._debug)
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                if selector.select(0.1):
+                    typed = self._read()
+                    if not typed:
+                        os.kill(os.getpid(), signal.SIGHUP)  # not every terminal's end is told to who draws on it
+                        return
+                    if self.gathers():
+                        typed += b"".join(self._rest_of_it(selector))
+                    hearing.hear(typed)
+                else:  # what has come and was not read yet, on a busy machine, may be the rest of a key
+                    hearing.wait()
+
+    def _rest_of_it(self, selector: selectors.BaseSelector) -> Iterator[bytes]:
+        """What comes with hardly a pause behind what was read: one write may be read in pieces."""
+        for _ in range(PIECES):
+            if self.exit_event.is_set() or not selector.select(PAUSE):
+                return
+            piece = self._read()
+            if not piece:
+                return  # the next read finds the terminal gone, too
+            yield piece
+
+    def _read(self) -> bytes:
+        """What was typed; nothing when the terminal is gone."""
+        try:
+            return os.read(self.fileno, 4096)
+        except OSError:
+            return b""

@@ -1,0 +1,124 @@
+"""Texts on their way to the clipboard. It knows terminals and programs that have one, and how
+blocks were written."""
+
+import asyncio
+import base64
+import re
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+
+from tools.extent import counted
+from tui.terminal.passthrough import through
+from tui.view.blocks import AnswerText, Block, Call, Earlier, Failure, Notice, Retry, SummaryBlock, Thought, UserText
+from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, details_of
+from tui.view.titles import command_of, title_of
+
+MOST_SENT = 74_000
+"""Bytes that a terminal is sent for its clipboard: several take no more, and say nothing."""
+
+_PATIENCE = 5.0
+"""Seconds that a program has to take a text."""
+
+_STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What would steer a terminal into which it is pasted."""
+
+
+def source_of(block: Block) -> str:
+    """The block as it was written: markdown, a command with what it printed, an output."""
+    match block:
+        case Earlier():
+            return ""
+        case (
+            UserText(text=text)
+            | AnswerText(text=text)
+            | Thought(text=text)
+            | SummaryBlock(text=text)
+            | Notice(text=text)
+        ):
+            return text
+        case Failure(message=message):
+            return message
+        case Retry(reason=reason):
+            return reason
+        case Call():
+            command = command_of(block.arguments)
+            head = f"$ {command}" if command else " ".join(title_of(block.name, block.arguments).split())
+            return "\n".join(filter(None, (head, block.text or block.tail)))
+        case Compaction():
+            return "\n".join(text for _, text in details_of(block))
+        case RunningCompaction() | UndoneReceipt():
+            return ""
+
+
+def last_answer(blocks: Iterable[Block]) -> str:
+    """The newest answer as the model wrote it; empty when there is none."""
+    answers = [block.text for block in blocks if isinstance(block, AnswerText)]
+    return answers[-1] if answers else ""
+
+
+def harmless(text: str) -> str:
+    """The text without what would steer a terminal into which it is pasted."""
+    plain = text.replace("\r\n", "\n").encode("utf-8", "replace").decode("utf-8")
+    return _STEERS.sub(lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 0x20 else "\ufffd", plain)
+
+
+def sequence_for(text: str, environment: Mapping[str, str]) -> str:
+    """What makes the text the terminal's clipboard (OSC 52). In tmux: its own, and the terminal's."""
+    sequence = f"\x1b]52;c;{base64.b64encode(within(text).encode()).decode()}\x07"
+    behind = through(sequence, environment)
+    return sequence if behind == sequence else sequence + behind
+
+
+def within(text: str) -> str:
+    """As much of the beginning as a terminal takes."""
+    raw = text.encode()
+    return text if len(raw) <= MOST_SENT else raw[:MOST_SENT].decode(errors="ignore")
+
+
+def programs_for(environment: Mapping[str, str], platform: str) -> tuple[tuple[str, ...], ...]:
+    """Programs that take a text for the clipboard, the best first. Not those of another machine."""
+    if environment.get("TMUX"):
+        return (("tmux", "load-buffer", "-w", "-"),)
+    if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
+        return ()
+    if platform == "darwin":
+        return (("pbcopy",),)
+    wayland = (("wl-copy",),) if environment.get("WAYLAND_DISPLAY") else ()
+    x11 = (("xclip", "-selection", "clipboard"), ("xsel", "-ib")) if environment.get("DISPLAY") else ()
+    return wayland + x11
+
+
+async def copy(text: str, environment: Mapping[str, str], platform: str, write: Callable[[str], object]) -> str:
+    """Copies a text by every way there is. What came of it, in a few words."""
+    text = harmless(text)
+    if not text:
+        return "nothing to copy"
+    for program in programs_for(environment, platform):
+        if await _takes(program, text, environment):
+            if program[0] != "tmux":
+                write(sequence_for(text, environment))
+            return f"copied {counted(len(text), 'character')}"
+    write(sequence_for(text, environment))
+    sent, whole = len(within(text)), counted(len(text), "character")
+    return f"copied {whole}" if sent == len(text) else f"copied the first {sent:,} of {whole}"
+
+
+async def _takes(argv: tuple[str, ...], text: str, environment: Mapping[str, str]) -> bool:
+    """Whether the program is there and took the text."""
+    program = shutil.which(argv[0], path=environment.get("PATH"))
+    if program is None:
+        return False
+    nowhere = asyncio.subprocess.DEVNULL
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program, *argv[1:], stdin=asyncio.subprocess.PIPE, stdout=nowhere, stderr=nowhere, env=dict(environment)
+        )
+    except OSError:
+        return False
+    try:
+        await asyncio.wait_for(process.communicate(text.encode()), _PATIENCE)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return False
+    return process.returncode == 0

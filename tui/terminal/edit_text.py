@@ -1,0 +1,86 @@
+"""A text in the user's own editor, which has the terminal meanwhile."""
+
+import shlex
+import signal
+import subprocess
+import tempfile
+import termios
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from shutil import which
+
+from agent.errors import UsageError
+from tui.terminal.signals import guest, has_terminal, line_settings
+
+_USUAL = ("vim", "vi", "nano")
+_TICK = 0.2
+"""Seconds after which a signal has been heard at the latest."""
+
+
+def changed_by(command: Sequence[str], text: str, name: str) -> str:
+    """What an editor that has the terminal makes of the text. Raises `UsageError`."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="ebb-") as folder:
+            path = Path(folder) / f"text{Path(name).suffix[:20]}"
+            path.write_bytes(_bytes(text))
+            code = _ended(command, path)
+            if code:
+                raise UsageError(f"`{command[0]}` ended with exit code {code}, so nothing was changed")
+            return _as_before(text, path.read_bytes().decode("utf-8", "surrogateescape"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"`{command[0]}` could not be used: {error}; set `VISUAL` or `EDITOR`") from error
+
+
+def _ended(command: Sequence[str], path: Path) -> int:
+    """The exit code of an editor, once it has ended."""
+    before = line_settings()
+    try:
+        with subprocess.Popen([*command, str(path)]) as editor, guest(editor):
+            while True:
+                # Not without end: a signal that another thread happens to take does not wake who waits here.
+                with suppress(subprocess.TimeoutExpired):
+                    return editor.wait(_TICK)
+    finally:
+        if before is not None and has_terminal():  # one that was killed leaves the line as it had set it
+            with suppress(termios.error):
+                termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def keys_left_to_it() -> Iterator[None]:
+    """Ctrl-C and Ctrl-\\ are for the editor alone, although the terminal tells both programs of them."""
+    keys = (signal.SIGINT, signal.SIGQUIT)
+    before = [signal.signal(number, lambda number, frame: None) for number in keys]
+    try:
+        yield
+    finally:
+        for number, handler in zip(keys, before, strict=True):
+            signal.signal(number, handler)
+
+
+def editor_of(environment: Mapping[str, str]) -> list[str]:
+    """The command that the user edits with. Raises `UsageError`."""
+    for name in ("VISUAL", "EDITOR"):
+        try:
+            command = shlex.split(environment.get(name, ""))
+        except ValueError as error:
+            raise UsageError(f"`{name}` is no command: {error}") from error
+        if command:
+            return command
+    found = next((one for one in _USUAL if which(one)), None)
+    if found is None:
+        raise UsageError("no editor is known; set `VISUAL` or `EDITOR`")
+    return [found]
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
+
+
+def _as_before(text: str, edited: str) -> str:
+    """Editors end the last line of a file; where the text did not, that is taken back."""
+    return edited.removesuffix("\n") if not text.endswith("\n") else edited

@@ -1,0 +1,103 @@
+"""How somebody is told who looks elsewhere."""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from agent.config.options import NotifyName
+from tui.terminal.passthrough import through
+from tui.text.sanitise import visible_line
+
+BELL = "\x07"
+
+_MOST = 120
+"""Characters of a title or of a text that are told."""
+
+_TELL_BY_9 = {"iTerm.app", "WezTerm", "ghostty", "WarpTerminal"}
+"""Programs (`TERM_PROGRAM`) that show what OSC 9 says."""
+
+_PATIENCE = 5.0
+"""Seconds that a program has to show it."""
+
+
+def sequence_for(way: NotifyName, title: str, text: str, environment: Mapping[str, str]) -> str:
+    """What is written to the terminal so that it tells. `auto` is what the terminal is known to understand, or else the
+    bell."""
+    title, text = told(title), told(text)
+    by_9 = f"\x1b]9;{title}: {text}{BELL}"
+    by_777 = f"\x1b]777;notify;{title.replace(';', ',')};{text}{BELL}"
+    match way:
+        case "bell":
+            return BELL
+        case "osc":
+            return through(by_777 if _understands_777(environment) else by_9, environment)
+        case "auto" if _understands_777(environment):
+            return through(by_777, environment)
+        case "auto" if _understands_9(environment):
+            return through(by_9, environment)
+        case "auto":
+            return BELL
+        case "desktop" | "off":
+            return ""
+
+
+def program_for(title: str, text: str, platform: str) -> tuple[str, ...]:
+    """The program with its arguments that tells on the desktop. No shell reads them."""
+    title, text = told(title), told(text)
+    if platform == "darwin":
+        script = ("on run argv", "display notification (item 2 of argv) with title (item 1 of argv)", "end run")
+        return ("osascript", *(word for line in script for word in ("-e", line)), title, text)
+    body = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return ("notify-send", "--app-name=ebb", "--", title, body)
+
+
+def told(text: str) -> str:
+    """A text on one line without anything that steers a terminal, and not too long."""
+    line = visible_line(text).strip()
+    return line if len(line) <= _MOST else f"{line[: _MOST - 1]}…"
+
+
+async def notify(
+    way: NotifyName, title: str, text: str, environment: Mapping[str, str], write: Callable[[str], object]
+) -> None:
+    """Tells it in that way. Where the desktop cannot be reached, the bell rings."""
+    sequence = sequence_for(way, title, text, environment)
+    if sequence:
+        write(sequence)
+    if way == "desktop" and not await _runs(program_for(title, text, sys.platform)):
+        write(BELL)
+
+
+async def _runs(argv: tuple[str, ...]) -> bool:
+    """Whether the program is there and ends well in time."""
+    program = shutil.which(argv[0])
+    if program is None:
+        return False
+    nowhere = asyncio.subprocess.DEVNULL
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program, *argv[1:], stdin=nowhere, stdout=nowhere, stderr=nowhere
+        )
+    except OSError:
+        return False
+    try:
+        return await asyncio.wait_for(process.wait(), _PATIENCE) == 0
+    except TimeoutError:
+        return False
+    finally:
+        with suppress(ProcessLookupError):  # it has ended
+            process.kill()
+
+
+def _understands_9(environment: Mapping[str, str]) -> bool:
+    return (
+        environment.get("TERM_PROGRAM") in _TELL_BY_9
+        or environment.get("LC_TERMINAL") == "iTerm2"
+        or any(environment.get(name) for name in ("KITTY_WINDOW_ID", "WT_SESSION", "GHOSTTY_RESOURCES_DIR"))
+    )
+
+
+def _understands_777(environment: Mapping[str, str]) -> bool:
+    return environment.get("TERM", "").startswith(("foot", "rxvt", "contour"))

@@ -1,0 +1,112 @@
+"""The end from outside: the terminal was closed, or somebody asks the program to end."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Timer
+from types import FrameType
+from typing import Any
+
+_PATIENCE = 20.0
+"""Seconds after which a program that was to end is ended, wherever it hangs."""
+
+_MORE_PATIENCE = 5
+"""Seconds after these, after which the system ends it: not even a thread of it gets anything done."""
+
+_HANDLED = (signal.SIGTERM, signal.SIGHUP)
+
+_guests: list[subprocess.Popen[bytes]] = []
+_told: list[int] = []
+"""The signal that said that the program is to end."""
+
+
+class Ending:
+    """Whether the program was told to end."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        """The first signal that said so."""
+
+    @property
+    def code(self) -> int:
+        """The exit code that follows from it; 0 when it was not told to end."""
+        return 0 if self.number is None else 128 + self.number
+
+
+@contextmanager
+def guest(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Meanwhile the process has the terminal: it is told whenever the program is told to end."""
+    _guests.append(process)
+    for number in _told:
+        process.send_signal(number)
+    try:
+        yield
+    finally:
+        _guests.remove(process)
+
+
+def has_terminal() -> bool:
+    """Whether the terminal is there, and this program is the one that it belongs to at the moment."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+@contextmanager
+def ended_by_signals(leave: Callable[[], object], abandon: Callable[[], object] = lambda: None) -> Iterator[Ending]:
+    """Calls `leave`, once and in the event loop, when a signal says that the program is to end. Where that takes too
+    long it ends as it is: `abandon`, in a thread, only gives the terminal back."""
+    loop, ending, settings = asyncio.get_running_loop(), Ending(), line_settings()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if ending.number is not None:
+            return
+        ending.number = number
+        _told.append(number)
+        # Whoever was stopped and is to end does not come back to the screen before: it may be the shell's by now.
+        signal.signal(signal.SIGCONT, _ignored)
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        for process in _guests:
+            process.send_signal(number)
+        timer = Timer(_PATIENCE, give_up)
+        timer.daemon = True
+        timer.start()
+        signal.alarm(int(_PATIENCE) + _MORE_PATIENCE)
+        loop.call_soon_threadsafe(leave)
+
+    def give_up() -> None:
+        for process in _guests:
+            process.kill()
+        if has_terminal():
+            abandon()
+            if settings is not None:
+                with suppress(termios.error):
+                    termios.tcsetattr(0, termios.TCSANOW, settings)
+        os._exit(ending.code)
+
+    # Not the loop's own handlers: they wait while the loop waits for a terminal that takes nothing.
+    before = [signal.signal(number, end) for number in _HANDLED]
+    try:
+        yield ending
+    finally:
+        for number, handler in zip(_HANDLED, before, strict=True):
+            signal.signal(number, handler)
+        _told.clear()
+
+
+def line_settings() -> list[Any] | None:
+    """How the terminal is set; None without one."""
+    try:
+        return termios.tcgetattr(sys.__stdin__.fileno()) if sys.__stdin__ is not None else None
+    except (termios.error, ValueError):
+        return None
+
+
+def _ignored(number: int, frame: FrameType | None) -> None:
+    """Nothing follows from the signal."""

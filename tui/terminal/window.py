@@ -1,0 +1,105 @@
+"""The terminal's window: its title, whether it is looked at, and when its user is told of something. It knows views and
+a clock; it knows no widget and no driver."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from textual.events import AppBlur, AppFocus, Event, Key, MouseDown, Paste
+
+from tui.terminal.notify import told
+from tui.view.blocks import SessionView
+
+PUSH_TITLE = "\x1b[22;2t"
+POP_TITLE = "\x1b[23;2t"
+"""The title that the window had is kept by the terminal while the program runs."""
+
+LONG = 5.0
+"""Seconds from which on the end of a turn is news for who looks elsewhere."""
+
+AWAY = 30.0
+"""Seconds without a key after which nobody is taken to look, where the terminal does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """Whether somebody looks at the window, as far as the terminal and the keys tell."""
+
+    is_in: bool | None = None
+    """None: the terminal has not told yet, and may never do."""
+    typed_at: float = 0.0
+
+    def told(self, is_in: bool) -> "Focus":
+        return replace(self, is_in=is_in)
+
+    def typed(self, now: float) -> "Focus":
+        """Whoever types looks at it, whatever was told before."""
+        return Focus(True if self.is_in is not None else None, now)
+
+    def is_elsewhere(self, now: float) -> bool:
+        return now - self.typed_at >= AWAY if self.is_in is None else not self.is_in
+
+
+def title_of(view: SessionView, name: str) -> str:
+    """What the window is called. `name`: of the session, or of its folder."""
+    mark = "? " if view.asked else "● " if view.busy else ""
+    return told(f"{mark}ebb · {name}" if name else f"{mark}ebb")
+
+
+def set_title(title: str) -> str:
+    """What makes that the window's title."""
+    return f"\x1b]2;{told(title)}\x07"
+
+
+def news(before: SessionView, after: SessionView, seconds: float) -> str:
+    """What somebody who looks elsewhere wants to be told when the one view becomes the other; empty when it is nothing.
+    `seconds`: how long has been worked."""
+    known = {question.id for question in before.asked}
+    if any(question.id not in known for question in after.asked):
+        return "waits for your answer"
+    if before.busy and not after.busy and seconds >= LONG:
+        return "is done"
+    return ""
+
+
+class TerminalWindow:
+    """Keeps title and user up to date with each view that is drawn."""
+
+    def __init__(
+        self, write: Callable[[str], object], tell: Callable[[str, str], object], clock: Callable[[], float]
+    ) -> None:
+        """`write`: to the terminal. `tell`: a title and a text, to who looks elsewhere."""
+        self._write = write
+        self._tell = tell
+        self._clock = clock
+        self._focus = Focus(typed_at=clock())
+        self._view = SessionView()
+        self._title = ""
+        self._began = 0.0
+
+    def saw(self, event: Event) -> None:
+        """Takes note of what tells whether somebody looks."""
+        match event:
+            case AppFocus() | AppBlur():
+                self._focus = self._focus.told(isinstance(event, AppFocus))
+            case Key() | Paste() | MouseDown():
+                self._focus = self._focus.typed(self._clock())
+            case _:
+                pass
+
+    def show(self, view: SessionView, name: str) -> None:
+        before, self._view = self._view, view
+        now = self._clock()
+        if view.busy and not before.busy:
+            self._began = now
+        title = title_of(view, name)
+        if title != self._title:
+            self._title = title
+            self._write(set_title(title))
+        text = news(before, view, now - self._began)
+        if text and self._focus.is_elsewhere(now):
+            self._tell(f"ebb · {name}" if name else "ebb", text)
+
+    def again(self) -> None:
+        """Sets the title anew: the window was somebody else's meanwhile."""
+        if self._title:
+            self._write(set_title(self._title))

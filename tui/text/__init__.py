@@ -1,0 +1,1 @@
+"""Numbers, sanitising, fuzzy matching, styles, themes, unified diffs."""

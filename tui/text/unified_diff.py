@@ -1,0 +1,188 @@
+"""A unified diff as values: which files it changes, and each line with its numbers."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["added", "removed", "kept"]
+State: TypeAlias = Literal["changed", "new", "deleted", "renamed"]
+
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)", re.DOTALL)
+_PATCHED = {"*** Update File: ": "changed", "*** Add File: ": "new", "*** Delete File: ": "deleted"}
+_KINDS: dict[str, Kind] = {"+": "added", "-": "removed"}
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    kind: Kind
+    text: str
+    """As it stands in the file, without its line end."""
+    old: int = 0
+    """Its number before the change; 0 when it has none, or it is not known."""
+    new: int = 0
+    ends: bool = True
+    """Whether a line end follows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    heading: str
+    """What the lines are part of, when the diff says so."""
+    lines: tuple[DiffLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A line of the diff that is about the file and stands in none."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    name: str
+    """Empty for a fragment whose file is not named."""
+    state: State = "changed"
+    before: str = ""
+    """The name that it had, when that was another one."""
+    parts: tuple[Hunk | Remark, ...] = ()
+
+    @property
+    def lines(self) -> Iterator[DiffLine]:
+        return (line for part in self.parts if isinstance(part, Hunk) for line in part.lines)
+
+
+@lru_cache(maxsize=16)
+def files_of(diff: str) -> tuple[FileDiff, ...]:
+    """What a diff says, file by file. Inside a hunk only the first character counts, so that no line can pose as a
+    header; without a header the numbers of a hunk are those of a fragment, and are left out."""
+    if not diff:
+        return ()
+    lines = diff.removesuffix("\n").split("\n")
+    return _of_patch(lines) if lines[0] == "*** Begin Patch" else _Reading().read(lines)
+
+
+@lru_cache(maxsize=256)
+def counted(diff: str) -> tuple[int, int]:
+    """How many lines a diff adds and removes."""
+    kinds = [line.kind for file in files_of(diff) for line in file.lines]
+    return kinds.count("added"), kinds.count("removed")
+
+
+class _Reading:
+    """Where the reading of a diff has come to."""
+
+    def __init__(self) -> None:
+        self._files: list[FileDiff] = []
+        self._parts: list[Hunk | Remark] = []
+        self._lines: list[DiffLine] | None = None
+        self._heading = ""
+        self._before = self._renamed = ""
+        self._is_numbered = False
+        self._old = self._new = self._old_left = self._new_left = 0
+
+    def read(self, lines: list[str]) -> tuple[FileDiff, ...]:
+        for line in lines:
+            if self._lines is not None and line.startswith("\\") and self._lines:
+                self._lines[-1] = replace(self._lines[-1], ends=False)
+            elif self._old_left > 0 or self._new_left > 0:
+                self._take(line)
+            else:
+                self._head(line)
+        self._end_file()
+        return tuple(self._files)
+
+    def _take(self, line: str) -> None:
+        kind: Kind = _KINDS.get(line[:1], "kept")
+        old = self._old if kind != "added" and self._is_numbered else 0
+        new = self._new if kind != "removed" and self._is_numbered else 0
+        if self._lines is not None:
+            self._lines.append(DiffLine(kind, line[1:], old, new))
+        if kind != "added":
+            self._old, self._old_left = self._old + 1, self._old_left - 1
+        if kind != "removed":
+            self._new, self._new_left = self._new + 1, self._new_left - 1
+
+    def _head(self, line: str) -> None:
+        hunk = _HUNK.fullmatch(line)
+        self._end_hunk()
+        if hunk is not None:
+            self._heading, self._lines = hunk[5].strip(), []
+            self._old, self._new = int(hunk[1]), int(hunk[3])
+            self._old_left, self._new_left = int(hunk[2] or 1), int(hunk[4] or 1)
+        elif line.startswith("rename from "):
+            self._renamed = line.removeprefix("rename from ")
+        elif line.startswith("rename to "):
+            self._begin_file(FileDiff(line.removeprefix("rename to "), "renamed", self._renamed))
+        elif line.startswith("--- "):
+            self._before = line
+        elif line.startswith("+++ "):
+            self._named(line)
+        else:
+            self._parts.append(Remark(line))
+
+    def _named(self, line: str) -> None:
+        old, new = (header[4:].split("\t", 1)[0] for header in (self._before, line))
+        self._is_numbered = True
+        last = self._files[-1] if self._files else FileDiff("")
+        if last.state == "renamed" and not (last.parts or self._parts) and last.name == new.removeprefix("b/"):
+            return  # the header of the same file
+        if new == "/dev/null":
+            self._begin_file(FileDiff(old.removeprefix("a/"), "deleted"))
+        else:
+            self._begin_file(FileDiff(new.removeprefix("b/"), "new" if old == "/dev/null" else "changed"))
+
+    def _begin_file(self, file: FileDiff) -> None:
+        self._end_file()
+        self._files.append(file)
+
+    def _end_file(self) -> None:
+        self._end_hunk()
+        if self._parts and not self._files:
+            self._files.append(FileDiff(""))
+        if self._files and self._parts:
+            last = self._files[-1]
+            self._files[-1] = replace(last, parts=(*last.parts, *self._parts))
+        self._parts = []
+
+    def _end_hunk(self) -> None:
+        if self._lines is not None:
+            self._parts.append(Hunk(self._heading, tuple(self._lines)))
+        self._lines = None
+
+
+def _of_patch(lines: list[str]) -> tuple[FileDiff, ...]:
+    """The files of a patch as models write them: without numbers."""
+    files: list[FileDiff] = []
+    hunks: list[list[DiffLine]] = []
+    headings: list[str] = []
+
+    def end_file() -> None:
+        if files:
+            parts = tuple(Hunk(heading, tuple(found)) for heading, found in zip(headings, hunks, strict=True))
+            files[-1] = replace(files[-1], parts=parts)
+        hunks.clear()
+        headings.clear()
+
+    for line in lines:
+        mark = next((mark for mark in _PATCHED if line.startswith(mark)), None)
+        if mark is not None:
+            end_file()
+            state: State = "new" if mark.startswith("*** Add") else "deleted" if "Delete" in mark else "changed"
+            files.append(FileDiff(line.removeprefix(mark), state))
+        elif line.startswith("*** Move to: ") and files:
+            files[-1] = FileDiff(line.removeprefix("*** Move to: "), "renamed", files[-1].name)
+        elif line.startswith("*** "):
+            continue
+        elif line.startswith("@@"):
+            headings.append(line.removeprefix("@@").strip())
+            hunks.append([])
+        else:
+            if not hunks:
+                headings.append("")
+                hunks.append([])
+            hunks[-1].append(DiffLine(_KINDS.get(line[:1], "kept"), line[1:]))
+    end_file()
+    return tuple(files)

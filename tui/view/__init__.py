@@ -1,0 +1,1 @@
+"""Events become blocks, and lists become rows. Pure."""

@@ -1,0 +1,182 @@
+"""What the screen shows of a session, as values: blocks, and the view that they make. Blocks know neither events nor a
+widget, so that they are there before anything happens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
+
+if TYPE_CHECKING:  # types only: events and messages are loaded behind the first paint
+    from agent.events import PermissionAsked, QuestionAsked, Remembered
+    from agent.messages import OutputStatus
+
+MARGIN = 2
+"""Columns left free at the left of everything but marks."""
+
+CallStatus: TypeAlias = "Literal['asking', 'running'] | OutputStatus"
+
+
+@dataclass(frozen=True, slots=True)
+class UserText:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerText:
+    text: str
+    streaming: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """Reasoning of the model, folded until the user opens it."""
+
+    text: str
+    streaming: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    call_id: str
+    name: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    status: CallStatus = "running"
+    tail: str = ""
+    """The end of what the call printed so far, while it runs."""
+    text: str = ""
+    """What the model was given back."""
+    lines: int | None = None
+    """Lines of all that the call gave back, when `text` is only part of it."""
+    changed: tuple[str, ...] = ()
+    preview: str = ""
+    """The unified diff that the user was shown before the call, if there was one."""
+    is_edited: bool = False
+    """The user changed the call before it ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    attempt: int
+    attempts: int
+    """The most of them; 0 where time is the limit."""
+    delay: float
+    reason: str
+    left: float | None = None
+    """Seconds behind that attempt in which others may follow; None: no end is set."""
+
+    @property
+    def which(self) -> str:
+        return f"attempt {self.attempt} of {self.attempts}" if self.attempts else f"attempt {self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    text: str
+    remembered: "Remembered | None" = None
+    """What `/undo` takes back right behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    code: str
+    message: str
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryBlock:
+    """What stands for the part of a resumed conversation that was compacted away."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What was said before all that is shown, and is read from the store when it is wanted."""
+
+    messages: int
+    problem: str = ""
+    """Why it could not be read when it was wanted last."""
+
+
+Block: TypeAlias = (
+    UserText
+    | AnswerText
+    | Thought
+    | Call
+    | Retry
+    | Notice
+    | Failure
+    | RunningCompaction
+    | Compaction
+    | UndoneReceipt
+    | SummaryBlock
+    | Earlier
+)
+
+OpenQuestion: TypeAlias = "PermissionAsked | QuestionAsked"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    past: tuple[Block, ...] = ()
+    """What the turns before this one left. It is never touched again."""
+    turn: tuple[Block, ...] = ()
+    """The current turn, or the last one, with what was noticed since."""
+    busy: bool = False
+    activity: str = ""
+    """What the session is doing, in one or two words, while it is busy."""
+    asked: tuple[OpenQuestion, ...] = ()
+    """Questions that wait for the user, oldest first."""
+    model: str = ""
+    mode: str = ""
+    used: int = 0
+    """Tokens that the conversation takes, as far as known."""
+    is_guess: bool = False
+    """No provider has counted any of them."""
+    room: int = 0
+    """Tokens that a request may take: the window without what is kept free of it."""
+    cost: float | None = 0.0
+    """US dollars, or None when the price of something in it is not known."""
+    parts: tuple[tuple[str, int], ...] = ()
+    """Tokens of the next request by component, as far as known."""
+    turn_cost: float | None = 0.0
+    """US dollars of the turn."""
+    prompted: int = 0
+    """Tokens that the requests of the turn have sent."""
+    read: int = 0
+    """Of those, what the provider had in its cache."""
+    streamed: int = 0
+    """Characters of the reply that streams in."""
+    call_size: int = 0
+    """Of those, the arguments of the call that is being written."""
+    step_start: int = 0
+    """Where in the turn the current step begins."""
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return self.past + self.turn
+
+    @property
+    def earlier(self) -> int:
+        """Messages before all that is shown."""
+        first = self.past[0] if self.past else None
+        return first.messages if isinstance(first, Earlier) else 0
+
+    def not_read(self, problem: str) -> "SessionView":
+        """The same, which says where more was wanted why there is none."""
+        return replace(self, past=(Earlier(self.earlier, problem), *self.past[1:]))
+
+    def below(self, messages: int, blocks: tuple[Block, ...]) -> "SessionView":
+        """The same with more of what was said before it; so many `messages` are before that."""
+        rest = self.past[1:] if self.earlier else self.past
+        return replace(self, past=(*((Earlier(messages),) if messages else ()), *blocks, *rest))
+
+    def plus(self, *blocks: Block) -> "SessionView":
+        return replace(self, turn=self.turn + blocks)
+
+
+def opens(block: Block) -> bool:
+    """Whether there is more to a block than the line it shows."""
+    return isinstance(block, Call | Thought | SummaryBlock | Compaction | Earlier)

@@ -1,0 +1,59 @@
+"""All that the command palette offers, as lines. What choosing one gives is what the user could have typed."""
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len, set_cell_size
+
+from agent.config.options import OPTIONS
+from agent.records.session_lookup import SessionInfo
+from tui.commands import Command
+from tui.keys import Key
+from tui.text.inks import Line
+from tui.text.numbers import age
+from tui.text.sanitise import visible_line
+from tui.text.themes import OFFERED
+from tui.view.help import key_value
+from tui.view.list_entry import ListEntry, heading
+
+MOST_SESSIONS = 20
+_NAMES = 20
+"""Columns that a name takes at least, where something is said of it."""
+
+
+def palette_entries(
+    commands: Sequence[Command], keys: Sequence[Key], sessions: Sequence[SessionInfo], models: Sequence[str], now: float
+) -> tuple[ListEntry, ...]:
+    """Commands, keys, sessions, models, themes and settings. `now` is in Unix seconds."""
+    by_action = {f"command('{command.name}')": command.name for command in commands}
+    shown = {by_action[key.action]: key.shown for key in keys if key.action in by_action}
+    entries = [heading("Commands")]
+    entries += [_entry(f"/{each.name}", each.usage, each.help, shown.get(each.name, "")) for each in commands]
+    entries.append(heading("Keys"))
+    entries += [
+        _entry(key_value(key), key.help, "", key.shown) for key in keys if key.action and key.action not in by_action
+    ]
+    recent = sessions[:MOST_SESSIONS]
+    if recent:
+        entries.append(heading("Sessions"))
+        entries += [
+            _entry(f"/resume {each.id}", each.title or "(nothing said yet)", age(now - each.updated_at), "session")
+            for each in recent
+        ]
+    if models:
+        entries.append(heading("Models"))
+        entries += [_entry(f"/model {model}", model, "", "model") for model in models]
+    entries.append(heading("Themes"))
+    entries += [_entry(f"/theme {each.name}", each.name, each.help, "theme") for each in OFFERED]
+    entries.append(heading("Settings"))
+    entries += [_entry(f"/settings {each.key}", each.key, each.help, "setting") for each in OPTIONS]
+    return tuple(entries)
+
+
+def _entry(value: str, name: str, said: str, kind: str) -> ListEntry:
+    name, said = visible_line(name), visible_line(said)
+    line: Line = (
+        ((f"  {set_cell_size(name, max(_NAMES, cell_len(name)))}  ", "text"), (said, "dim"))
+        if said
+        else ((f"  {name}", "text"),)
+    )
+    return ListEntry(value, line, f"{name} {said} {kind}", at_end=(kind, "accent") if kind else None)

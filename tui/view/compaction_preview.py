@@ -1,0 +1,93 @@
+"""What a compaction by hand would do, as lines: what becomes of each part, the price, and how an edited summary
+stands."""
+
+from collections.abc import Iterator, Sequence
+
+from agent.view_events import RewriteUndone
+from agent.window.compact import CompactResult
+from agent.window.manual_compact import Drafted, Preview, Quote
+from tools.extent import counted
+from tui.text.inks import Ink, Line
+from tui.text.numbers import dollars, tokens
+from tui.text.sanitise import visible_line
+from tui.view.receipts import fates_of, price_of_undo
+
+INKS: dict[str, Ink] = {"head": "text", "item": "dim"}
+
+
+def headline(preview: Preview) -> str:
+    told = preview.expected
+    return (
+        f"{told.before_tokens:,} → about {told.after_tokens:,} tokens, "
+        f"{told.before_messages} → {counted(told.after_messages, 'message')}"
+    )
+
+
+def plan_lines(preview: Preview) -> tuple[Line, ...]:
+    """The price first, then what becomes of each part."""
+    return tuple(_plan(preview))
+
+
+def _plan(preview: Preview) -> Iterator[Line]:
+    yield (("The summary  ", "strong"), (quote_text(preview.quote), "text"))
+    yield (("It may be written by a model that you set for summaries, or by a cheaper one of yours.", "dim"),)
+    if preview.focus:
+        yield (("Focus  ", "strong"), (visible_line(preview.focus), "text"))
+    if preview.floor.problem:
+        yield ((visible_line(preview.floor.problem), "warn"),)
+    yield ()
+    for weight, text in fates_of(preview.expected.receipt):
+        yield ((visible_line(text), INKS[weight]),)
+
+
+def quote_text(quote: Quote) -> str:
+    """What the summary takes at most."""
+    where = " from its cache" if quote.is_cached else ""
+    price = "price not known" if quote.cost is None else f"at most {dollars(quote.cost)}"
+    read, written = tokens(quote.read), tokens(quote.written)
+    return visible_line(f"{quote.model} reads {read}{where} and writes up to {written}: {price}")
+
+
+def draft_text(drafted: Drafted, size: int, result: CompactResult) -> str:
+    """Who wrote the summary, for how much, how large it is now, and what it would make of the conversation."""
+    if drafted.draft is not None:
+        by = f"written by {drafted.model} for {dollars(drafted.cost)}"
+    elif drafted.model:
+        by = f"no summary could be used ({dollars(drafted.cost)}): write one, or leave it to the facts"
+    else:
+        by = "write a summary, or leave it to the facts"
+    sizes = f"{result.before_tokens:,} → {result.after_tokens:,} tokens"
+    return visible_line(f"{by} · about {size:,} tokens; in all {sizes}")
+
+
+def gate_lines(missing: Sequence[str], is_empty: bool) -> tuple[Line, ...]:
+    """What must be in the summary and is not; at most three of them by name."""
+    if is_empty:
+        return ((("Without a text the facts on record stand for what is left out.", "dim"),),)
+    if not missing:
+        return ((("Nothing that must be in it is missing.", "good"),),)
+    lines: list[Line] = [
+        ((f"{counted(len(missing), 'fact')} that must be in it {_be(len(missing))} missing:", "warn"),)
+    ]
+    lines += [((visible_line(line), "dim"),) for line in missing[:3]]
+    if len(missing) > 3:
+        lines.append(((f"… {len(missing) - 3} more", "dim"),))
+    return tuple(lines)
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def undo_lines(event: RewriteUndone) -> tuple[Line, ...]:
+    """What taking the last rewrite back would change and cost."""
+    return (
+        (("The model sees again what the last rewrite took out of its view, and all that was said since.", "text"),),
+        ((f"{event.before_tokens:,} → {event.after_tokens:,} of {event.effective:,} tokens", "text"),),
+        ((_capital(price_of_undo(event.written, event.cost)), "warn"),),
+        (("Nothing is rewritten unasked before more has come, except when the window is full.", "dim"),),
+    )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,150 @@
+"""A context overview as lines of text: the budget with bars, the epochs, the requests."""
+
+from collections.abc import Sequence
+
+from agent.messages import Usage
+from agent.overview import Epoch, Overview, ServerShare
+from agent.records.usage import RequestUsage, Rewrite
+from tools.extent import counted
+from tui.text.inks import Ink, Line
+from tui.text.numbers import dollars, tokens
+from tui.text.sanitise import visible_line
+from tui.view.context_tree import component_line, head_line, rows_of
+from tui.view.receipts import names_of
+
+MOST_REQUESTS = 200
+"""Requests that are listed, the newest first."""
+
+WHY = {
+    "full": "window full",
+    "background": "window full, between two turns",
+    "asked": "asked for",
+    "overflow": "too large for the provider",
+    "rent": "paid for itself",
+    "budget": "outputs over their budget",
+    "cold": "cache had run out",
+}
+"""Reasons of rewrites in words for people."""
+
+ASKS = {"summary", "chunks"}
+"""Strategies for which a model is asked."""
+
+_PARTS_OF_A_CELL = " ▏▎▍▌▋▊▉"
+
+
+def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
+    """All of it, for a screen of that many cells."""
+    title: list[Line] = [((visible_line(overview.title), "text"),)] if overview.title else []
+    return (
+        (("Context", "strong"), (f"  {overview.session}  {visible_line(overview.model)}", "dim")),
+        *title,
+        (),
+        *budget_lines(overview, width),
+        (),
+        *content_lines(overview, width),
+        (),
+        *epoch_lines(overview.epochs),
+        (),
+        *request_lines(overview.requests),
+    )
+
+
+def budget_lines(overview: Overview, width: int) -> list[Line]:
+    """A row for each component with its share of what a request may take, then what that is made of."""
+    room = max(overview.effective, 1)
+    cells = max(8, min(30, width - 46))
+    lines: list[Line] = []
+    for component in overview.components:
+        share = component.tokens / room
+        row = f"  {component.name:<13}{tokens(component.tokens):>8}{share:>8.1%}  "
+        lines.append(((row, "text"), (f"{component.source:<11}", "dim"), (bar(share, cells), "accent")))
+        if component.name == "tools":
+            lines += [_server_line(server, room) for server in overview.servers]
+    used, free = overview.used, overview.effective - overview.used
+    ink: Ink = "warn" if free < 0.05 * room else "strong"
+    row = f"  {'used':<13}{tokens(used):>8}{used / room:>8.1%}  "
+    lines.append(((row, ink), (" " * 11, "dim"), (bar(used / room, cells), "warn" if ink == "warn" else "accent")))
+    lines.append(((f"  {'free':<13}{tokens(max(free, 0)):>8}{max(free, 0) / room:>8.1%}", "text"),))
+    if overview.held_back.tools:
+        row = f"  {'held back':<13}{tokens(overview.held_back.tokens):>8}{'':>8}  "
+        lines.append(((row, "text"), (f"{counted(overview.held_back.tools, 'tool')}, found by tool_search", "dim")))
+    lines.append(())
+    lines.append(((f"  {'window':<13}{overview.window.tokens:>8,}  ", "text"), (overview.window.source, "dim")))
+    for reserve in overview.reserves:
+        lines.append(((f"  − {reserve.name:<11}{reserve.tokens:>8,}  ", "text"), (reserve.source, "dim")))
+    lines.append(((f"  {'= usable':<13}{overview.effective:>8,}", "text"),))
+    return lines
+
+
+def _server_line(server: ServerShare, room: int) -> Line:
+    """What a server's tools take of the row above."""
+    name = visible_line(server.name.removeprefix("mcp__"))
+    named = f"  ↳ {name if len(name) <= 11 else name[:10] + '…':<11}"
+    how_many = counted(server.tools, "tool")
+    if server.offered < server.tools:
+        how_many = f"{server.offered} of {how_many}"
+    return ((f"{named}{tokens(server.tokens):>8}{server.tokens / room:>8.1%}  ", "dim"), (how_many, "dim"))
+
+
+def content_lines(overview: Overview, width: int) -> list[Line]:
+    """A row for each component of the next request, and below it for each large part of it."""
+    room = max(width - 2, 1)
+    rows = [component_line(row, room, overview.effective) for row in rows_of(overview)]
+    head: Line = (("Contents", "strong"),)
+    return [head, *((("  ", "dim"), *line) for line in (head_line(room), *rows))]
+
+
+def bar(share: float, cells: int) -> str:
+    """A bar of at most that many cells, an eighth of a cell exact; something is never nothing."""
+    eighths = min(round(max(share, 0.0) * cells * 8), cells * 8)
+    if share > 0:
+        eighths = max(eighths, 1)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + _PARTS_OF_A_CELL[rest]).rstrip()
+
+
+def epoch_lines(epochs: Sequence[Epoch]) -> list[Line]:
+    """A row for each stretch between two rewrites, and what each rewrite changed and cost."""
+    lines: list[Line] = [(("Epochs", "strong"), (f"  {_columns('requests')}", "dim"))]
+    for number, epoch in enumerate(epochs, 1):
+        row = f"  {number:<5}{len(epoch.requests):>9}{_counts(epoch.usage)}{dollars(epoch.cost):>10}"
+        lines.append(((row, "text"),))
+        if epoch.rewrite is not None:
+            lines.append(((f"    ↳ {rewrite_text(epoch.rewrite)}", "dim"),))
+    return lines
+
+
+def rewrite_text(rewrite: Rewrite) -> str:
+    """Why, how, from what to what, and for how much. Without a strategy nothing left the view: the request began
+    otherwise."""
+    if not rewrite.strategies:
+        return visible_line(f"changed: {rewrite.reason}")
+    how = ", ".join(names_of(rewrite.strategies))
+    why = f" ({WHY.get(rewrite.reason, rewrite.reason)})" if rewrite.reason else ""
+    saved = f"{tokens(rewrite.before)} → {tokens(rewrite.after)} tokens"
+    price = dollars(rewrite.cost) if rewrite.cost != 0 or ASKS & set(rewrite.strategies) else "no model asked"
+    return visible_line(f"{how}{why}: {saved}, {price}")
+
+
+def request_lines(requests: Sequence[RequestUsage]) -> list[Line]:
+    """What each request took, the newest first."""
+    lines: list[Line] = [(("Requests", "strong"), (_columns("hit"), "dim"))]
+    if not requests:
+        lines.append((("  none yet", "dim"),))
+    for number in range(len(requests), max(0, len(requests) - MOST_REQUESTS), -1):
+        asked = requests[number - 1]
+        hit = asked.usage.cache_read / asked.usage.prompt if asked.usage.prompt else 0.0
+        row = f"  {number:<5}{hit:>9.0%}{_counts(asked.usage)}{dollars(asked.cost):>10}"
+        what = visible_line(f"  {asked.purpose} by {asked.model}") if asked.purpose != "step" else ""
+        lines.append(((row, "text"), (what, "dim")))
+    if len(requests) > MOST_REQUESTS:
+        lines.append(((f"  {len(requests) - MOST_REQUESTS} earlier ones: `ebb context --json` prints them", "dim"),))
+    return lines
+
+
+def _counts(usage: Usage) -> str:
+    return "".join(f"{tokens(n):>8}" for n in (usage.input, usage.cache_read, usage.cache_write, usage.output))
+
+
+def _columns(first: str) -> str:
+    return f"{first:>8}" + "".join(f"{name:>8}" for name in ("fresh", "read", "written", "output")) + f"{'cost':>10}"

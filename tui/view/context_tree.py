@@ -1,0 +1,258 @@
+"""What fills the window, as rows: each component of a request, and below it each large part of it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from rich.cells import cell_len, set_cell_size
+
+from agent.calls.policy import server_of
+from agent.context.view_items import Kind, State, ViewItem
+from agent.overview import MESSAGES, Number, Overview, ServerShare, ToolShare
+from tools.extent import counted
+from tui.text.inks import Ink, Line
+from tui.text.numbers import dollars, tokens
+from tui.text.sanitise import visible_line
+
+Order: TypeAlias = Literal["order", "tokens"]
+"""As they stand in a request, or the largest first."""
+
+_ALL = 200
+"""A width at which there is room for every column."""
+_LEAST_NAME, _MOST_NAME = 40, 72
+"""Columns for names, however short and however long they are."""
+
+LARGE = 250
+"""Tokens from which on a part has a row of its own."""
+
+NAMES = {
+    "system": "system text",
+    "instructions": "AGENT.md",
+    "memories": "memories",
+    "skills": "skills",
+    "tools": "tools",
+    "retain": "kept word for word",
+    "summary": "summary",
+}
+KINDS: dict[Kind, str] = {
+    "you": "your messages",
+    "reply": "replies and calls",
+    "output": "outputs",
+    "picture": "pictures",
+    "note": "notes of the program",
+    "pin": "pinned",
+}
+STATES: dict[State, str] = {
+    "visible": "visible",
+    "preview": "preview",
+    "summarised": "summarised",
+    "masked": "masked",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentRow:
+    """One line of the list."""
+
+    name: str
+    tokens: int
+    level: int = 0
+    """How deep it stands below a component."""
+    source: str = ""
+    """Where the number comes from."""
+    key: str = ""
+    """What acts mean by it; empty where there is nothing to be done."""
+    ref: str = ""
+    """By what all of it can be read."""
+    is_tool: bool = False
+    """Of tools: what is done to it is to keep it out of requests."""
+    age: int | None = None
+    """Steps since."""
+    state: str = ""
+    is_pinned: bool = False
+    rent: float | None = None
+    """US dollars that sending it again has cost so far; None when that is not known, or makes no sense."""
+
+
+def rows_of(overview: Overview, order: Order = "order", words: str = "") -> tuple[ComponentRow, ...]:
+    """Every component with its large parts; those of level 0 take together what the next request takes. `words`: all of
+    which a row or its component must hold."""
+    groups = [(head, parts) for head, parts in _groups(overview) if head.tokens or parts or head.name == NAMES["tools"]]
+    if order == "tokens":
+        groups = sorted(((head, _largest_first(parts)) for head, parts in groups), key=lambda group: -group[0].tokens)
+    wanted = words.lower().split()
+    rows = list[ComponentRow]()
+    for head, parts in groups:
+        found = [row for row in parts if _holds(row, wanted)]
+        if _holds(head, wanted):
+            found = parts
+        if found or _holds(head, wanted):
+            rows += [head, *found]
+    return tuple(rows)
+
+
+def _holds(row: ComponentRow, wanted: Sequence[str]) -> bool:
+    searched = f"{row.name} {row.ref} {row.state} {'pinned' if row.is_pinned else ''}".lower()
+    return all(word in searched for word in wanted)
+
+
+def _largest_first(rows: Sequence[ComponentRow]) -> list[ComponentRow]:
+    """The rows by size, those below another still below it, and the rest at the end."""
+    blocks: list[list[ComponentRow]] = []
+    for row in rows:
+        if row.level > 1 and blocks:
+            blocks[-1].append(row)
+        else:
+            blocks.append([row])
+    is_rest = [not block[0].key and not block[0].source for block in blocks]
+    order = sorted(range(len(blocks)), key=lambda place: (is_rest[place], -blocks[place][0].tokens))
+    return [row for place in order for row in blocks[place]]
+
+
+def _groups(overview: Overview) -> Iterator[tuple[ComponentRow, list[ComponentRow]]]:
+    for component in overview.components:
+        if component.name in MESSAGES:
+            continue
+        head = ComponentRow(
+            visible_line(NAMES.get(component.name, component.name)), component.tokens, source=component.source
+        )
+        match component.name:
+            case "tools":
+                yield head, list(_tools(component, overview))
+            case "summary":
+                yield head, [_item(item, overview, "estimated", is_shared=False) for item in overview.pins]
+            case _:
+                yield head, []
+    yield from _messages(overview)
+
+
+def _tools(component: Number, overview: Overview) -> Iterator[ComponentRow]:
+    """What comes with the program, and what each server brings."""
+    served = sum(server.tokens for server in overview.servers)
+    if overview.servers:
+        yield ComponentRow("built in", max(component.tokens - served, 0), 1, "estimated")
+    for server in overview.servers:
+        own = [tool for tool in overview.tools if server_of(tool.name) == server.name]
+        yield _server(server, own)
+        for tool in own:
+            if tool.tokens >= LARGE or (tool.is_kept_out and not all(one.is_kept_out for one in own)):
+                yield _tool(tool, server)
+    if overview.held_back.tools:
+        held = overview.held_back
+        yield ComponentRow(
+            f"held back: {counted(held.tools, 'tool')}, {tokens(held.tokens)} not sent", 0, 1, "estimated"
+        )
+
+
+def _server(server: ServerShare, own: Sequence[ToolShare]) -> ComponentRow:
+    is_out = bool(own) and all(tool.is_kept_out for tool in own)
+    many = counted(server.tools, "tool")
+    many = f"{server.offered} of {many}" if server.offered < server.tools else many
+    name = visible_line(f"{server.name.removeprefix('mcp__')}: {many}")
+    state = "kept out" if is_out else "held back" if not server.offered else "visible"
+    return ComponentRow(name, server.tokens, 1, "estimated", server.name, is_tool=True, state=state)
+
+
+def _tool(tool: ToolShare, server: ServerShare) -> ComponentRow:
+    state = "kept out" if tool.is_kept_out else "visible" if tool.is_shown else "held back"
+    name = visible_line(tool.name.removeprefix(f"{server.name}__"))
+    return ComponentRow(name, tool.tokens if tool.is_shown else 0, 2, "estimated", tool.name, is_tool=True, state=state)
+
+
+def _messages(overview: Overview) -> Iterator[tuple[ComponentRow, list[ComponentRow]]]:
+    whole = {component.name: component for component in overview.components if component.name in MESSAGES}
+    is_counted = any(component.source == "counted" and component.tokens for component in whole.values())
+    source = "of the count" if is_counted else "estimated"
+    left = sum(component.tokens for component in whole.values())
+    for kind, name in KINDS.items():
+        items = [item for item in overview.items if item.kind == kind]
+        if not items:
+            continue
+        size = sum(item.tokens for item in items)
+        left -= size
+        large = [item for item in items if item.tokens >= LARGE or item.is_pinned or _is_told(item)]
+        rows = [_item(item, overview, source) for item in large]
+        rest = size - sum(item.tokens for item in large)
+        if large and len(large) < len(items):
+            rows.append(ComponentRow(f"… {len(items) - len(large)} smaller", rest, 1))
+        yield ComponentRow(name, size, source=source), rows
+    if left:
+        yield ComponentRow("messages", left, source=source), []
+
+
+def _is_told(item: ViewItem) -> bool:
+    """Whether less of it is shown than was said."""
+    return item.state in ("masked", "summarised")
+
+
+def _item(item: ViewItem, overview: Overview, source: str, *, is_shared: bool = True) -> ComponentRow:
+    rent = None
+    if overview.read_price and is_shared:
+        rent = item.tokens * item.age * overview.read_price
+    what = visible_line(item.what) or KINDS[item.kind]
+    name = f"{item.ref}  {what}" if item.ref.startswith("r") else what
+    return ComponentRow(
+        name,
+        item.tokens,
+        1,
+        source,
+        item.key,
+        item.ref,
+        age=item.age if is_shared else None,
+        state=STATES[item.state],
+        is_pinned=item.is_pinned,
+        rent=rent,
+    )
+
+
+def component_line(row: ComponentRow, width: int, effective: int) -> Line:
+    """The row in as many of its columns as there is room for: what it is, tokens, share, steps since, state, rent."""
+    share = f"{row.tokens / max(effective, 1):>7.1%}"
+    age = "" if row.age is None else f"{row.age}"
+    state = "◆ pinned" if row.is_pinned and row.state == "visible" else f"{'◆ ' if row.is_pinned else ''}{row.state}"
+    rent = "" if row.rent is None else dollars(row.rent)
+    columns: list[tuple[str, Ink]] = [(f"{tokens(row.tokens):>7}", "strong" if row.level == 0 else "text")]
+    for needed, text, ink in (
+        (44, share, "dim"),
+        (60, f"{age:>7}", "dim"),
+        (52, f"  {state:<12}", "accent" if row.is_pinned or row.state not in ("", "visible") else "dim"),
+        (72, f"{rent:>8}", "dim"),
+        (96, f"  {row.source:<12}", "dim"),
+    ):
+        if width >= needed:
+            columns.append((text, _ink(ink)))
+    room = max(1, width - sum(len(text) for text, _ in columns))
+    indent = "  " * row.level
+    name = f"{indent}{row.name}"
+    if cell_len(name) > room:
+        name = f"{set_cell_size(name, room - 1)}…"
+    return ((set_cell_size(name, room), "strong" if row.level == 0 else "text"), *columns)
+
+
+def widest(rows: Sequence[ComponentRow]) -> int:
+    """Columns that the rows take where each is whole, or nearly: numbers stand close to what they are about."""
+    names = max((2 * row.level + cell_len(row.name) for row in rows), default=0)
+    return (
+        min(max(names, _LEAST_NAME), _MOST_NAME)
+        + 2
+        + sum(len(text) for text, _ in component_line(ComponentRow("", 0), _ALL, 1)[1:])
+    )
+
+
+def _ink(name: str) -> Ink:
+    return "accent" if name == "accent" else "dim"
+
+
+def head_line(width: int) -> Line:
+    """The names of the columns."""
+    columns = f"{'tokens':>7}"
+    for needed, text in (
+        (44, f"{'share':>7}"),
+        (60, f"{'steps':>7}"),
+        (52, f"  {'state':<12}"),
+        (72, f"{'rent':>8}"),
+        (96, f"  {'source':<12}"),
+    ):
+        if width >= needed:
+            columns += text
+    return ((set_cell_size("", max(1, width - len(columns))), "dim"), (columns, "dim"))

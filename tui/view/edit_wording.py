@@ -1,0 +1,63 @@
+"""What the user does to the view by hand, in words: what an act would do and cost, and what it has done."""
+
+from agent.context.edit_cost import ViewEditPlan
+from agent.context.view_edits import Refusal
+from agent.view_events import Act, ViewChanged
+from tools.extent import counted
+from tui.text.numbers import dollars, tokens
+from tui.text.sanitise import visible_line
+
+NAMES: dict[Act, str] = {
+    "pin": "pin",
+    "unpin": "unpin",
+    "evict": "evict",
+    "offload": "offload",
+    "summarise": "summarise",
+    "summarise_before": "summarise all up to",
+    "defer": "keep out",
+    "offer": "let in",
+}
+DONE: dict[Act, str] = {
+    "pin": "is pinned: it stays whatever leaves the view",
+    "unpin": "is not pinned any more",
+    "evict": "left the view: a line stands for it",
+    "offload": "is shown by its ends",
+    "summarise": "is shown as a model sums it up",
+    "summarise_before": "is summarised with all before it",
+    "defer": "is kept out of requests; the model finds it with `tool_search`",
+    "offer": "is sent with requests again",
+}
+
+
+def proposal(plan: ViewEditPlan | Refusal, dollar: float | None) -> str:
+    """What an act would do and cost, before it is done: one line. `dollar`: US dollars of a token of fresh input."""
+    if isinstance(plan, Refusal):
+        return visible_line(plan.why)
+    return visible_line(f"{NAMES[plan.act]} {plan.name}: {', '.join(_effects(plan, dollar))}")
+
+
+def _effects(plan: ViewEditPlan, dollar: float | None) -> list[str]:
+    if not plan.is_rewrite:
+        return ["changes no request that was sent, costs nothing"]
+    about = "about " if plan.asks else ""
+    size = (
+        f"frees {about}{tokens(plan.freed)} tokens" if plan.freed >= 0 else f"takes {tokens(-plan.freed)} tokens more"
+    )
+    effects = [size, f"costs {price(plan.cost, dollar)} now" if plan.cost > 0 else "costs nothing now"]
+    if plan.cost > 0 and plan.freed > 0:
+        after = plan.pays_after
+        effects.append(f"pays off after {counted(after, 'request')}" if after is not None else "saves room, no money")
+    return effects
+
+
+def price(cost: float, dollar: float | None) -> str:
+    """An amount in US dollars, or in tokens of fresh input where prices are not known."""
+    return f"what {tokens(round(cost))} fresh tokens do" if dollar is None else dollars(cost * dollar)
+
+
+def change_of(event: ViewChanged) -> str:
+    """What an act has done, in one line."""
+    told = f"`{event.name}` {DONE[event.act]}"
+    if event.before_tokens != event.after_tokens:
+        told += f" ({tokens(event.before_tokens)} → {tokens(event.after_tokens)} tokens)"
+    return visible_line(told)

@@ -1,0 +1,76 @@
+"""Files that were changed, as rows of a list. Plain values: it knows no screen and no disk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+
+from agent.records.file_change import Changes, FileChange, Scope
+from tools.change import diff_lines
+from tools.extent import counted as so_many
+from tui.text.inks import Ink, Line
+from tui.text.sanitise import visible_line
+from tui.text.unified_diff import counted
+
+OTHER = "not by a tool of this session"
+SCOPES: dict[Scope, str] = {"turn": "in the last turn", "session": "in this session"}
+
+
+@dataclass(frozen=True, slots=True)
+class FileChangeRow:
+    name: str
+    diff: str
+    """Empty when nothing can be compared, or nothing differs."""
+    added: int
+    removed: int
+    told: str
+    """What there is to know besides; empty in most cases."""
+    by_tool: bool = True
+    is_known: bool = True
+
+
+def rows_of(changes: Changes) -> tuple[FileChangeRow, ...]:
+    """A row for each file, those that tools changed first."""
+    return tuple(_row(file) for file in sorted(changes.files, key=lambda file: not file.by_tool))
+
+
+def _row(file: FileChange) -> FileChangeRow:
+    told = "; ".join(part for part in (file.unknown, file.note, "" if file.by_tool else OTHER) if part)
+    if file.unknown:
+        return FileChangeRow(file.name, "", 0, 0, told, file.by_tool, is_known=False)
+    diff = "\n".join(diff_lines(file.name, file.before, file.now)) if file.before != file.now else ""
+    added, removed = counted(diff)
+    return FileChangeRow(file.name, diff, added, removed, told, file.by_tool)
+
+
+def change_line(row: FileChangeRow, width: int) -> Line:
+    """The file in a line: its name gives way, so that the numbers are always read."""
+    count = "?" if not row.is_known else f"+{row.added} −{row.removed}"
+    mark = "  " if row.by_tool else "~ "
+    room = max(1, width - cell_len(count) - len(mark) - 2)
+    name = visible_line(row.name)
+    if cell_len(name) > room:
+        # The end of a path tells files apart.
+        while name and cell_len(name) > max(0, room - 1):
+            name = name[1:]
+        name = f"…{name}"
+    ink: Ink = "text" if row.by_tool else "dim"
+    return ((mark, "warn"), (set_cell_size(name, room), ink), (f"  {count}", "dim"))
+
+
+def change_text(row: FileChangeRow) -> str:
+    """The file in a sentence, for where there are no columns."""
+    name = visible_line(row.name)
+    numbers = f": {so_many(row.added, 'line')} added, {row.removed} removed" if row.is_known else ""
+    return f"{name}{numbers}" + (f" ({visible_line(row.told)})" if row.told else "")
+
+
+def headline_of(scope: Scope, rows: Sequence[FileChangeRow], told: Sequence[str]) -> tuple[Line, ...]:
+    """What the list is of, what tools of the session changed apart from the rest, and what is not known."""
+    own, others = [row for row in rows if row.by_tool], sum(1 for row in rows if not row.by_tool)
+    files = f"{so_many(len(own), 'file')} changed {SCOPES[scope]}" if own else f"no file changed {SCOPES[scope]}"
+    numbers = f"  +{sum(row.added for row in own)} −{sum(row.removed for row in own)}" if own else ""
+    more = f"; {others} more differ{'s' if others == 1 else ''} from the last commit" if others else ""
+    head: Line = (("Files  ", "strong"), (files, "text"), (numbers, "dim"), (more, "text"))
+    marks: tuple[Line, ...] = ((("~ ", "warn"), (OTHER, "dim")),) if others else ()
+    return (head, *marks, *((((visible_line(each), "dim"),)) for each in told))

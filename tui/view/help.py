@@ -1,0 +1,61 @@
+"""All keys and commands as lines, by what they are for. It knows the tables, and lists what nobody has sorted last."""
+
+from collections.abc import Sequence
+
+from tui.commands import Command
+from tui.keys import Key
+from tui.text.inks import Line
+from tui.view.list_entry import ListEntry, heading
+
+_NAMES = 30
+
+AREAS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Writing", ("Enter", "Ctrl-J", "Up, Down", "/", "@", "!", "#", "Ctrl-R", "Ctrl-G", "Tab", "Ctrl-V", "F4",
+                 "history", "later", "shell", "remember", "vim", "edit", "editor")),
+    ("While it works", ("Esc", "F3", "todos", "queue", "jobs", "plan", "mode")),
+    ("Reading", ("PgUp", "PgDn", "Home", "End", "Ctrl-Up", "Ctrl-Down", "Ctrl-F", "Ctrl-O", "Ctrl-T", "Ctrl-D", "F2",
+                 "find", "diff", "print", "copy", "export")),
+    ("What the model sees", ("Ctrl-X", "context", "compact", "archive", "why", "bring")),
+    ("Sessions", ("resume", "sessions", "clear", "rewind", "undo", "fork", "rename", "delete", "files", "tree")),
+    ("Models, servers, settings", ("Ctrl-P", "model", "mcp", "settings", "theme", "notify", "commands", "setup")),
+    ("The program", ("F1", "Ctrl-Z", "Ctrl-C", "help", "quit")),
+)  # fmt: skip
+"""What is said of each area: names of commands, and keys by what they are shown as, or its beginning."""
+
+OTHERS = "Besides"
+
+
+def help_entries(keys: Sequence[Key], commands: Sequence[Command]) -> tuple[ListEntry, ...]:
+    """Every key and every command, under the heading of its area."""
+    sorted_in: dict[str, list[ListEntry]] = {name: [] for name in (*(name for name, _ in AREAS), OTHERS)}
+    for key in keys:
+        sorted_in[_area_of_key(key)].append(_entry(key.shown, key.help, key_value(key), ()))
+    for command in commands:
+        told: tuple[Line, ...] = () if command.when_busy else ((("it waits until the session is free", "dim"),),)
+        sorted_in[_area_of(command.name)].append(_entry(command.usage, command.help, f"/{command.name}", told))
+    entries: list[ListEntry] = []
+    for name, lines in sorted_in.items():
+        if lines:
+            entries += [heading(name), *lines]
+    return tuple(entries)
+
+
+def key_value(key: Key) -> str:
+    """What choosing the key does: `action:NAME`; nothing where the prompt itself handles it."""
+    return f"action:{key.action}" if key.action else ""
+
+
+def _area_of(name: str) -> str:
+    return next((area for area, names in AREAS if name in names), OTHERS)
+
+
+def _area_of_key(key: Key) -> str:
+    first = key.shown.split(",")[0].strip()
+    return next((area for area, names in AREAS if key.shown in names or first in names), OTHERS)
+
+
+def _entry(name: str, said: str, value: str, about: tuple[Line, ...]) -> ListEntry:
+    shown = name if len(name) < _NAMES else f"{name[: _NAMES - 2]}…"
+    whole: Line = ((f"{name}  ", "accent"), (said, "text"))
+    line: Line = (("  ", "text"), (f"{shown:<{_NAMES}}", "accent"), (said, "text"))
+    return ListEntry(value or name, line, f"{name} {said}", (whole, *about))

@@ -1,0 +1,51 @@
+"""The line that names the keys of a screen."""
+
+import re
+from itertools import groupby
+
+from rich.cells import cell_len
+
+from tui.text.inks import Ink, Line, Span
+
+MOST = 3
+"""Lines that name keys, however narrow the screen is."""
+
+_KEY = r"(?:Up|Down|Left|Right|PgUp|PgDn|Home|End|Enter|Esc|Tab|Space|Del|F\d+|(?:Ctrl|Shift)-\w+|[A-Za-z/])"
+_KEYS = re.compile(rf"{_KEY}(?:, {_KEY})*(?= |$)")
+
+
+def key_lines(said: str, width: int) -> list[Line]:
+    """Phrases, which two blanks or more divide, each with its keys apart from what they do. They stand wide apart where
+    one line holds them all; otherwise no line breaks within a phrase."""
+    phrases = [_phrase(words) for words in re.split(r" {2,}", said.strip()) if words]
+    rows: list[list[Line]] = [[]]
+    between = 3 if _cells(phrases, 3) <= width else 2
+    for phrase in phrases:
+        if rows[-1] and _cells([*rows[-1], phrase], between) > width:
+            rows.append([])
+        rows[-1].append(phrase)
+    return [_row(row, between) for row in rows[:MOST]]
+
+
+def _phrase(words: str) -> Line:
+    found = _KEYS.match(words)
+    if found is None:
+        return ((words, "dim"),)
+    spans: tuple[Span, Span] = ((found[0], "text"), (words[found.end() :], "dim"))
+    return tuple(span for span in spans if span[0])
+
+
+def _row(phrases: list[Line], between: int) -> Line:
+    spans: list[Span] = []
+    for phrase in phrases:
+        spans += [(" " * between, "dim"), *phrase] if spans else phrase
+    inks = groupby(spans, key=lambda span: span[1])
+    return tuple(_together(ink, list(same)) for ink, same in inks)
+
+
+def _together(ink: Ink, spans: list[Span]) -> Span:
+    return ("".join(words for words, _ in spans), ink)
+
+
+def _cells(phrases: list[Line], between: int) -> int:
+    return sum(cell_len(words) for phrase in phrases for words, _ in phrase) + between * max(len(phrases) - 1, 0)

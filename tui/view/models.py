@@ -1,0 +1,118 @@
+"""Models as lines: what each takes and costs, and what it costs to go on with it."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from agent.providers.choices import ModelChoice, offer_of, offers, price_of_switch
+from tui.text.inks import Ink, Line
+from tui.text.numbers import dollars, tokens
+from tui.text.sanitise import visible_line
+from tui.view.list_entry import ListEntry
+
+if TYPE_CHECKING:  # a type only
+    from agent.config.settings import Settings
+
+HEADING: Line = (
+    (f"{'Models':<30}", "strong"),
+    (f"{'window':>8}{'in':>8}{'out':>8}{'cached':>8}  takes", "dim"),
+)
+UNKNOWN = "—"
+
+
+def model_entries(listed: Sequence[ModelChoice], current: str, used: int) -> tuple[ListEntry, ...]:
+    """A line for each model. `used`: tokens of the conversation that would go on with it."""
+    return tuple(
+        ListEntry(
+            offer.model,
+            model_line(offer, offer.model == current),
+            f"{offer.model} {'' if offer.has_key else 'no key'}",
+            lines_about(offer, current, used),
+        )
+        for offer in listed
+    )
+
+
+def offers_here(
+    settings: "Settings | None", current: str, names: Sequence[str]
+) -> tuple[Sequence[ModelChoice], Callable[[str], ModelChoice]]:
+    """The models to choose from, and what tells what is known of any other. `names`: those to choose from where nothing
+    is known of any."""
+    if settings is None:
+        return [ModelChoice(name) for name in dict.fromkeys((*([current] if current else []), *names))], ModelChoice
+    config, environment = settings.config, settings.environment
+    found = offers(config, environment, (current,) if current else ())
+    return found, lambda model: offer_of(model, config, environment)
+
+
+def in_words(offer: ModelChoice, current: str) -> str:
+    """A model in a line that is read aloud."""
+    said = [offer.model + (" (in use)" if offer.model == current else "")]
+    if offer.window is not None:
+        said.append(f"window {tokens(offer.window)}")
+    if prices := offer.prices:
+        read = _price(prices.cache_read)
+        said.append(f"in {_price(prices.input)}, out {_price(prices.output)}, cache read {read}")
+    if (takes := _takes(offer)) != UNKNOWN:
+        said.append(f"takes {takes}")
+    if not offer.has_key:
+        said.append("no key")
+    return visible_line("; ".join(said))
+
+
+def model_line(offer: ModelChoice, is_current: bool) -> Line:
+    name = visible_line(offer.model)
+    name = name if len(name) <= 28 else f"{name[:27]}…"
+    prices = offer.prices
+    numbers = [UNKNOWN if offer.window is None else tokens(offer.window)]
+    if prices is None:
+        numbers += [UNKNOWN] * 3
+    else:
+        numbers += [_price(price) for price in (prices.input, prices.output, prices.cache_read)]
+    ink: Ink = "strong" if is_current else "text" if offer.has_key else "dim"
+    return (
+        ("● " if is_current else "  ", "good"),
+        (f"{name:<28}", ink),
+        ("".join(f"{number:>8}" for number in numbers), "text" if offer.has_key else "dim"),
+        (f"  {_takes(offer)}", "dim"),
+        ("" if offer.has_key else "  no key", "warn"),
+    )
+
+
+def lines_about(offer: ModelChoice, current: str, used: int) -> tuple[Line, ...]:
+    lines: list[Line] = []
+    if (takes := _takes(offer)) != UNKNOWN:
+        lines.append(((f"takes {takes}", "dim"),))
+    if prices := offer.prices:
+        read, write = _price(prices.cache_read), _price(prices.cache_write)
+        said = f"in {_price(prices.input)}, out {_price(prices.output)}, cache read {read}, written {write}"
+        lines.append(((f"$ for a million tokens: {said}", "dim"),))
+        if prices.long_above is not None and prices.long_input is not None and prices.long_output is not None:
+            longer = f"in {_price(prices.long_input)}, out {_price(prices.long_output)}"
+            lines.append(((f"above {tokens(prices.long_above)} tokens in a request: {longer}", "dim"),))
+    else:
+        lines.append((("its prices are not known", "dim"),))
+    if not offer.has_key:
+        lines.append(((f"there is no key for it: set {offer.key}, then start again", "warn"),))
+    if offer.model != current:
+        lines.append(((switch_told(offer, used), "text"),))
+    return tuple(lines)
+
+
+def switch_told(offer: ModelChoice, used: int) -> str:
+    """What it costs to go on with that model."""
+    if not used:
+        return "nothing was said yet: to go on with it costs nothing"
+    cost = price_of_switch(offer, used)
+    price = "at a price that is not known" if cost is None else "for nothing" if not cost else f"about {dollars(cost)}"
+    return f"to go on with it: about {tokens(used)} tokens are sent that it has not cached, {price}"
+
+
+def _price(price: float) -> str:
+    return "0" if not price else f"{price:.3g}" if price < 0.1 else f"{price:.2f}"
+
+
+def _takes(offer: ModelChoice) -> str:
+    said = (("tools", offer.tools), ("pictures", offer.pictures), ("thinking", offer.thinking))
+    if all(takes is None for _, takes in said):
+        return UNKNOWN
+    return ", ".join(name for name, takes in said if takes) or "text"

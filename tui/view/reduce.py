@@ -1,0 +1,351 @@
+"""What becomes of the view when something happens in the session."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from agent.events import (
+    CallDelta,
+    CallDenied,
+    CallEdited,
+    ContextMeasured,
+    Event,
+    FinalTurn,
+    ModelSwitched,
+    Noticed,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+    ReasoningDelta,
+    Remembered,
+    ReplyFinished,
+    Resumed,
+    RetryScheduled,
+    Steered,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolsFound,
+    ToolStarted,
+    TurnEnd,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+    WindowLearned,
+)
+from agent.view_events import (
+    BroughtBack,
+    CacheBroken,
+    CompactionFailed,
+    CompactionStarted,
+    ContextCompacted,
+    PrefixDrifted,
+    PrefixRenewed,
+    RewriteUndone,
+    ViewChanged,
+)
+from tui.view.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry, SessionView, Thought, UserText
+from tui.view.edit_wording import change_of
+from tui.view.receipts import RunningCompaction, failure_of, receipt_of, undone_of
+
+_MOST_NAMED = 6
+"""Tools that a search names."""
+
+TAIL = 4_000
+"""Characters of a running call's output that are kept for people to watch."""
+
+
+def advance(view: SessionView, event: Event) -> SessionView:
+    """The view after one more event. Any event may follow any other."""
+    match event:
+        case TurnStarted(model=model, text=text):
+            return _turn_started(view, model, text)
+        case Steered(text=text):
+            return _settle_texts(view).plus(UserText(text))
+        case StepStarted():
+            settled = compaction_over(_settle_texts(view))
+            return replace(settled, busy=True, activity="thinking", step_start=len(settled.turn))
+        case ContextMeasured(used=used, effective=room, parts=parts):
+            return replace(compaction_over(view), used=used, room=room, parts=parts, is_guess=False)
+        case TextDelta(text=text):
+            return replace(_add_answer(view, text), activity="writing", streamed=view.streamed + len(text))
+        case ReasoningDelta(text=text):
+            return replace(_add_thought(view, text), activity="thinking", streamed=view.streamed + len(text))
+        case CallDelta(name=name, size=size):
+            grown = size - (view.call_size if size >= view.call_size else 0)  # less than before: another call begins
+            written = replace(_settle_texts(view), streamed=view.streamed + grown, call_size=size)
+            return replace(written, activity=f"writing {name} ({size:,})")
+        case RetryScheduled():
+            return _retry_scheduled(view, event)
+        case ReplyFinished():
+            return _reply_finished(view, event)
+        case ToolStarted(call_id=id, name=name, arguments=arguments):
+            started = _change_call(view, Call(id, name), _start_call(name, arguments))
+            return replace(started, activity=f"running {name}")
+        case ToolProgress(call_id=id, text=text):
+            return _add_progress(view, id, text)
+        case ToolFinished():
+            return _tool_finished(view, event)
+        case PermissionAsked():
+            return _permission_asked(view, event)
+        case PermissionAnswered(id=id, verdict=verdict):
+            return _permission_answered(view, id, verdict)
+        case CallEdited(call_id=id, name=name, arguments=arguments):
+            return _change_call(view, Call(id, name), _edit_call(arguments))
+        case CallDenied(call_id=id, name=name, arguments=arguments, rule=rule):
+            return _change_call(view, Call(id, name, arguments), _deny_call(arguments, rule))
+        case QuestionAsked():
+            return replace(view, asked=(*view.asked, event), activity="waiting for you")
+        case QuestionAnswered(id=id):
+            return replace(_answered(view, id), activity="thinking")
+        case CompactionStarted(used=used):
+            return replace(_settle_texts(compaction_over(view)).plus(RunningCompaction(used)), activity="compacting")
+        case ContextCompacted():
+            return _compacted(view, event)
+        case RewriteUndone(after_tokens=used, effective=room):
+            return replace(_settle_texts(view).plus(undone_of(event)), used=used, room=room)
+        case PrefixDrifted(where=where):
+            text = f"the request's beginning changed ({where}), so the provider's cache is lost; please report this"
+            return _settle_texts(view).plus(Notice(text))
+        case PrefixRenewed():
+            return view  # a session that goes on is read afresh anyway, in most cases; `/context` lists it
+        case CacheBroken():
+            return view  # nothing to be done about it; `CONTEXT_DEBUG` tells
+        case BroughtBack():
+            return _brought_back(view, event)
+        case ViewChanged():
+            return _view_changed(view, event)
+        case CompactionFailed():
+            return _compaction_failed(view, event)
+        case WindowLearned():
+            return _window_learned(view, event)
+        case ModelSwitched(after=model, why=why):
+            return _settle_texts(replace(view, model=model)).plus(Notice(f"the model is now {model}: {why}"))
+        case FinalTurn():
+            return _settle_texts(view).plus(Notice("the window is full: the model is asked for its report"))
+        case ToolsFound(names=names):
+            return _settle_texts(view).plus(Notice(_search_told(names)))
+        case Noticed(text=text):
+            return _settle_texts(view).plus(Notice(text))
+        case Remembered(path=path):
+            told = f"remembered in `{path}`: this session was told, later ones begin with it. `/undo` takes it back"
+            return _settle_texts(view).plus(Notice(told, event))
+        case Resumed():
+            return view  # shown when the session was opened, before any turn
+        case TurnFinished(end=end, text=text):
+            return _turn_finished(view, end, text)
+        case TurnFailed(code=code, message=message, cause=cause):
+            return _at_rest(view).plus(Failure(code, message, cause))
+
+
+def _search_told(names: tuple[str, ...]) -> str:
+    """`searched the tools: found a, b`; names that are too many are counted."""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    found = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED])
+    return f"searched the tools: {f'found {found}{more}' if names else 'nothing found'}"
+
+
+def _turn_started(view: SessionView, model: str, text: str) -> SessionView:
+    rested = _at_rest(view)
+    said = (UserText(text),) if text else ()
+    begun = replace(rested, turn_cost=0.0, prompted=0, read=0, streamed=0, call_size=0)
+    return replace(
+        begun, past=rested.blocks, turn=said, step_start=len(said), busy=True, activity="thinking", model=model
+    )
+
+
+def _add_answer(view: SessionView, text: str) -> SessionView:
+    match view.turn:
+        case (*_, AnswerText(text=before, streaming=True)):
+            return replace(view, turn=(*view.turn[:-1], AnswerText(before + text, streaming=True)))
+        case _:
+            return _settle_texts(view).plus(AnswerText(text, streaming=True))
+
+
+def _add_thought(view: SessionView, text: str) -> SessionView:
+    match view.turn:
+        case (*_, Thought(text=before, streaming=True)):
+            return replace(view, turn=(*view.turn[:-1], Thought(before + text, streaming=True)))
+        case _:
+            return _settle_texts(view).plus(Thought(text, streaming=True))
+
+
+def _settle_texts(view: SessionView) -> SessionView:
+    """The view with nothing streaming any more."""
+    if not any(isinstance(block, AnswerText | Thought) and block.streaming for block in view.turn):
+        return view
+    settled = tuple(
+        replace(block, streaming=False) if isinstance(block, AnswerText | Thought) and block.streaming else block
+        for block in view.turn
+    )
+    return replace(view, turn=settled)
+
+
+def _retry_scheduled(view: SessionView, event: RetryScheduled) -> SessionView:
+    before, step = view.turn[: view.step_start], view.turn[view.step_start :]
+    # What failed while a compaction runs is a request for a summary: the answer before it stands.
+    gone = AnswerText | Thought | Retry if _running(view) is None else Retry
+    kept = tuple(block for block in step if not isinstance(block, gone))
+    note = Retry(event.attempt, event.attempts, event.delay, event.reason, event.left)
+    return replace(view, turn=(*before, *kept, note), activity=f"waiting for {note.which}")
+
+
+def _window_learned(view: SessionView, event: WindowLearned) -> SessionView:
+    """The view without what the model said of a reply that hit the end of its window: it is asked again."""
+    before, step = view.turn[: view.step_start], view.turn[view.step_start :]
+    kept = tuple(block for block in step if not isinstance(block, AnswerText | Thought))
+    note = Notice(f"the request was too large for the model: from now on its window counts as {event.size:,} tokens")
+    return replace(view, turn=(*before, *kept, note), room=event.effective, activity="making room")
+
+
+def _reply_finished(view: SessionView, event: ReplyFinished) -> SessionView:
+    cost = None if view.cost is None or event.cost is None else view.cost + event.cost
+    of_turn = None if view.turn_cost is None or event.cost is None else view.turn_cost + event.cost
+    view = replace(view, cost=cost, turn_cost=of_turn)
+    if event.purpose != "step":
+        return view
+    usage = event.usage
+    view = replace(view, prompted=view.prompted + usage.prompt, read=view.read + usage.cache_read)
+    # A server that counts only what was new, or nothing at all, says less of the request than what was measured.
+    used = usage.total if usage.total > view.used // 2 else view.used
+    return replace(_settle_texts(view), used=used, streamed=0, call_size=0)
+
+
+def _change_call(
+    view: SessionView,
+    new: Call,
+    change: Callable[[Call], Call],
+    statuses: tuple[CallStatus, ...] = ("asking", "running"),
+) -> SessionView:
+    """The view with this turn's last call of that id and one of these statuses changed, or added when there is none."""
+    view = _settle_texts(view)
+    for index in range(len(view.turn) - 1, -1, -1):
+        block = view.turn[index]
+        if isinstance(block, Call) and block.call_id == new.call_id and block.status in statuses:
+            return replace(view, turn=(*view.turn[:index], change(block), *view.turn[index + 1 :]))
+    return view.plus(change(new))
+
+
+def _start_call(name: str, arguments: Mapping[str, object]) -> Callable[[Call], Call]:
+    return lambda call: replace(call, name=name, arguments=arguments, status="running")
+
+
+def _edit_call(arguments: Mapping[str, object]) -> Callable[[Call], Call]:
+    return lambda call: replace(call, arguments=arguments, is_edited=True)
+
+
+def _deny_call(arguments: Mapping[str, object], rule: str) -> Callable[[Call], Call]:
+    return lambda call: replace(call, arguments=arguments, status="denied", text=rule)
+
+
+def _add_progress(view: SessionView, id: str, text: str) -> SessionView:
+    return _change_call(view, Call(id, "tool"), lambda call: replace(call, tail=(call.tail + text)[-TAIL:]))
+
+
+def _tool_finished(view: SessionView, event: ToolFinished) -> SessionView:
+    def finish(call: Call) -> Call:
+        ended = replace(call, name=event.name, status=event.status, tail="", text=event.text, changed=event.changed)
+        return replace(ended, lines=event.lines)
+
+    statuses: tuple[CallStatus, ...] = ("denied",) if event.status == "denied" else ()
+    finished = _change_call(view, Call(event.call_id, event.name), finish, ("asking", "running", *statuses))
+    return replace(finished, activity="thinking")
+
+
+def _permission_asked(view: SessionView, event: PermissionAsked) -> SessionView:
+    new = Call(event.call_id, event.name)
+    asking = _change_call(
+        view, new, lambda call: replace(call, arguments=event.arguments, status="asking", preview=event.preview)
+    )
+    return replace(asking, asked=(*view.asked, event), activity="waiting for you")
+
+
+def _permission_answered(view: SessionView, id: str, verdict: Literal["allow", "deny", "edit"]) -> SessionView:
+    question = next((asked for asked in view.asked if asked.id == id), None)
+    view = replace(_answered(view, id), activity="thinking")
+    if verdict != "allow" or not isinstance(question, PermissionAsked):
+        return view  # a denial is shown when `CallDenied` says that it took effect
+    view = replace(view, activity=f"running {question.name}")
+    call = Call(question.call_id, question.name, question.arguments)
+    return _change_call(view, call, lambda asked: replace(asked, status="running"))
+
+
+def _answered(view: SessionView, id: str) -> SessionView:
+    return replace(view, asked=tuple(asked for asked in view.asked if asked.id != id))
+
+
+def _compacted(view: SessionView, event: ContextCompacted) -> SessionView:
+    running = _running(view)
+    receipt = receipt_of(event, running.failures if running else ())
+    view = _without_running(view)
+    return replace(_settle_texts(view).plus(receipt), used=event.after_tokens, activity="thinking")
+
+
+def _brought_back(view: SessionView, event: BroughtBack) -> SessionView:
+    part = "" if event.is_whole else ", its beginning only"
+    note = Notice(f"the model sees `{event.ref}` again, at the end of the conversation ({event.tokens:,} tokens{part})")
+    return replace(_settle_texts(view).plus(note), used=event.used, room=event.effective)
+
+
+def _view_changed(view: SessionView, event: ViewChanged) -> SessionView:
+    note = Notice(change_of(event))
+    return replace(_settle_texts(view).plus(note), used=event.after_tokens, room=event.effective)
+
+
+def _running(view: SessionView) -> RunningCompaction | None:
+    """The compaction that runs."""
+    return next((block for block in reversed(view.turn) if isinstance(block, RunningCompaction)), None)
+
+
+def _without_running(view: SessionView) -> SessionView:
+    if _running(view) is None:
+        return view
+    return replace(view, turn=tuple(block for block in view.turn if not isinstance(block, RunningCompaction)))
+
+
+def _compaction_failed(view: SessionView, event: CompactionFailed) -> SessionView:
+    failure, running = failure_of(event), _running(view)
+    if running is None:
+        return _settle_texts(view).plus(Notice(failure))
+    return _without_running(view).plus(replace(running, failures=(*running.failures, failure)))
+
+
+def compaction_over(view: SessionView) -> SessionView:
+    """The view after a compaction that left no receipt: only what went wrong is told."""
+    running = _running(view)
+    if running is None:
+        return view
+    return _without_running(view).plus(*(Notice(failure) for failure in running.failures))
+
+
+def _turn_finished(view: SessionView, end: TurnEnd, text: str) -> SessionView:
+    if text and not any(isinstance(block, AnswerText) for block in view.turn):
+        view = view.plus(AnswerText(text))
+    rested = _at_rest(view)
+    match end:
+        case "interrupted":
+            return rested.plus(Notice("interrupted"))
+        case "step_limit":
+            return rested.plus(Notice("stopped: the turn has used all its steps. Send a message to go on."))
+        case "cost_limit":
+            return rested.plus(Notice("stopped: the cost limit is reached."))
+        case "context_limit":
+            return rested.plus(
+                Notice("stopped: the window is full and the model gave no report. `/compact` makes room.")
+            )
+        case "answered" | "failed":
+            return rested
+
+
+def _at_rest(view: SessionView) -> SessionView:
+    """The view with nothing going on: texts are whole, calls that still ran are interrupted, questions are gone."""
+    settled = _settle_texts(compaction_over(view))
+    turn = tuple(
+        replace(block, status="interrupted")
+        if isinstance(block, Call) and block.status in ("asking", "running")
+        else block
+        for block in settled.turn
+    )
+    return replace(settled, turn=turn, busy=False, activity="", asked=(), streamed=0, call_size=0)

@@ -1,0 +1,95 @@
+"""What the screen shows of a conversation that goes on, from its messages."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent.context.attachments import attached_in, is_told
+from agent.context.tool_selection import meant
+from agent.messages import (
+    Assistant,
+    Conversation,
+    Image,
+    Message,
+    Opaque,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+)
+from tui.view.blocks import AnswerText, Block, Call, Earlier, Notice, SessionView, SummaryBlock, Thought, UserText
+
+_NAMED = re.compile(r"\[image #\d+")
+
+
+def view_of(conversation: Conversation, *, is_at_question: bool = False) -> SessionView:
+    """What a resumed session shows. Calls that never got an output are shown as interrupted; not those of a step that
+    was left at a question, which goes on and shows them."""
+    blocks: list[Block] = [Earlier(conversation.messages_before)] if conversation.messages_before else []
+    if conversation.summary:
+        blocks.append(SummaryBlock(conversation.summary.text))
+    blocks.extend(_user_blocks(conversation.summary.request))
+    calls: dict[str, int] = {}
+    for message in conversation.messages:
+        match message:
+            case User():
+                _fill_outputs(blocks, calls, message)
+                blocks.extend(_user_blocks(message))
+            case Assistant():
+                for block in _assistant_blocks(message):
+                    if isinstance(block, Call):
+                        calls[block.call_id] = len(blocks)
+                    blocks.append(block)
+    open_calls = {call.id for call in conversation.unanswered} if is_at_question else ()
+    return SessionView(past=tuple(b for b in blocks if not (isinstance(b, Call) and b.call_id in open_calls)))
+
+
+def whole_steps(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The same without outputs whose calls are not among them."""
+    first = messages[0] if messages else None
+    return tuple(messages[1:] if isinstance(first, User) and first.outputs else messages)
+
+
+def _user_blocks(message: User) -> tuple[Block, ...]:
+    """What the user said, and what was attached to it. A picture is named unless the words or the notice do so."""
+    text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
+    parts = message.parts
+    images = [part for index, part in enumerate(parts) if isinstance(part, Image) and not is_told(parts, index)]
+    words = [text] if text else []
+    words += [f"[image, {image.media_type}]" for image in images[len(_NAMED.findall(text)) :]]
+    attached = attached_in(parts)
+    said: tuple[Block, ...] = (UserText("\n".join(words)),) if words else ()
+    return (*said, Notice(f"attached {', '.join(attached)}")) if attached else said
+
+
+def _fill_outputs(blocks: list[Block], calls: dict[str, int], message: User) -> None:
+    for output in message.outputs:
+        index = calls.pop(output.call_id, None)
+        if index is not None:
+            blocks[index] = _ended(blocks[index], output)
+
+
+def _ended(block: Block, output: ToolOutput) -> Block:
+    if not isinstance(block, Call):
+        return block
+    lines = output.stored.lines if output.stored is not None else None
+    ended = Call(block.call_id, block.name, block.arguments, output.status, text=output.text, lines=lines)
+    return ended if output.edited is None else replace(ended, arguments=output.edited, is_edited=True)
+
+
+def _assistant_blocks(message: Assistant) -> tuple[Block, ...]:
+    blocks: list[Block] = []
+    for part in message.parts:
+        match part:
+            case Text(text=text):
+                blocks.append(AnswerText(text))
+            case Reasoning(text=text):
+                if text:
+                    blocks.append(Thought(text))
+            case ToolCall():
+                call = meant(part)
+                blocks.append(Call(call.id, call.name, call.arguments, "interrupted"))
+            case Opaque():
+                pass
+    return tuple(blocks)

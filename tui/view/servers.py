@@ -1,0 +1,94 @@
+"""The servers of a session as text: a line for each, and all there is to say of one."""
+
+from collections.abc import Sequence
+
+from agent.mcp.status import ServerSeen, ToolOffer, ToolSeen
+from tui.text.inks import Ink, Line
+from tui.text.numbers import tokens
+from tui.text.sanitise import visible_line
+
+PHASES: dict[str, tuple[str, Ink]] = {
+    "ready": ("ready", "good"),
+    "starting": ("starting", "dim"),
+    "failed": ("failed", "bad"),
+    "needs_login": ("log in", "warn"),
+    "disabled": ("off", "dim"),
+    "closed": ("closed", "dim"),
+}
+OFFERS: dict[ToolOffer, tuple[str, Ink]] = {
+    "offered": ("", "text"),
+    "held back": ("held back", "dim"),
+    "due": ("with your next message", "dim"),
+    "late": ("late", "warn"),
+    "not approved": ("not approved", "warn"),
+    "away": ("away", "dim"),
+}
+_LONGEST = 200
+"""Characters of a tool's description."""
+
+
+def summary(servers: Sequence[ServerSeen]) -> str:
+    """How many there are, and what they take of every request."""
+    ready = sum(server.phase == "ready" for server in servers)
+    taken = sum(server.tokens for server in servers)
+    return f"{ready} of {len(servers)} ready, {tokens(taken)} tokens in every request"
+
+
+def server_line(server: ServerSeen, column: int) -> Line:
+    """One server on one line; its name takes `column` cells."""
+    phase, ink = PHASES.get(server.phase, (server.phase, "dim"))
+    offered = sum(tool.offer in ("offered", "due") for tool in server.tools)
+    count = f"{offered} of {len(server.tools)}" if offered < len(server.tools) else f"{offered}"
+    return (
+        (f"{visible_line(server.name):<{column}}  ", "text"),
+        (f"{phase:<9}", ink),
+        (f"{count:>10} {'tool ' if count == '1' else 'tools'}{tokens(server.tokens):>8} tokens", "dim"),
+        (f"  {visible_line(server.detail)}" if server.detail else "", "dim"),
+    )
+
+
+def lines_about(server: ServerSeen) -> list[Line]:
+    """All there is to say of a server: how it is run, what it offers, what is remarkable."""
+    lines: list[Line] = []
+    if server.detail:
+        lines.append(((visible_line(server.detail), "warn"),))
+    if server.title:
+        lines.append(((visible_line(server.title), "dim"),))
+    lines += [((visible_line(line.strip()), "dim"),) for line in (*server.runs.splitlines(), f"from: {server.source}")]
+    if server.log is not None:
+        lines.append(((f"log: {visible_line(str(server.log))}", "dim"),))
+    lines += [((visible_line(note), "warn"),) for note in server.notes]
+    for heading, rows in (
+        ("Tools", [_tool_line(tool) for tool in server.tools]),
+        ("Prompts", [_row(f"/{each.command} {each.arguments}", each.description) for each in server.prompts]),
+        ("Resources", [_row(f"@{server.name}:{uri}", "") for uri in server.resources]),
+    ):
+        if rows:
+            lines += [(), ((heading, "strong"), (f"  {len(rows)}", "dim")), *rows]
+    return lines
+
+
+def log_lines(server: ServerSeen, printed: Sequence[str]) -> list[Line]:
+    """What a server printed on its error output, the newest last."""
+    lines: list[Line] = [(("Log", "strong"), (f"  {visible_line(str(server.log or ''))}", "dim"))]
+    lines += [((visible_line(line), "text"),) for line in printed] or [(("nothing was printed", "dim"),)]
+    return lines
+
+
+def _tool_line(tool: ToolSeen) -> Line:
+    said, ink = OFFERS[tool.offer]
+    return (
+        (f"  {visible_line(tool.name)}", "text" if tool.offer == "offered" else "dim"),
+        (f"  {tokens(tool.tokens)}", "dim"),
+        (f"  {said}" if said else "", ink),
+        (f"  {_cut(tool.description)}", "dim"),
+    )
+
+
+def _row(name: str, description: str) -> Line:
+    return ((f"  {visible_line(name).rstrip()}", "text"), (f"  {_cut(description)}".rstrip(), "dim"))
+
+
+def _cut(text: str) -> str:
+    line = visible_line(" ".join(text.split()))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

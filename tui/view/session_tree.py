@@ -1,0 +1,73 @@
+"""The tree of a session's messages as lines."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len, set_cell_size
+
+from agent.archive.tree import Tree, TreeRow, changed_since
+from tools.extent import counted
+from tui.text.inks import Ink, Line
+from tui.text.numbers import age
+from tui.text.sanitise import visible, visible_line
+
+FILES = "Files are not rewound: they stay as they are now."
+MOST_FILES, MOST_LINES, LONGEST = 8, 6, 200
+
+
+def tree_line(row: TreeRow, width: int, now: float) -> Line:
+    """`now` is in Unix seconds."""
+    after = f"  {age(now - row.said.at).removesuffix(' ago'):>7}"
+    fork = "↳ " if row.is_first else "  "
+    depth = min(row.depth, max(0, width // 8))
+    before = f"{'│ ' * depth}{fork}"
+    room = max(4, width - cell_len(before) - len(after) - 2)
+    text = " ".join(visible_line(row.said.text[: 4 * width]).split())
+    fitted = set_cell_size(text, room) if cell_len(text) <= room else f"{set_cell_size(text, room - 1)}…"
+    ink: Ink = "text" if row.is_on_path else "dim"
+    mark: tuple[str, Ink] = ("● ", "good") if row.is_on_path else ("○ ", "dim")
+    return ((before, "accent"), mark, (fitted, ink), (after, "dim"))
+
+
+def in_words(row: TreeRow, now: float) -> str:
+    """A line of a list that is read aloud."""
+    text = " ".join(visible_line(row.said.text[:LONGEST]).split())
+    return f"{text}, {age(now - row.said.at)}{'' if row.is_on_path else ', in another branch'}"
+
+
+def about_lines(tree: Tree, row: TreeRow) -> tuple[Line, ...]:
+    """The message, and which files were changed since, which stay changed."""
+    return tuple(_about(tree, row))
+
+
+def _about(tree: Tree, row: TreeRow) -> Iterator[Line]:
+    lines = visible(row.said.text).splitlines()
+    for line in lines[:MOST_LINES]:
+        yield ((line, "text"),)
+    if len(lines) > MOST_LINES:
+        yield ((f"… {counted(len(lines) - MOST_LINES, 'more line')}", "dim"),)
+    yield ()
+    yield from file_lines(changed_since(tree, row.said))
+
+
+def file_lines(files: Sequence[str]) -> Iterator[Line]:
+    yield ((FILES, "warn"),)
+    if not files:
+        yield (("No tool for files has changed any since; what commands have changed is not known.", "dim"),)
+        return
+    yield ((f"{counted(len(files), 'file')} changed since, besides what commands have changed:", "dim"),)
+    for path in files[:MOST_FILES]:
+        yield ((f"  {visible_line(path)}", "text"),)
+    if len(files) > MOST_FILES:
+        yield ((f"  … {len(files) - MOST_FILES} more", "dim"),)
+
+
+def rewound(files: Sequence[str]) -> str:
+    """What the user is told after going back."""
+    told = (
+        "your message is in the prompt again; the conversation goes on before it, and `/rewind` shows the other branch"
+    )
+    if not files:
+        return told
+    named = ", ".join(visible_line(path) for path in files[:MOST_FILES])
+    more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
+    return f"{told}. Files are as they were: {named}{more} changed since"

@@ -1,0 +1,100 @@
+"""The list of sessions as lines: one session a line, and the end of the marked one."""
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from rich.cells import cell_len, set_cell_size
+
+from agent.messages import Assistant, Message, User
+from agent.records.session_lookup import SessionInfo
+from tools.extent import counted
+from tui.text.inks import Ink, Line
+from tui.text.numbers import age, dollars
+from tui.text.sanitise import visible, visible_line
+from tui.view.titles import title_of
+
+WIDE = 110
+"""Columns from which on the marked session is shown beside the list."""
+MOST_LINES = 12
+"""Of one message."""
+_ROOM_FOR_MODEL, _ROOM_FOR_COST = 90, 48
+"""Columns from which on a line has a place for these."""
+UNTITLED = "(nothing said yet)"
+
+
+def session_line(
+    info: SessionInfo, width: int, now: float, current: str, doomed: Collection[str], *, projects: bool
+) -> Line:
+    """`now` is in Unix seconds; `doomed`: the ids of those that are to be deleted; `projects`: several are listed."""
+    is_doomed = info.id in doomed
+    mark: tuple[str, Ink] = ("● ", "good") if info.id == current else ("  ", "dim")
+    mark = ("✗ ", "warn") if is_doomed else ("↳ ", "accent") if info.parent and info.id != current else mark
+    after = f"{age(now - info.updated_at).removesuffix(' ago'):>7}"
+    if width >= _ROOM_FOR_COST:
+        after = f"{info.messages:>6} msgs {dollars(info.cost):>8}{after}"
+    if width >= _ROOM_FOR_MODEL:
+        after = f"{_fit(visible_line(info.model.partition('/')[2] or info.model), 18)}{after}"
+    before = f"{visible_line(Path(info.project).name)}  " if projects else ""
+    room = max(4, width - 2 - cell_len(after) - 2)
+    title = _fit(f"{before}{visible_line(info.title) or UNTITLED}", room)
+    ink: Ink = "dim" if is_doomed else "strong" if info.id == current else "text"
+    return (mark, (title, ink), (f"  {after}", "dim"))
+
+
+def _fit(text: str, room: int) -> str:
+    """The text as wide as its place."""
+    return set_cell_size(text, room) if cell_len(text) <= room else f"{set_cell_size(text, max(room - 1, 0))}…"
+
+
+def about_lines(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> tuple[Line, ...]:
+    """What tells of the marked session: its names, why it was found, and what was said last."""
+    return tuple(_about(info, excerpt, messages))
+
+
+def _about(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> Iterator[Line]:
+    yield ((visible_line(info.title) or UNTITLED, "strong"),)
+    yield (
+        (f"{info.id}  {visible_line(info.model)}  {counted(info.messages, 'message')}  {dollars(info.cost)}", "dim"),
+    )
+    yield ((visible_line(info.project), "dim"),)
+    if info.parent:
+        yield ((f"forked from {info.parent}", "accent"),)
+    if excerpt:
+        yield ()
+        yield (("found in", "accent"),)
+        for line in visible(excerpt).splitlines():
+            yield ((line, "text"),)
+    for message in messages:
+        yield from _said(message)
+
+
+def _said(message: Message) -> Iterator[Line]:
+    match message:
+        case User() if message.text:
+            yield ()
+            yield from _text(message.text, "› ", "strong")
+        case Assistant():
+            if message.text.strip():
+                yield ()
+                yield from _text(message.text.strip(), "  ", "text")
+            for call in message.calls:
+                yield ((f"  ● {title_of(call.name, call.arguments)}", "dim"),)
+        case _:
+            return
+
+
+def _text(text: str, mark: str, ink: Ink) -> Iterator[Line]:
+    lines = visible(text).splitlines()
+    for number, line in enumerate(lines[:MOST_LINES]):
+        yield ((f"{mark if number == 0 else '  '}{line}", ink),)
+    if len(lines) > MOST_LINES:
+        yield ((f"  … {counted(len(lines) - MOST_LINES, 'more line')}", "dim"),)
+
+
+def headline(listed: int, more: bool, *, everywhere: bool, words: str, searching: str, doomed: int) -> Line:
+    """How many there are, of what, and what is still to come."""
+    number = f"{listed:,}{'+' if more else ''}"
+    what = "found" if words else "listed"
+    where = "of all projects" if everywhere else "of this project"
+    parts = [f"{number} {what}, {where}", searching, f"{doomed} to be deleted when you leave" if doomed else ""]
+    return (("Sessions  ", "strong"), (" · ".join(filter(None, parts)), "dim"))

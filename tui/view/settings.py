@@ -1,0 +1,67 @@
+"""Settings as lines: a row for each, and what there is to say of one."""
+
+from collections.abc import Sequence
+
+from agent.config.options import BY_KEY
+from agent.config.settings import Origin, Setting, text_of
+from tui.text.inks import Ink, Line
+from tui.text.sanitise import visible_line
+from tui.view.list_entry import ListEntry
+
+_COLUMN = 36
+_VALUE = 22
+_ORIGINS: dict[Origin, Ink] = {
+    "default": "dim",
+    "yours": "accent",
+    "project": "warn",
+    "environment": "warn",
+    "command line": "warn",
+}
+
+
+def setting_entries(settings: Sequence[Setting]) -> tuple[ListEntry, ...]:
+    return tuple(
+        ListEntry(
+            setting.key, setting_line(setting), f"{setting.key} {setting.help} {setting.origin}", lines_about(setting)
+        )
+        for setting in settings
+    )
+
+
+def setting_line(setting: Setting) -> Line:
+    """The key, what it holds, and where that comes from."""
+    value = visible_line(text_of(setting.value))
+    value = value if len(value) <= _VALUE else f"{value[: _VALUE - 1]}…"
+    return (
+        (f"{setting.key:<{_COLUMN}}", "text"),
+        (f"{value:<{_VALUE}}  ", "dim" if setting.value is None or setting.origin == "default" else "strong"),
+        (setting.origin, _ORIGINS[setting.origin]),
+    )
+
+
+def lines_about(setting: Setting) -> tuple[Line, ...]:
+    """All there is to say of a setting."""
+    option = BY_KEY[setting.key]
+    value = visible_line(text_of(setting.value))
+    lines: list[Line] = [((setting.help, "text"),)]
+    if len(value) > _VALUE:
+        lines.append(((f"now: {value}", "dim"),))
+    lines.append(((f"it may be {allowed(setting.key)}", "dim"),))
+    lines.append(((f"without a setting: {text_of(setting.default)}", "dim"),))
+    if setting.origin != "default":
+        lines.append(((f"from: {visible_line(setting.source)}", "dim"),))
+    if option.environment and setting.origin != "environment":
+        lines.append(((f"the environment variable {option.environment} wins over the files", "dim"),))
+    if setting.tightens:
+        lines.append((("a project may set it, but only to something stricter", "dim"),))
+    lines.append(((f"a change holds {'at once' if setting.begins == 'now' else setting.begins}", "dim"),))
+    return tuple(lines)
+
+
+def allowed(key: str) -> str:
+    """What a setting may hold, in the words in which its parser refuses everything else."""
+    try:
+        BY_KEY[key].parse(object())
+    except ValueError as error:
+        return str(error)
+    return "anything"

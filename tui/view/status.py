@@ -1,0 +1,153 @@
+"""What the status line says, by parts. Pure: it is given all numbers and a width."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+
+from tui.text.inks import Ink, Line
+from tui.text.numbers import dollars, seconds, tokens
+from tui.text.sanitise import visible_line
+from tui.view.blocks import Retry, SessionView
+from tui.view.elapsed import Took
+from tui.view.key_hints import key_lines
+
+if TYPE_CHECKING:  # a type only: settings are loaded behind the first paint
+    from agent.config.options import StatusPart
+
+CELLS = 10
+"""Of the bar that shows what fills the room for a request."""
+
+_INKS: Mapping[str, Ink] = {"system": "accent", "tools": "warn", "summary": "good", "history": "text"}
+"""The parts that the bar tells apart, from the beginning of a request on."""
+
+_GROUPS: Mapping[str, str] = {
+    "instructions": "system", "memories": "system", "skills": "system", "retain": "summary", "pending": "history",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    view: SessionView
+    took: Took = Took()  # noqa: RUF009  # a frozen value
+    hint: str = ""
+    """Said instead of what goes on, for a moment."""
+    branch: str = ""
+    pace: int = 0
+    """Tokens a second that stream in, about."""
+    wanted: "tuple[StatusPart, ...]" = ()
+    """The parts that are shown, those first that give way first."""
+
+
+def status_line(shown: Shown, width: int, keys: str = "") -> Line:
+    """Left what goes on, right the numbers, as many as there is room for; the left is cut where even it has none.
+    `keys`: those to be named where nothing goes on."""
+    left = _left(shown, keys, width)
+    said = [part for name in shown.wanted if (part := _part(name, shown))]
+    while said and _cells(left) + sum(_cells(part) + 2 for part in said) > width:
+        said.pop(0)
+    gap = width - _cells(left) - sum(_cells(part) for part in said) - 2 * max(0, len(said) - 1)
+    right: Line = ()
+    for part in said:
+        right = (*right, ("  ", "dim"), *part) if right else part
+    return (*left, (" " * max(0, gap), "text"), *_joined(right))
+
+
+def _joined(line: Line) -> Line:
+    """The same words with neighbours of one ink as one."""
+    return tuple(("".join(text for text, _ in same), ink) for ink, same in groupby(line, key=lambda span: span[1]))
+
+
+def bar(parts: Sequence[tuple[str, int]], room: int, used: int | None = None) -> Line:
+    """Cells for what fills the room, coloured by component, and lighter ones for what is free. `used`: what is known
+    of the whole since the parts were measured."""
+    sizes = dict.fromkeys(_INKS, 0)
+    for name, size in parts:
+        sizes[_GROUPS.get(name, name)] = sizes.get(_GROUPS.get(name, name), 0) + max(0, size)
+    used = sum(sizes.values()) if used is None else used
+    filled = min(CELLS, max(1, round(CELLS * used / room))) if used and room > 0 else 0
+    cells = _shared(sizes, filled)
+    spans: Line = tuple(("━" * count, _INKS.get(name, "text")) for name, count in cells.items() if count)
+    return (*spans, ("─" * (CELLS - filled), "dim")) if filled < CELLS else spans
+
+
+def _shared(sizes: Mapping[str, int], cells: int) -> dict[str, int]:
+    """The cells by the largest remainder, so that together they are as many as there are."""
+    whole = sum(sizes.values())
+    if not whole:
+        return dict.fromkeys(sizes, 0)
+    shares = {name: cells * size / whole for name, size in sizes.items()}
+    counts = {name: int(share) for name, share in shares.items()}
+    left = cells - sum(counts.values())
+    for name in sorted(shares, key=lambda name: counts[name] - shares[name])[:left]:
+        counts[name] += 1
+    return counts
+
+
+def _left(shown: Shown, keys: str, width: int) -> Line:
+    view = shown.view
+    if shown.hint:
+        return ((visible_line(shown.hint), "warn"),)
+    if not view.busy:
+        return key_lines(keys, width)[0] if keys else _mode(view.mode)
+    if view.asked:
+        return (("● waits for your answer", "warn"),)
+    activity = _countdown(shown) or visible_line(view.activity or "working")
+    part, turn = shown.took.part, shown.took.turn
+    took = seconds(part) if part == turn else f"{seconds(part)} of {seconds(turn)}"
+    return (("● ", "accent"), (activity, "text"), (f"  {took}  Esc interrupts", "dim"))
+
+
+def _countdown(shown: Shown) -> str:
+    """How long it is until a failed request is sent again; empty when none waits."""
+    last = shown.view.turn[-1] if shown.view.turn else None
+    if not isinstance(last, Retry):
+        return ""
+    left = math.ceil(last.delay) - shown.took.part
+    return f"{last.which} in {seconds(left)}" if left > 0 else last.which
+
+
+def _mode(mode: str) -> Line:
+    """Where commands run without a question, that nothing holds them either."""
+    if mode == "auto":
+        return (("auto, no sandbox", "warn"),)
+    return ((visible_line(mode), "accent" if mode == "plan" else "dim"),)
+
+
+def _part(name: "StatusPart", shown: Shown) -> Line:
+    """A part; empty when there is nothing to say of it."""
+    view = shown.view
+    match name:
+        case "speed":
+            return ((f"{shown.pace} tok/s", "dim"),) if shown.pace else ()
+        case "cache":
+            share = 100 * view.read // view.prompted if view.prompted else 0
+            return ((f"cache {share}%", "dim"),) if share else ()
+        case "branch":
+            return ((visible_line(shown.branch), "dim"),) if shown.branch else ()
+        case "mode":
+            return _mode(view.mode) if view.busy and view.mode not in ("", "ask") else ()
+        case "model":
+            return ((visible_line(view.model), "dim"),) if view.model else ()
+        case "turn":
+            spent = view.turn_cost
+            return ((f"turn {dollars(spent)}", "dim"),) if spent and view.cost and spent < view.cost else ()
+        case "cost":
+            return ((dollars(view.cost), "dim"),)
+        case "context":
+            return _context(view)
+
+
+def _context(view: SessionView) -> Line:
+    used = f"{'~' if view.is_guess else ''}{tokens(view.used)}"
+    if not view.room:
+        return ((f"{used} tokens" if view.used else "context —", "dim"),)
+    text = f"{used} of {tokens(view.room)} ({100 * view.used / view.room:.0f}%)"
+    return (*bar(view.parts, view.room, view.used), (f" {text}", "dim")) if view.parts else ((text, "dim"),)
+
+
+def _cells(line: Line) -> int:
+    return sum(cell_len(text) for text, _ in line)

@@ -1,0 +1,107 @@
+"""What a tool call is called in one line. Titles know the tools' argument names and nothing of what a call did."""
+
+import json
+from collections.abc import Mapping
+
+from tools.extent import counted
+from tui.text.sanitise import visible_line
+
+_LONGEST = 400
+"""Characters of a title that are worth keeping; the line is cut to the width of the screen when it is drawn."""
+
+
+def title_of(name: str, arguments: Mapping[str, object]) -> str:
+    """The tool's name and the argument that tells calls apart: `bash  pytest -q`, `read  a.py:10-40`."""
+    subject = _subject(name, arguments)
+    title = f"{name}  {subject}" if subject else name
+    return visible_line(title[:_LONGEST])
+
+
+def command_of(arguments: Mapping[str, object]) -> str:
+    """The whole command line, or an empty string when the call runs none."""
+    return _text(arguments, "command")
+
+
+def path_of(arguments: Mapping[str, object]) -> str:
+    return _text(arguments, "path") or _text(arguments, "file_path")
+
+
+def _subject(name: str, arguments: Mapping[str, object]) -> str:
+    match name:
+        case "bash":
+            return _first_line(command_of(arguments))
+        case "read":
+            return path_of(arguments) + _line_range(arguments)
+        case "write" | "edit":
+            return path_of(arguments)
+        case "apply_patch":
+            return ", ".join(_patched_files(_text(arguments, "patch") or _text(arguments, "input")))
+        case "glob":
+            return _text(arguments, "pattern")
+        case "grep":
+            return _within(_text(arguments, "pattern"), path_of(arguments))
+        case "ask_user":
+            return _first_line(_text(arguments, "question"))
+        case "todo":
+            return _todo_count(arguments)
+        case "read_result":
+            wanted = _text(arguments, "pattern") or _text(arguments, "lines")
+            return f"{_text(arguments, 'ref_id')}  {wanted}".rstrip()
+        case "recall":
+            wanted = _text(arguments, "search") or _text(arguments, "lines")
+            return f"{_text(arguments, 'ref_id')}  {wanted}".strip() or _sought(arguments)
+        case "bash_output" | "bash_kill":
+            return _text(arguments, "job") or _text(arguments, "id")
+        case _:
+            return _plain(arguments)
+
+
+def _text(arguments: Mapping[str, object], name: str) -> str:
+    value = arguments.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _sought(arguments: Mapping[str, object]) -> str:
+    """What a search is for, or else what it is narrowed to."""
+    filters = (f"{name} {value}" for name, value in arguments.items() if name != "query")
+    return _first_line(_text(arguments, "query")) or ", ".join(filters)
+
+
+def _number(arguments: Mapping[str, object], name: str) -> int | None:
+    value = arguments.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _first_line(text: str) -> str:
+    first, *rest = text.strip().split("\n", 1)
+    return f"{first} …" if rest else first
+
+
+def _line_range(arguments: Mapping[str, object]) -> str:
+    start, count = _number(arguments, "offset"), _number(arguments, "limit")
+    if start is None and count is None:
+        return ""
+    first = start or 1
+    return f":{first}-" if count is None else f":{first}-{first + count - 1}"
+
+
+def _within(pattern: str, path: str) -> str:
+    return f"{pattern}  in {path}" if path else pattern
+
+
+def _patched_files(patch: str) -> tuple[str, ...]:
+    marks = ("*** Update File: ", "*** Add File: ", "*** Delete File: ")
+    return tuple(line.split(": ", 1)[1] for line in patch.split("\n") if line.startswith(marks))
+
+
+def _todo_count(arguments: Mapping[str, object]) -> str:
+    items = next((value for value in arguments.values() if isinstance(value, list)), None)
+    return counted(len(items), "item") if items else ""
+
+
+def _plain(arguments: Mapping[str, object]) -> str:
+    """The only text argument as it is, several arguments as JSON."""
+    values = list(arguments.values())
+    if len(values) == 1 and isinstance(values[0], str):
+        return _first_line(values[0])
+    return json.dumps(dict(arguments), ensure_ascii=False, default=str) if values else ""

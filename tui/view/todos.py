@@ -1,0 +1,50 @@
+"""The model's list of what is to be done, as it is shown. Pure: blocks in, lines out."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tui.text.inks import Ink, Line
+from tui.text.sanitise import visible_line
+from tui.view.blocks import Block, Call
+
+if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
+    from agent.context.control_calls import TodoItem
+
+_MARKS: dict[str, tuple[str, Ink]] = {"done": ("●", "good"), "doing": ("○", "accent"), "pending": ("·", "dim")}
+
+
+def todos_in(blocks: Sequence[Block]) -> "tuple[TodoItem, ...] | None":
+    """The list as the last call that kept one left it; None where no call did."""
+    for block in reversed(blocks):
+        if isinstance(block, Call) and block.name == "todo" and block.status == "done":
+            items = block.arguments.get("items")
+            return tuple(_item(item) for item in items) if isinstance(items, Sequence) else ()
+    return None
+
+
+def _item(item: object) -> "TodoItem":
+    from agent.context.control_calls import TodoItem  # noqa: PLC0415  # deferred: see above
+
+    known = item if isinstance(item, dict) else {}
+    return TodoItem(str(known.get("text", "")), str(known.get("status", "pending")))
+
+
+def summary_of(items: "Sequence[TodoItem]") -> str:
+    """`3 of 7 · mend the parser`; empty where nothing is left to do."""
+    left = [item for item in items if item.status != "done"]
+    if not left:
+        return ""
+    now = next((item for item in left if item.status == "doing"), left[0])
+    place = next(index for index, item in enumerate(items, 1) if item is now)
+    return f"{place} of {len(items)} · {visible_line(now.text)}"
+
+
+def todo_lines(items: "Sequence[TodoItem]") -> tuple[Line, ...]:
+    """A line for each item, marked by how it stands."""
+    return tuple(_line(item) for item in items)
+
+
+def _line(item: "TodoItem") -> Line:
+    mark, ink = _MARKS.get(item.status, ("·", "dim"))
+    words: Ink = "dim" if item.status == "done" else "strong" if item.status == "doing" else "text"
+    return ((f"{mark} ", ink), (visible_line(item.text), words))

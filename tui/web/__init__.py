@@ -1,0 +1,1 @@
+"""`ebb serve`: the terminal in a browser."""

@@ -1,0 +1,60 @@
+"""How a session talks to the server of its browser. It runs in the session's process, not in the server's."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+
+from textual.drivers._byte_stream import ByteStream  # how the server frames what it sends
+from textual.drivers.web_driver import WebDriver, _ExitInput  # how it is told that the user has left
+from textual.messages import ExitApp
+
+from tui.terminal.colour_query import PAUSE, PIECES, TerminalInput
+
+NAME = f"{__name__}:ServedDriver"
+"""As the environment names it."""
+
+
+class ServedDriver(WebDriver):
+    gathers: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether what comes at once is one read, however many it takes."""
+
+    def run_input_thread(self) -> None:
+        """Hears what is typed, as at a terminal, until there is nothing more to come: with its server the session is
+        over, too."""
+        with suppress(_ExitInput):
+            self._hear(TerminalInput(self.process_message, self._debug), ByteStream())
+        self._input_reader.close()
+        self._app.post_message(ExitApp())
+
+    def _hear(self, hearing: TerminalInput, packets: ByteStream) -> None:
+        reads = iter(self._input_reader)
+        for data in reads:
+            if typed := self._typed(data, packets):
+                if self.gathers():
+                    typed += b"".join(self._rest_of_it(reads, packets))
+                hearing.hear(typed)
+            else:
+                hearing.wait()
+
+    def _rest_of_it(self, reads: Iterator[bytes], packets: ByteStream) -> Iterator[bytes]:
+        """What comes with hardly a pause behind what was read: a page sends each key for itself."""
+        usual, self._input_reader.timeout = self._input_reader.timeout, PAUSE
+        quiet = 0
+        try:
+            for data in islice(reads, PIECES):
+                quiet = 0 if data else quiet + 1
+                if quiet == 2:  # the reader says so right behind each read, and again when the pause is over
+                    return
+                yield self._typed(data, packets)
+        finally:
+            self._input_reader.timeout = usual
+
+    def _typed(self, data: bytes, packets: ByteStream) -> bytes:
+        """What of it was typed; what else the server says is done."""
+        typed = b""
+        for kind, payload in packets.feed(data) if data else ():
+            if kind == "D":
+                typed += payload
+            else:
+                self._on_meta(kind, payload)
+        return typed

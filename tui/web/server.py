@@ -1,0 +1,172 @@
+"""The terminal in a browser on this machine."""
+
+import asyncio
+import logging
+import secrets
+import signal
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from aiohttp import web
+from textual_serve.app_service import AppService
+from textual_serve.server import Server
+
+from agent.errors import UsageError
+from tui.web.access import BrowserAccess
+from tui.web.driver import NAME as DRIVER
+
+_START = "import sys; sys.path.insert(0, {!r}); from tui.cli.main import main; sys.exit(main())"
+
+_PATIENCE = 5.0
+"""Seconds that a session has to end by itself."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class _Session(AppService):
+    """One terminal, in a process of its own."""
+
+    argv: tuple[str, ...] = ()
+
+    def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
+        return {**super()._build_environment(width, height), "TEXTUAL_DRIVER": DRIVER}
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
+        process = await asyncio.create_subprocess_exec(
+            *self.argv,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=self._build_environment(width, height),
+            start_new_session=True,
+        )
+        self._process, self._stdin = process, process.stdin
+        return process
+
+    async def stop(self) -> None:
+        """Lets the session end as if the user had left, and ends it if it does not."""
+        process = self._process
+        with suppress(TimeoutError):
+            await asyncio.wait_for(super().stop(), _PATIENCE)
+        if process is not None and process.returncode is None:
+            if process.stdin is not None:
+                process.stdin.close()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), _PATIENCE)
+        if process is not None and process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+class LocalServer(Server):
+    """Serves sessions to whoever the gate lets in."""
+
+    def __init__(self, argv: Sequence[str], gate: BrowserAccess) -> None:
+        super().__init__(
+            "ebb",
+            host="127.0.0.1",
+            port=gate.port,
+            title="Ebbtide",
+            public_url=gate.origin,
+            templates_path=Path(__file__).parent / "page",
+        )
+        self._argv = tuple(argv)
+        self._gate = gate
+        self._open: set[web.WebSocketResponse] = set()
+
+    async def make(self) -> web.Application:
+        """What answers requests."""
+        app = await self._make_app()
+
+        @web.middleware
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._guarded(request, handler)
+
+        app.middlewares.append(guard)
+        return app
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Whoever started it says where it is."""
+
+    async def on_shutdown(self, app: web.Application) -> None:
+        for opened in list(self._open):
+            await opened.close()
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        opened = web.WebSocketResponse(heartbeat=15)
+        await opened.prepare(request)
+        self._open.add(opened)
+
+        async def close() -> None:
+            await opened.close()
+
+        session = _Session(
+            self.command,
+            write_bytes=opened.send_bytes,
+            write_str=opened.send_str,
+            close=close,
+            download_manager=self.download_manager,
+        )
+        session.argv = self._argv
+        try:
+            await session.start(_cells(request, "width", 80), _cells(request, "height", 24))
+            await self._process_messages(opened, session)
+        except (ConnectionError, ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError):
+            await opened.close()  # gone, or not what our own page sends
+        finally:
+            self._open.discard(opened)
+            await session.stop()
+        return opened
+
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        match self._gate.judge(request.method, request.path, headers, request.query, request.cookies):
+            case "let in":
+                answer = await handler(request)
+            case "give a cookie":
+                answer = web.HTTPSeeOther("/")
+                answer.set_cookie(self._gate.cookie, self._gate.secret, httponly=True, samesite="Strict", path="/")
+            case "refuse":
+                answer = web.Response(status=403, text="Open the address that `ebb serve` has printed.\n")
+        if not answer.prepared:
+            answer.headers.update(self._gate.headers())
+        return answer
+
+
+def _cells(request: web.Request, name: str, usual: int) -> int:
+    written = request.query.get(name, "")
+    return min(int(written), 1_000) if written.isdecimal() and int(written) else usual
+
+
+def serve(arguments: Sequence[str], port: int) -> int:
+    """Serves `ebb` with these arguments until Ctrl-C; the exit code. Raises `UsageError` when the port is taken."""
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+        except (OSError, OverflowError) as error:
+            raise UsageError(f"cannot serve on port {port}: {error}; leave `--port` out to take any") from error
+        gate = BrowserAccess(listening.getsockname()[1], secrets.token_urlsafe(24), secrets.token_urlsafe(24))
+        command = [sys.executable, "-c", _START.format(str(Path(__file__).parents[2])), *arguments]
+        asyncio.run(_serve(LocalServer(command, gate), gate, listening))
+    return 0
+
+
+async def _serve(server: LocalServer, gate: BrowserAccess, listening: socket.socket) -> None:
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
+    logging.getLogger("textual-serve").setLevel(logging.CRITICAL)
+    over, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, over.set)
+    runner = web.AppRunner(await server.make(), access_log=None, shutdown_timeout=_PATIENCE)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listening).start()
+        print(f"Open this address in a browser on this machine; Ctrl-C ends it:\n{gate.address}", flush=True)
+        await over.wait()
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,92 @@
+"""One block with what has been drawn of it. A row knows its height, not where on the screen it stands."""
+
+from typing import TYPE_CHECKING
+
+from rich.segment import Segment
+from textual.strip import Strip
+
+from tui.view.blocks import MARGIN, AnswerText, Block, Call, Retry, Thought, UserText
+
+if TYPE_CHECKING:  # types only: what draws is loaded when there is something to draw
+    from tui.render.blocks import AnswerPainter
+    from tui.render.prose import PaletteConsole
+
+
+class BlockRow:
+    """A block of the transcript: estimated until it is drawn, drawn when it is looked at."""
+
+    __slots__ = ("_painter", "block", "gap", "height", "measured", "opened", "strips")
+
+    def __init__(self, block: Block, above: Block | None, width: int) -> None:
+        self.block = block
+        self.opened = False
+        self.gap = _gap(above, block)
+        self.measured = False
+        """`height` is what the block takes, not an estimate."""
+        self.strips: list[Strip] | None = None
+        self._painter: AnswerPainter | None = None
+        self.height = self.gap + estimated_height(block, width)
+
+    def change(self, block: Block, above: Block | None) -> None:
+        """Shows another block. The height stays until the block is drawn."""
+        if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _grown(self.block, block)):
+            self._painter = None
+        if type(block) is not type(self.block):
+            self.opened = False
+        self.block, self.gap = block, _gap(above, block)
+        self.strips, self.measured = None, False
+
+    def toggle(self) -> None:
+        self.opened = not self.opened
+        self.strips, self.measured = None, False
+
+    def resize(self, width: int) -> None:
+        """Forgets everything that was drawn for another width."""
+        self._painter = None
+        self.strips, self.measured = None, False
+        self.height = self.gap + estimated_height(self.block, width)
+
+    def recolor(self) -> None:
+        """Forgets everything that was drawn in other colours. Heights stay."""
+        self._painter = None
+        self.strips = None
+
+    def draw(self, width: int, console: "PaletteConsole") -> list[Strip]:
+        """The block's lines at that width, with the blank line above it when there is one."""
+        if self.strips is None:
+            lines = self._lines(width, console)
+            self.strips = [Strip([])] * self.gap + [Strip(line) for line in lines]
+            self.height, self.measured = len(self.strips), True
+        return self.strips
+
+    def _lines(self, width: int, console: "PaletteConsole") -> list[list[Segment]]:
+        from tui.render.blocks import AnswerPainter, paint  # noqa: PLC0415  # deferred: see above
+
+        if not isinstance(self.block, AnswerText):
+            return paint(self.block, self.opened, width, console)
+        painter = self._painter or AnswerPainter(width, console)
+        self._painter = painter if self.block.streaming else None
+        return painter.draw(self.block.text)
+
+
+def estimated_height(block: Block, width: int) -> int:
+    """Lines that a block takes about, without drawing it."""
+    match block:
+        case AnswerText(text=text) | UserText(text=text):
+            return len(text) // max(1, width - MARGIN) + text.count("\n") + 1
+        case Call(status="failed"):
+            return 2
+        case _:
+            return 1
+
+
+def _grown(before: AnswerText, after: AnswerText) -> bool:
+    return after.text.startswith(before.text)
+
+
+def _gap(above: Block | None, block: Block) -> int:
+    """Blank lines above a block: calls and thoughts that follow each other stand close."""
+    if above is None:
+        return 0
+    close = (Call, Thought, Retry)
+    return 0 if isinstance(above, close) and isinstance(block, close) else 1

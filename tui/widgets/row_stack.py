@@ -1,0 +1,131 @@
+"""Rows one below the other: where each begins, and how much of it is known. A stack knows heights, and no screen."""
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from textual.strip import Strip
+
+from tui.view.blocks import Block
+from tui.widgets.row import BlockRow
+
+if TYPE_CHECKING:  # a type only: what draws is loaded when there is something to draw
+    from tui.render.prose import PaletteConsole
+
+_KEPT = 400
+"""Rows whose lines are kept; the others are drawn again when they are looked at."""
+
+
+class Stack:
+    """The rows of a transcript. Only those that are asked for are drawn; all other heights are estimates."""
+
+    def __init__(self) -> None:
+        self.rows: list[BlockRow] = []
+        self.width = 0
+        self.inks: PaletteConsole | None = None
+        self._past: Sequence[Block] = ()
+        self._starts = [0]
+        """Where rows begin, as far as that is worked out, and where the next one does."""
+        self._kept: OrderedDict[int, BlockRow] = OrderedDict()
+
+    def show(self, past: Sequence[Block], turn: Sequence[Block]) -> None:
+        """Makes the rows those of these blocks. A `past` that is the same object as before is not looked at again, and
+        blocks that are the same objects are not drawn again."""
+        rows, first = self.rows, len(past) if past is self._past else 0
+        blocks = turn if first else (*past, *turn)
+        self._past = past
+        count = first + len(blocks)
+        del rows[count:], self._starts[count + 1 :]
+        above = rows[first - 1].block if first else None
+        for index, block in enumerate(blocks, first):
+            if index >= len(rows):
+                rows.append(BlockRow(block, above, self.width))
+            elif rows[index].block is not block:
+                rows[index].change(block, above)
+            above = block
+
+    def begin_earlier(self, past: Sequence[Block], turn: Sequence[Block], more: int) -> None:
+        """Makes the rows those of these blocks. In place of the first that there was stand `more` of them and one; what
+        was drawn or opened of the others stays so."""
+        kept = self.rows[1:]
+        self._past, self._starts = (), [0]
+        self.rows.clear()
+        self.show(past[: more + 1], ())
+        if kept and self.rows:
+            kept[0].change(kept[0].block, self.rows[-1].block)  # another block is above it
+        self.rows += kept
+        self._past, self._starts = (), [0]
+        self.show(past, turn)
+
+    def clear(self) -> None:
+        self.rows.clear()
+        self._kept.clear()
+        self._past, self._starts = (), [0]
+
+    def resize(self, width: int) -> None:
+        """Forgets all that was drawn for another width."""
+        self.width = width
+        for row in self.rows:
+            row.resize(width)
+        self._starts = [0]
+
+    def recolor(self, inks: "PaletteConsole") -> None:
+        """Forgets all that was drawn in other colours."""
+        self.inks = inks
+        for row in self.rows:
+            row.recolor()
+
+    def draw(self, index: int) -> list[Strip]:
+        """The lines of a row. Its height is known from then on."""
+        assert self.inks is not None, "rows are drawn once there are colours"
+        row = self.rows[index]
+        before = row.height
+        strips = row.draw(self.width, self.inks)
+        if row.height != before:
+            del self._starts[index + 1 :]
+        self._kept[id(row)] = row
+        self._kept.move_to_end(id(row))
+        while len(self._kept) > _KEPT:
+            _, forgotten = self._kept.popitem(last=False)
+            forgotten.strips = None
+        return strips
+
+    def measure(self, indices: Iterable[int], wanted: int) -> bool:
+        """Draws rows until they fill the wanted lines. Tells whether a height turned out to be another."""
+        changed = False
+        for index in indices:
+            if wanted <= 0:
+                break
+            row = self.rows[index]
+            before = row.height
+            if not row.measured:
+                self.draw(index)
+                changed = changed or row.height != before
+            wanted -= row.height
+        return changed
+
+    @property
+    def height(self) -> int:
+        """Lines of all rows together."""
+        return self._worked_out()[-1]
+
+    def start(self, index: int) -> int:
+        """The line at which a row begins."""
+        return self._worked_out()[index]
+
+    def locate(self, y: int) -> tuple[int, int]:
+        """The row at a line, and which of its lines that is."""
+        if not self.rows:
+            return 0, 0
+        starts = self._worked_out()
+        index = min(max(0, bisect_right(starts, y) - 1), len(self.rows) - 1)
+        return index, max(0, y - starts[index])
+
+    def _worked_out(self) -> list[int]:
+        known = len(self._starts) - 1
+        if known < len(self.rows):
+            last = self._starts.pop()
+            self._starts += accumulate((row.height for row in self.rows[known:]), initial=last)
+        return self._starts
