@@ -30,6 +30,7 @@ from agent.providers.estimator_text import decode_estimator
 from agent.providers.factory import (
     build_provider,
     build_summarisers,
+    fallbacks_of,
     known_model,
     known_models,
     make_meter,
@@ -207,7 +208,7 @@ class Sessions:
         compacting = compacting_of(config, provider.window.effective)
         return Parts(
             targets=targets,
-            instructions=self._instructions(mode, provider.window),
+            instructions=self._instructions(mode, provider.window, *(target.window for target in targets.fallbacks)),
             tools=tools_for(compacting, config),
             workspace=Workspace(self._root, outputs),
             policy=policy_of(config, self._root, mode, outputs),
@@ -228,8 +229,9 @@ class Sessions:
     def _surroundings(self) -> Surroundings:
         return Surroundings(date=date.today().isoformat(), branch=git_branch(self.config.project))
 
-    def _instructions(self, mode: Mode, window: Window) -> Instructions:
-        """The system text of a session that begins in a window."""
+    def _instructions(self, mode: Mode, *windows: Window) -> Instructions:
+        """The system text of a session: `windows` are those of its model and of those that may take over, for which it
+        keeps its bytes."""
         config = self.config
         return load_instructions(
             self._root,
@@ -239,7 +241,7 @@ class Sessions:
             data_folder=config.folders.data,
             mode=mode,
             missing=missing_tools(config),
-            is_short=window.effective < SMALL,
+            is_short=all(window.effective < SMALL for window in windows),
         )
 
     def _debug(self) -> Debug:
@@ -328,7 +330,8 @@ class Sessions:
         facts, window = known_model(self.config, model)
         meter = Meter(decode_estimator(await thread.run(store.calibration, model)))
         begun = sent.window if sent is not None and sent.window is not None and sent.believed is None else window
-        instructions = self._instructions(self.config.permission_mode, begun)
+        following = fallbacks_of(self.config, model)
+        instructions = self._instructions(self.config.permission_mode, begun, *(target.window for target in following))
         window = window if sent is None else window_in_force(sent, window)
         tools = specs_of(tools_for(compacting_of(self.config, window.effective), self.config))
         deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)

@@ -159,10 +159,14 @@ def possible_writers(config: Config) -> tuple[ModelFacts, ...]:
 
 
 def targets_for(config: Config, model: str, provider: Provider, connect: Connect) -> Targets:
-    """A session's model and those that may follow it, whose windows are as far known as without connecting. Raises
-    `UsageError` for what is no model."""
+    """A session's model and those that may follow it. Raises `UsageError` for what is no model."""
+    return Targets(provider, fallbacks_of(config, model), connect)
+
+
+def fallbacks_of(config: Config, model: str) -> tuple[Target, ...]:
+    """The models that may follow a session's own, with their windows as far as these are known without connecting.
+    Raises `UsageError` for what is no model."""
     for name in config.fallback_models:
         split_name(name)
     known = [known_model(config, name) for name in chain_after(model, config.fallback_models)]
-    follow = tuple(Target(facts.provider, facts.name, window) for facts, window in known)
-    return Targets(provider, follow, connect)
+    return tuple(Target(facts.provider, facts.name, window) for facts, window in known)

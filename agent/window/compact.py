@@ -157,7 +157,7 @@ async def compact(
             continue
         has_room = room.share(candidate) <= 1.0 if chosen else is_enough(rung, candidate, room)
         is_guessed = rung == "pictures" and cause == "overflow"
-        if not is_guessed and not _helps(rung, after, candidate, has_room):
+        if not is_guessed and not _helps(rung, after, candidate, has_room, work.size):
             continue
         after, ran = candidate, [*ran, rung]
         writer = bill.model if rung in ("summary", "chunks") else writer
@@ -179,10 +179,13 @@ async def compact(
     return Compacted(after, result, floor.problem)
 
 
-def _helps(rung: Strategy, before: Conversation, after: Conversation, has_room: bool) -> bool:
+def _helps(
+    rung: Strategy, before: Conversation, after: Conversation, has_room: bool, told: Callable[[Conversation], int]
+) -> bool:
     """Whether a strategy's outcome is taken: always smaller, by a tenth when it replaces messages by a summary; masking
     that leaves too little room only costs the cache that a summary would be read from, and unseen outputs are cut below
-    their share only where that makes enough room, or nothing else can go."""
+    their share only where that makes enough room, or nothing else can go. What comes last, a step that is named for
+    instance, has to be smaller as it is `told`, too."""
     match rung:
         case "mask" | "cut":
             return size_of(after) < size_of(before) and has_room
@@ -191,7 +194,7 @@ def _helps(rung: Strategy, before: Conversation, after: Conversation, has_room: 
         case "share" | "mask_all" | "attachments" | "drop" | "last" | "pictures":
             return size_of(after) < size_of(before)
         case "least" | "references" | "step" | "words":
-            return size_of(after) < size_of(before)
+            return size_of(after) < size_of(before) and told(after) < told(before)
 
 
 async def _try(
