@@ -91,7 +91,7 @@ def _told(program: Program, timeout: int | None) -> Result:
         told.append(how_it_ended(program.code or 0))
     if not program.is_over:
         told.append("what it started in the background still runs, until the session ends")
-    log = PrintedLog(program.log, 0, program.kept, program.is_over, program.kept == program.size)
+    log = PrintedLog(program.log, 0, program.kept, program.is_over, program.kept >= program.size)
     return with_log(log, "no output", told, failed=timeout is not None or program.code != 0 or bool(program.problem))
 
 

@@ -43,8 +43,9 @@ def job_of(arguments: Arguments, workspace: Workspace) -> Job:
 def news_of(job: Job) -> Result:
     """What the job printed since the last look, and how it stands."""
     program = job.program
-    end = program.kept
-    log = PrintedLog(program.log, min(job.shown, end), end, is_finished=False, is_whole=end == program.size)
-    job.shown = program.size
+    size = program.size
+    end = min(program.kept, size)  # what comes meanwhile is for the next look
+    log = PrintedLog(program.log, min(job.shown, end), end, is_finished=False, is_whole=end == size)
+    job.shown = size
     state = "still running" if program.code is None else how_it_ended(program.code)
     return with_log(log, "no new output", [program.problem, f"{job.id}: {state}"], failed=bool(program.code))

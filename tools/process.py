@@ -219,10 +219,9 @@ class Program:
         chunk = os.read(pipe, _CHUNK)
         if not chunk:
             return 0
-        is_whole = self.kept == self.size
-        self.size += len(chunk)
-        if is_whole and not self.problem:
+        if self.kept == self.size and not self.problem:
             self._keep(chunk, descriptor)
+        self.size += len(chunk)  # last: whoever waits for more reads it in the log
         if self.size > self._limits.log_bytes and not self.problem:
             self.problem = f"ended: it printed more than {self._limits.log_bytes} bytes"
             self._signal_group(signal.SIGKILL)
