@@ -97,6 +97,8 @@ class Presenter:
 
     def session(self) -> None:
         """Starts the transcript anew, at the end of what the session holds."""
+        if self._is_over or not self._app.is_running:  # a session may be open only when the app ends
+            return
         session = self._talk.session
         self._greet()
         self.look_at_branch()
