@@ -13,6 +13,7 @@ from textual.binding import BindingType
 from tui.bindings import bindings
 from tui.commands import Invocation, named
 from tui.jobs import Jobs
+from tui.prompt.double_press import DoublePress
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import GUARD
 from tui.prompt.pastes import Pastes
@@ -24,7 +25,6 @@ from tui.terminal.attention import Attention
 from tui.theme_choice import ThemeChoice, driver_class
 from tui.typeahead import TypeAhead
 from tui.widgets.caret import CaretApp
-from tui.widgets.double_press import DoublePress
 from tui.widgets.prompt import PromptInput
 from tui.widgets.reader import Reader
 from tui.widgets.transcript import Transcript
@@ -36,9 +36,6 @@ if TYPE_CHECKING:  # types only: what a session and its commands are made of is 
     from tui.session.controller import SessionController
     from tui.session.ports import Sessions
     from tui.terminal.colour_query import GroundTold
-
-TWICE = 2.0
-"""Seconds within which a second Ctrl-C means it: as long as the hint is shown."""
 
 
 class EbbApp(CaretApp, App[str]):
@@ -92,7 +89,7 @@ class EbbApp(CaretApp, App[str]):
         self._type_ahead = TypeAhead(self, lambda: self.main.prompt, guard)
         self._pastes, self._keys = Pastes(), keys
         self._history = History(history_file, str(project or ""))
-        self._quitting, self._rewinding = DoublePress(TWICE), DoublePress(TWICE)
+        self._quitting, self._rewinding = DoublePress(), DoublePress()
         self._status = status
 
     @cached_property

@@ -22,7 +22,7 @@ NEVER = 600.0
 
 @pytest.mark.parametrize("command", ["/model", "/sessions", "/rewind", "# a note", "/theme"])
 async def test_from_a_screen_it_quits_at_once(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tui.jobs._PATIENCE", NEVER)
+    monkeypatch.setattr("tui.session.job_queue.PATIENCE", NEVER)
     session = FakeSession(history=conversation(1))
     opener = FakeSessions([session], shelf=FakeLibrary(branches=TREE))
     setup = Setup(tmp_path)
@@ -37,7 +37,7 @@ async def test_from_a_screen_it_quits_at_once(command: str, monkeypatch: pytest.
 
 
 async def test_from_a_list_of_sessions_before_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.jobs._PATIENCE", NEVER)
+    monkeypatch.setattr("tui.session.job_queue.PATIENCE", NEVER)
     opener = FakeSessions(shelf=FakeLibrary())
     app = EbbApp(opener, guard=0.0, choose=True)
     async with app.run_test() as pilot:
@@ -50,7 +50,7 @@ async def test_from_a_list_of_sessions_before_the_first_one(monkeypatch: pytest.
 async def test_a_summary_that_is_being_written_is_interrupted_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.jobs._PATIENCE", NEVER)
+    monkeypatch.setattr("tui.session.job_queue.PATIENCE", NEVER)
     files(tmp_path)
     drafts: list[Draft | None] = []
     async with working(tmp_path, *READS, {"text": "Read."}, {**WRITTEN, "pause": NEVER}) as t:
@@ -64,7 +64,7 @@ async def test_a_summary_that_is_being_written_is_interrupted_first(
 
 
 async def test_the_line_mode_leaves_a_question_of_a_command_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.plain.app._PATIENCE", NEVER)
+    monkeypatch.setattr("tui.session.job_queue.PATIENCE", NEVER)
     async with talking(FakeSession()) as talk:
         await talk.rests()
         talk.type("/model")

@@ -1,0 +1,113 @@
+"""The jobs of the terminal in lines, and how what becomes of them is told."""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Awaitable, Coroutine, Sequence
+
+from tools.extent import counted
+from tui.commands import Invocation
+from tui.plain.desk import LineContext
+from tui.plain.reader import PromptReader
+from tui.plain.registry import ACTIONS
+from tui.session.job_queue import JobQueue
+
+
+class LineJobs(JobQueue):
+    """Whoever reads lines and prints them is told what to say, and when something else may be asked for."""
+
+    STOP_KEY = "Ctrl-C"
+    desk: LineContext
+    model: str | None
+    """Of a new session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reader: PromptReader | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._commands = 0
+        """How many commands run beside a job."""
+        self._failure: BaseException | None = None
+        """The bug that ends the program."""
+
+    @abstractmethod
+    def say(self, lines: Sequence[str]) -> None: ...
+
+    @abstractmethod
+    def prompt(self) -> None:
+        """Asks for what is to be typed now."""
+
+    def leave(self) -> None:
+        """Ends all that runs, and the program."""
+        if self._reader is not None:
+            self._reader.close()
+
+    async def finished(self) -> None:
+        """Returns once nothing is left to be done."""
+        while self.is_busy:
+            await asyncio.wait(set(self._tasks))
+
+    def aside(self, work: Awaitable[None]) -> "asyncio.Task[None]":
+        """Begins work that is no command, beside a job."""
+        return self._begin(self.beside(work))
+
+    def run_job(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
+        task = self._begin(work)
+        self.prompt()
+        return task
+
+    def run_aside(self, work: Coroutine[object, object, None]) -> object:
+        self._commands += 1
+        task = self._begin(self._counted(work))
+        self.prompt()
+        return task
+
+    def _begin(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
+        async def guarded() -> None:
+            try:
+                await work
+            except Exception as error:  # noqa: BLE001  # a bug ends the program, which tells it
+                self._failure = error
+                self.leave()
+
+        task = asyncio.get_running_loop().create_task(guarded())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _counted(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        finally:
+            self._commands -= 1
+            self.prompt()
+
+    async def do(self, invocation: Invocation) -> None:
+        await ACTIONS[invocation.command.name](self.desk, invocation.argument)
+
+    async def open_session(self) -> bool:
+        return await self.talk.open(None, self.model)
+
+    def queued(self, *, later: bool) -> None:
+        if self.is_busy:
+            self.say((f"Queued: {'it is sent when the turn is over' if later else 'the model sees it next'}.",))
+
+    def take_back_queue(self) -> None:
+        """Where it cannot be edited, it goes on waiting."""
+        self.prompt()
+        queue = self.talk.queue
+        if queue and self._reader is not None:
+            if self._reader.put("\n\n".join(item.text for item in queue.items)):
+                queue.take_back()
+                self.say(("What was not sent yet is in the prompt again.",))
+            else:
+                self.say((f"{counted(len(queue), 'message')} not sent yet. An empty line sends what waits.",))
+
+    def put_back(self, written: str) -> None:
+        if self._reader is not None and not self._reader.written:
+            self._reader.put(written)
+
+    async def stop(self) -> None:
+        tasks = set(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,152 @@
+"""What is to be done for the user: one job at a time, and after each what waits in the queue."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from agent.errors import AgentError
+from tui.commands import Invocation, Unknown, parse
+
+if TYPE_CHECKING:  # a type only: what a session is made of is loaded behind the first paint
+    from tui.session.controller import SessionController
+
+PATIENCE = 5.0
+"""Seconds that leaving waits for an interrupted turn to end."""
+
+
+class RunningJob(Protocol):
+    def cancel(self) -> object: ...
+
+
+class JobQueue(ABC):
+    """How work is begun, and how what became of it is shown, is said by the front end."""
+
+    STOP_KEY = "Esc"
+
+    def __init__(self) -> None:
+        self.is_busy = False
+        """A job runs: what is said now waits in the queue."""
+        self.is_held = False
+        """What waits is not sent before the user wants it."""
+        self._job: RunningJob | None = None
+
+    # What a front end says
+
+    @property
+    @abstractmethod
+    def talk(self) -> "SessionController": ...
+
+    @abstractmethod
+    def run_job(self, work: Coroutine[object, object, None]) -> RunningJob:
+        """Begins it. A bug in it ends the program, which tells it."""
+
+    @abstractmethod
+    def run_aside(self, work: Coroutine[object, object, None]) -> object:
+        """As `run_job`, beside a job."""
+
+    @abstractmethod
+    async def do(self, invocation: Invocation) -> None: ...
+
+    @abstractmethod
+    async def open_session(self) -> bool:
+        """Opens a session where there is none, or tells why there is none."""
+
+    @abstractmethod
+    def queued(self, *, later: bool) -> None:
+        """A message waits; it is said at once if nothing runs."""
+
+    @abstractmethod
+    def take_back_queue(self) -> None:
+        """Puts what waits into the prompt, where that can be."""
+
+    @abstractmethod
+    def put_back(self, written: str) -> None:
+        """Puts what could not be done into the prompt, where nothing is written yet."""
+
+    # One after the other
+
+    def start(self, work: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Does that, and then says what waits."""
+        self.is_held, self.is_busy = False, True
+        self._job = self.run_job(self._run(work))
+
+    async def _run(self, work: Callable[[], Awaitable[None]] | None) -> None:
+        try:
+            if work is not None:
+                await work()
+            if not self.is_held:
+                await self.talk.go_on()
+            while self.talk.queue and not self.is_held and await self._say_next():
+                pass
+        except AgentError as error:
+            self.talk.fail(error)
+        finally:
+            self.is_busy = False
+        self.take_back_queue()
+
+    async def _say_next(self) -> bool:
+        if self.talk.session is None and not await self.open_session():
+            return False
+        return await self.talk.say(self.talk.queue.pop())
+
+    # What is asked for
+
+    def take(self, text: str) -> None:
+        """Does what was written: a command, or something to say."""
+        match parse(text):
+            case Unknown() as unknown:
+                self.talk.notice(unknown.message)
+            case Invocation() as invocation:
+                self.invoke(invocation)
+            case None:
+                self.send(text)
+
+    def send(self, text: str, *, later: bool = False) -> None:
+        """Says it at once, or with the next step of what runs; `later` only when that is over."""
+        self.talk.queue.add(text, later=later)
+        self.queued(later=later)
+        if not self.is_busy:
+            self.start()
+
+    def invoke(self, invocation: Invocation) -> None:
+        """Does what a command asks for, at once or as the next job; what has to wait is told."""
+        if invocation.command.when_busy:
+            self.run_aside(self.beside(self.do(invocation)))
+        elif self.is_busy:
+            name = invocation.command.name
+            self.talk.notice(f"`/{name}` has to wait until the session is free. {self.STOP_KEY} interrupts it.")
+            if invocation.argument:
+                self.put_back(invocation.written)
+        else:
+            self.start(lambda: self.do(invocation))
+
+    async def beside(self, work: Awaitable[None]) -> None:
+        """The work; what goes wrong is a notice: a turn may run, and goes on."""
+        try:
+            await work
+        except AgentError as error:
+            self.talk.notice(str(error))
+
+    # The end of them
+
+    async def end(self, written: str) -> str | None:
+        """Ends what runs and closes the session. The id of the session, if anything was said in it. `written`: what is
+        in the prompt."""
+        talk = self.talk
+        talk.put_by(written)
+        if self.is_busy:
+            talk.leave_turn()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(talk.rests(), PATIENCE)
+        await self.stop()
+        session = talk.session
+        id = session.id if session is not None and session.history.messages else None
+        await talk.close()
+        return id
+
+    async def stop(self) -> None:
+        """What is left then waits for an answer of the user."""
+        if self.is_busy and self._job is not None:
+            self._job.cancel()
