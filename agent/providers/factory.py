@@ -95,24 +95,20 @@ async def _built(
 async def _adapter(
     name: str, facts: ModelFacts, endpoint: Endpoint, wire: WireName, window: Callable[[ModelFacts], Window]
 ) -> Provider:
+    from agent.providers.wires.adapter import WireProvider  # noqa: PLC0415  # deferred: with the adapter
+
     match name:
         case "anthropic":
-            from agent.providers.wires.anthropic import Anthropic  # noqa: PLC0415  # deferred: one adapter a run
-
-            return Anthropic(facts, window(facts), endpoint, wire)
+            from agent.providers.wires.anthropic import ADAPTER  # noqa: PLC0415  # deferred: one adapter a run
         case "openai":
-            from agent.providers.wires.openai_responses import OpenAIResponses  # noqa: PLC0415  # deferred: one adapter a run
-
-            return OpenAIResponses(facts, window(facts), endpoint, wire)
+            from agent.providers.wires.openai_responses import ADAPTER  # noqa: PLC0415  # deferred: one adapter a run
         case "openai-chat":
-            from agent.providers.wires.openai_chat import OpenAIChat  # noqa: PLC0415  # deferred: one adapter a run
-
-            return OpenAIChat(facts, window(facts), endpoint, wire)
+            from agent.providers.wires.openai_chat import ADAPTER  # noqa: PLC0415  # deferred: one adapter a run
         case _:
-            from agent.providers.wires.ollama import Ollama, live_facts  # noqa: PLC0415  # deferred: one adapter a run
+            from agent.providers.wires.ollama import ADAPTER, live_facts  # noqa: PLC0415  # deferred: one adapter a run
 
             facts = await live_facts(endpoint, facts)
-            return Ollama(facts, window(facts), endpoint, wire)
+    return WireProvider(ADAPTER, facts, window(facts), endpoint, wire)
 
 
 def make_meter(config: Config, model: str, estimator: Estimator, *, interactive: bool) -> Meter:

@@ -1,12 +1,10 @@
 """Anthropic's Messages API: requests to bodies, events to chunks."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from agent.context.budget import Window
 from agent.context.long_texts import sendable
 from agent.context.prefix import in_sent_order
 from agent.context.tool_selection import ToolSpec
@@ -27,11 +25,11 @@ from agent.messages import (
     UserPart,
 )
 from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
+from agent.providers.wires.adapter import Adapter
 from agent.providers.wires.anthropic_thinking import thinking_body
 from agent.providers.wires.decoder import (
     NO_IMAGE,
     CallIds,
-    converse,
     count,
     make_call,
     make_reply,
@@ -42,8 +40,8 @@ from agent.providers.wires.decoder import (
     wire_name,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
-from agent.providers.wires.http import HttpWire, Json, Origin, Wire, bearer, open_client
-from agent.providers.wires.sdk import RawResponse, SdkWire
+from agent.providers.wires.http import Json, Origin, bearer, open_client
+from agent.providers.wires.sdk import SdkWire
 
 if TYPE_CHECKING:
     import anthropic
@@ -78,30 +76,6 @@ STOPS: dict[str, StopReason] = {
 }
 
 
-class Anthropic:
-    """A model behind the Messages API, at Anthropic or at a server that speaks like it."""
-
-    def __init__(
-        self, facts: ModelFacts, window: Window, endpoint: Endpoint, wire: Literal["sdk", "http"] = "http"
-    ) -> None:
-        self.facts = facts
-        self.window = window
-        self._origin = Origin(facts.id, replace(endpoint, base_url=root(endpoint)))
-        self._wire: Wire = http_wire(self._origin) if wire == "http" else sdk_wire(self._origin)
-        self._written = WrittenRequest(AnthropicWriter)
-
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        return converse(
-            self._wire, body(request, self.facts, self._written), AnthropicDecoder(self._origin), self._origin
-        )
-
-    async def prepare(self) -> None:
-        await self._wire.prepare()
-
-    async def close(self) -> None:
-        await self._wire.close()
-
-
 def root(endpoint: Endpoint) -> str:
     """The server's address without the version, which belongs to the path."""
     return (endpoint.base_url or ORIGIN).rstrip("/").removesuffix("/v1")
@@ -112,18 +86,8 @@ def key_headers(endpoint: Endpoint) -> dict[str, str]:
     return {"x-api-key": endpoint.key} if endpoint.key else {}
 
 
-def http_wire(origin: Origin) -> Wire:
-    headers = {"accept": "text/event-stream", "anthropic-version": VERSION}
-    headers |= bearer(origin.endpoint) | key_headers(origin.endpoint)
-    return HttpWire(origin, f"{origin.endpoint.base_url}/v1/messages", headers)
-
-
-def sdk_wire(origin: Origin) -> Wire:
-    return SdkWire("anthropic", origin, make_client, send)
-
-
-def send(client: "anthropic.AsyncAnthropic", body: Json) -> AbstractAsyncContextManager[RawResponse]:
-    return client.messages.with_streaming_response.create(**body)
+def headers(endpoint: Endpoint) -> dict[str, str]:
+    return {"anthropic-version": VERSION} | bearer(endpoint) | key_headers(endpoint)
 
 
 def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
@@ -381,3 +345,15 @@ def _found(content: Json) -> Iterator[str]:
     """The names of the tools that a search has found; none where it has failed."""
     for reference in content.get("tool_references") or ():
         yield str(reference["tool_name"])
+
+
+ADAPTER = Adapter(
+    path="/v1/messages",
+    body=lambda request, facts, _window, _quirks, written: body(request, facts, written),
+    writer=AnthropicWriter,
+    decoder=AnthropicDecoder,
+    sdk=lambda origin: SdkWire("anthropic", origin, make_client, lambda client: client.messages),
+    root=root,
+    headers=headers,
+)
+"""The Messages API, at Anthropic or at a server that speaks like it."""

@@ -6,13 +6,12 @@ request states the window, and always the same one, since another one makes the 
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
-from agent.context.budget import Window
 from agent.context.long_texts import sendable
 from agent.errors import ProviderError, RouteFailed
 from agent.messages import (
@@ -30,10 +29,10 @@ from agent.messages import (
 )
 from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
 from agent.providers.registry import with_live
+from agent.providers.wires.adapter import Adapter
 from agent.providers.wires.decoder import (
     NO_IMAGE,
     TOOL_IMAGES,
-    converse,
     count,
     make_call,
     make_reply,
@@ -44,17 +43,15 @@ from agent.providers.wires.decoder import (
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
 from agent.providers.wires.http import (
-    HttpWire,
     Json,
     NdjsonReader,
     Origin,
-    Wire,
     bearer,
     open_client,
     post_json,
     translated,
 )
-from agent.providers.wires.quirks import ALTERNATION, Quirks, alternating
+from agent.providers.wires.quirks import ALTERNATION, alternating
 
 if TYPE_CHECKING:
     import ollama
@@ -63,33 +60,6 @@ PORT = 11434
 KEEP_ALIVE = "30m"
 LIVE_TIMEOUT = 5.0
 """Seconds for the server to say what it knows of a model; a session does not wait longer to start."""
-
-
-class Ollama:
-    """A model behind an Ollama server."""
-
-    def __init__(
-        self, facts: ModelFacts, window: Window, endpoint: Endpoint, wire: Literal["sdk", "http"] = "http"
-    ) -> None:
-        self.facts = facts
-        self.window = window
-        self._origin = Origin(facts.id, replace(endpoint, base_url=root(endpoint)))
-        self._wire: Wire = http_wire(self._origin) if wire == "http" else OllamaSdkWire(self._origin)
-        self._written = WrittenRequest(OllamaWriter)
-        self._quirks = Quirks(ALTERNATION)
-
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
-            content = body(request, self.facts, self.window.size, self._written, quirks)
-            return converse(self._wire, content, OllamaDecoder(self._origin), self._origin)
-
-        return self._quirks.stream(ask)
-
-    async def prepare(self) -> None:
-        await self._wire.prepare()
-
-    async def close(self) -> None:
-        await self._wire.close()
 
 
 async def live_facts(endpoint: Endpoint, facts: ModelFacts, set_window: int | None = None) -> ModelFacts:
@@ -122,10 +92,6 @@ def root(endpoint: Endpoint) -> str:
             f"http://{'127.0.0.1' if host.startswith(':') else ''}{host}{'' if has_port else f':{PORT}'}{slash}{path}"
         )
     return address.replace("://0.0.0.0", "://127.0.0.1", 1)
-
-
-def http_wire(origin: Origin) -> Wire:
-    return HttpWire(origin, f"{origin.endpoint.base_url}/api/chat", bearer(origin.endpoint), NdjsonReader)
 
 
 def body(
@@ -349,3 +315,15 @@ def translated_sdk(origin: Origin) -> Iterator[None]:
         except ollama.ResponseError as error:
             # In the middle of a stream the SDK gives -1 for a status.
             raise origin.failure(max(error.status_code, 200), {}, {"error": error.error}) from error
+
+
+ADAPTER = Adapter(
+    path="/api/chat",
+    body=lambda request, facts, window, quirks, written: body(request, facts, window.size, written, quirks),
+    writer=OllamaWriter,
+    decoder=OllamaDecoder,
+    sdk=OllamaSdkWire,
+    root=root,
+    reader=NdjsonReader,
+    quirks=ALTERNATION,
+)

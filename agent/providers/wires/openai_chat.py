@@ -1,12 +1,9 @@
 """Chat Completions, for any server that speaks it: requests to bodies, events to chunks."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
 
-from agent.context.budget import Window
 from agent.context.long_texts import sendable
 from agent.messages import (
     Assistant,
@@ -21,12 +18,12 @@ from agent.messages import (
     Usage,
     User,
 )
-from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
+from agent.providers.base import CallChunk, Chunk, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
+from agent.providers.wires.adapter import Adapter
 from agent.providers.wires.decoder import (
     NO_IMAGE,
     TOOL_IMAGES,
     CallIds,
-    converse,
     count,
     make_call,
     make_reply,
@@ -36,12 +33,9 @@ from agent.providers.wires.decoder import (
     wire_name,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
-from agent.providers.wires.http import DONE, HttpWire, Json, Origin, Wire, bearer
-from agent.providers.wires.quirks import ALTERNATION, Quirks, alternating
-from agent.providers.wires.sdk import RawResponse, SdkWire, openai_client
-
-if TYPE_CHECKING:
-    import openai
+from agent.providers.wires.http import DONE, Json, Origin
+from agent.providers.wires.quirks import ALTERNATION, alternating
+from agent.providers.wires.sdk import SdkWire, openai_client
 
 QUIRKS = {
     "stream_options": "no stream_options",
@@ -65,47 +59,6 @@ STOPS: dict[str, StopReason] = {
 
 THOUGHTS = ("reasoning_content", "reasoning")
 """Where servers put the model's thinking. Only the first goes back, and only to the same model."""
-
-
-class OpenAIChat:
-    """A model behind a Chat Completions server, whose address is the endpoint's `base_url`."""
-
-    def __init__(
-        self, facts: ModelFacts, window: Window, endpoint: Endpoint, wire: Literal["sdk", "http"] = "http"
-    ) -> None:
-        self.facts = facts
-        self.window = window
-        self._origin = Origin(facts.id, endpoint)
-        self._wire: Wire = http_wire(self._origin) if wire == "http" else sdk_wire(self._origin)
-        self._written = WrittenRequest(ChatWriter)
-        at_openai = self._origin.host == "api.openai.com"
-        self._quirks = Quirks(QUIRKS, AT_OPENAI if at_openai else frozenset())
-
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
-            content = body(request, self.facts, quirks, self._written)
-            return converse(self._wire, content, ChatDecoder(self._origin), self._origin)
-
-        return self._quirks.stream(ask)
-
-    async def prepare(self) -> None:
-        await self._wire.prepare()
-
-    async def close(self) -> None:
-        await self._wire.close()
-
-
-def http_wire(origin: Origin) -> Wire:
-    headers = {"accept": "text/event-stream", **bearer(origin.endpoint)}
-    return HttpWire(origin, f"{origin.endpoint.base_url.rstrip('/')}/chat/completions", headers)
-
-
-def sdk_wire(origin: Origin) -> Wire:
-    return SdkWire("openai", origin, openai_client, send)
-
-
-def send(client: "openai.AsyncOpenAI", body: Json) -> AbstractAsyncContextManager[RawResponse]:
-    return client.chat.completions.with_streaming_response.create(**body)
 
 
 def body(
@@ -328,3 +281,15 @@ def read_usage(usage: Json) -> Usage:
     fresh = max(count(usage.get("prompt_tokens")) - read - written, 0)
     thought = count((usage.get("completion_tokens_details") or {}).get("reasoning_tokens"))
     return Usage(fresh, read, written, count(usage.get("completion_tokens")), thought)
+
+
+ADAPTER = Adapter(
+    path="/chat/completions",
+    body=lambda request, facts, _, quirks, written: body(request, facts, quirks, written),
+    writer=ChatWriter,
+    decoder=ChatDecoder,
+    sdk=lambda origin: SdkWire("openai", origin, openai_client, lambda client: client.chat.completions),
+    quirks=QUIRKS,
+    known_quirks={"api.openai.com": AT_OPENAI},
+)
+"""Any server that speaks Chat Completions; its address is the endpoint's `base_url`."""

@@ -1,12 +1,10 @@
 """OpenAI's Responses API: requests to bodies, events to chunks. It stores nothing at the server."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-from agent.context.budget import Window
 from agent.context.long_texts import sendable
 from agent.context.prefix import in_sent_order
 from agent.context.tool_selection import ToolSpec
@@ -24,12 +22,12 @@ from agent.messages import (
     ToolOutput,
     Usage,
 )
-from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
+from agent.providers.base import CallChunk, Chunk, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
 from agent.providers.registry import has_breakpoints
+from agent.providers.wires.adapter import Adapter
 from agent.providers.wires.decoder import (
     NO_IMAGE,
     CallIds,
-    converse,
     count,
     make_call,
     make_reply,
@@ -39,12 +37,8 @@ from agent.providers.wires.decoder import (
     wire_name,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
-from agent.providers.wires.http import HttpWire, Json, Origin, Wire, bearer
-from agent.providers.wires.quirks import Quirks
-from agent.providers.wires.sdk import RawResponse, SdkWire, openai_client
-
-if TYPE_CHECKING:
-    import openai
+from agent.providers.wires.http import Json, Origin
+from agent.providers.wires.sdk import SdkWire, openai_client
 
 QUIRKS = {
     "reasoning.summary": "summary",
@@ -63,46 +57,6 @@ LONGEST_ID = 64
 LEAST_OUTPUT = 16
 """Fewer tokens of a reply the API refuses."""
 INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
-
-
-class OpenAIResponses:
-    """A model behind the Responses API."""
-
-    def __init__(
-        self, facts: ModelFacts, window: Window, endpoint: Endpoint, wire: Literal["sdk", "http"] = "http"
-    ) -> None:
-        self.facts = facts
-        self.window = window
-        self._origin = Origin(facts.id, endpoint)
-        self._wire: Wire = http_wire(self._origin) if wire == "http" else sdk_wire(self._origin)
-        self._quirks = Quirks(QUIRKS)
-        self._written = WrittenRequest(ResponsesWriter)
-
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
-            content = body(request, self.facts, quirks, self._written)
-            return converse(self._wire, content, ResponsesDecoder(self._origin), self._origin)
-
-        return self._quirks.stream(ask)
-
-    async def prepare(self) -> None:
-        await self._wire.prepare()
-
-    async def close(self) -> None:
-        await self._wire.close()
-
-
-def http_wire(origin: Origin) -> Wire:
-    headers = {"accept": "text/event-stream", **bearer(origin.endpoint)}
-    return HttpWire(origin, f"{origin.endpoint.base_url.rstrip('/')}/responses", headers)
-
-
-def sdk_wire(origin: Origin) -> Wire:
-    return SdkWire("openai", origin, openai_client, send)
-
-
-def send(client: "openai.AsyncOpenAI", body: Json) -> AbstractAsyncContextManager[RawResponse]:
-    return client.responses.with_streaming_response.create(**body)
 
 
 def body(
@@ -373,3 +327,13 @@ def read_usage(usage: Json) -> Usage:
     fresh = max(count(usage.get("input_tokens")) - read - written, 0)
     thought = count((usage.get("output_tokens_details") or {}).get("reasoning_tokens"))
     return Usage(fresh, read, written, count(usage.get("output_tokens")), thought)
+
+
+ADAPTER = Adapter(
+    path="/responses",
+    body=lambda request, facts, _, quirks, written: body(request, facts, quirks, written),
+    writer=ResponsesWriter,
+    decoder=ResponsesDecoder,
+    sdk=lambda origin: SdkWire("openai", origin, openai_client, lambda client: client.responses),
+    quirks=QUIRKS,
+)

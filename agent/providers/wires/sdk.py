@@ -2,10 +2,10 @@
 without an error. An SDK is imported when its first request is made, in a thread: that takes up to 1.7 s."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from agent.errors import AuthFailed
 from agent.providers.wires.error_answers import tidy
@@ -14,15 +14,6 @@ from agent.providers.wires.http import Json, Origin, SseReader, cut, open_client
 if TYPE_CHECKING:
     import httpx2
     import openai
-
-
-class RawResponse(Protocol):
-    """What `with_streaming_response` gives, in both SDKs."""
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    def iter_bytes(self) -> AsyncIterator[bytes]: ...
 
 
 class Client(Protocol):
@@ -40,12 +31,13 @@ class SdkWire(Generic[C]):
         package: str,
         origin: Origin,
         make_client: Callable[[Origin], C],
-        send: Callable[[C, Json], AbstractAsyncContextManager[RawResponse]],
+        resource: Callable[[C], Any],
     ) -> None:
+        """`resource`: what of the client makes the request."""
         self._package = package
         self._origin = origin
         self._make_client = make_client
-        self._send = send
+        self._resource = resource
         self._client: C | None = None
 
     async def prepare(self) -> None:
@@ -57,7 +49,8 @@ class SdkWire(Generic[C]):
         with translated_sdk(self._package, self._origin):
             if self._client is None:
                 self._client = self._make_client(self._origin)
-            async with self._send(self._client, body) as response:
+            resource = self._resource(self._client)
+            async with resource.with_streaming_response.create(**body) as response:
                 events = read_events(response.headers, response.iter_bytes(), SseReader(), self._origin)
                 async with aclosing(events):
                     async for event in events:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from agent.context.budget import Window
@@ -10,6 +11,7 @@ from agent.context.tool_selection import ToolSpec
 from agent.messages import Assistant, Image, Note, Opaque, Reasoning, Text, ToolCall, ToolOutput, User
 from agent.providers.base import Chunk, Endpoint, ModelFacts, Provider, Reply, Request
 from agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
+from agent.providers.wires.adapter import WireProvider
 from agent.providers.wires.decoder import Decoder
 from agent.providers.wires.http import Json, NdjsonReader, Origin, Reader, SseReader
 from tests.fake_frames import WireName, seal_of, signature_of
@@ -57,7 +59,7 @@ class Adapter:
 ADAPTERS = (
     Adapter(
         name="anthropic",
-        make=anthropic.Anthropic,
+        make=partial(WireProvider, anthropic.ADAPTER),
         decoder=anthropic.AnthropicDecoder,
         reader=SseReader,
         body=anthropic.body,
@@ -67,7 +69,7 @@ ADAPTERS = (
     ),
     Adapter(
         name="responses",
-        make=openai_responses.OpenAIResponses,
+        make=partial(WireProvider, openai_responses.ADAPTER),
         decoder=openai_responses.ResponsesDecoder,
         reader=SseReader,
         body=openai_responses.body,
@@ -82,7 +84,7 @@ ADAPTERS = (
     ),
     Adapter(
         name="chat",
-        make=openai_chat.OpenAIChat,
+        make=partial(WireProvider, openai_chat.ADAPTER),
         decoder=openai_chat.ChatDecoder,
         reader=SseReader,
         body=openai_chat.body,
@@ -92,7 +94,7 @@ ADAPTERS = (
     ),
     Adapter(
         name="ollama",
-        make=ollama.Ollama,
+        make=partial(WireProvider, ollama.ADAPTER),
         decoder=ollama.OllamaDecoder,
         reader=NdjsonReader,
         body=lambda request, facts: ollama.body(request, facts, WINDOW.size),

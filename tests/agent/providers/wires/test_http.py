@@ -10,8 +10,8 @@ from agent.context.budget import Window
 from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, TimedOut, Unreachable
 from agent.providers.base import Endpoint
 from agent.providers.registry import facts_for
-from agent.providers.wires import http
-from agent.providers.wires.anthropic import Anthropic
+from agent.providers.wires import anthropic, http
+from agent.providers.wires.adapter import WireProvider
 from agent.providers.wires.http import Origin, SseReader, open_client, read_events, translate
 from tests.agent.providers.wires.cases import KEY, collect, hello
 
@@ -72,7 +72,7 @@ async def test_anthropics_sdk_without_a_key_says_so(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HOME", "/nonexistent")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/nonexistent")
     facts = facts_for("anthropic", "claude-opus-4-5")
-    provider = Anthropic(facts, Window(200_000, 8_192), Endpoint(""), "sdk")
+    provider = WireProvider(anthropic.ADAPTER, facts, Window(200_000, 8_192), Endpoint(""), "sdk")
     with pytest.raises(AuthFailed, match="ANTHROPIC_API_KEY"):
         await collect(provider, hello())
     await provider.close()

@@ -9,14 +9,15 @@ PROGRAM = """
 import asyncio, sys
 from agent.context.budget import Window
 from agent.messages import Text, User
-from agent.providers.wires.anthropic import Anthropic
+from agent.providers.wires import anthropic
+from agent.providers.wires.adapter import WireProvider
 from agent.providers.base import Endpoint, Request
 from agent.providers.registry import facts_for
 early = set(sys.modules)
 
 async def main(url):
     facts = facts_for("anthropic", "claude-opus-4-5")
-    provider = Anthropic(facts, Window(200_000, 8_192), Endpoint(url, "key"), "http")
+    provider = WireProvider(anthropic.ADAPTER, facts, Window(200_000, 8_192), Endpoint(url, "key"), "http")
     request = Request("", (User((Text("hi"),)),), (), 100, "s")
     chunks = [chunk async for chunk in provider.stream(request)]
     await provider.close()

@@ -1,0 +1,76 @@
+"""One frame for all wires: a provider made of a pure body, a pure decoder and a row of facts."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from agent.context.budget import Window
+from agent.providers.base import Chunk, Endpoint, ModelFacts, Request
+from agent.providers.wires.decoder import Decoder, converse
+from agent.providers.wires.encoding import Writer, WrittenRequest
+from agent.providers.wires.http import HttpWire, Json, Origin, Reader, SseReader, Wire, bearer
+from agent.providers.wires.quirks import Quirks
+
+Body: TypeAlias = Callable[[Request, ModelFacts, Window, frozenset[str], WrittenRequest[Any]], Json]
+"""The JSON of a request, without what the server has refused. What was written down before is not written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """What tells one wire from the others."""
+
+    path: str
+    """Behind the server's address."""
+    body: Body
+    writer: Callable[..., Writer]
+    decoder: Callable[[Origin], Decoder]
+    sdk: Callable[[Origin], Wire]
+    """The wire that is an official SDK, where nothing of it is loaded yet."""
+    root: Callable[[Endpoint], str] = lambda endpoint: endpoint.base_url.rstrip("/")
+    """The server's address as a URL, without a slash at its end."""
+    headers: Callable[[Endpoint], Mapping[str, str]] = bearer
+    """Those that carry the key, and those that the API wants."""
+    reader: Callable[[], Reader] = SseReader
+    quirks: Mapping[str, str] = field(default_factory=dict)
+    """See `Quirks`."""
+    known_quirks: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Those that are known of a host."""
+
+
+class WireProvider:
+    """A model behind a server that speaks as `adapter` says."""
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        facts: ModelFacts,
+        window: Window,
+        endpoint: Endpoint,
+        wire: Literal["sdk", "http"] = "http",
+    ) -> None:
+        self.facts = facts
+        self.window = window
+        self._adapter = adapter
+        self._origin = Origin(facts.id, replace(endpoint, base_url=adapter.root(endpoint)))
+        self._wire = adapter.sdk(self._origin) if wire == "sdk" else _http_wire(adapter, self._origin)
+        self._written = WrittenRequest(adapter.writer)
+        self._quirks = Quirks(adapter.quirks, adapter.known_quirks.get(self._origin.host, frozenset()))
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
+            body = self._adapter.body(request, self.facts, self.window, quirks, self._written)
+            return converse(self._wire, body, self._adapter.decoder(self._origin), self._origin)
+
+        return self._quirks.stream(ask)
+
+    async def prepare(self) -> None:
+        await self._wire.prepare()
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+
+def _http_wire(adapter: Adapter, origin: Origin) -> Wire:
+    accept = {"accept": "text/event-stream"} if adapter.reader is SseReader else {}
+    headers = {**accept, **adapter.headers(origin.endpoint)}
+    return HttpWire(origin, f"{origin.endpoint.base_url}{adapter.path}", headers, adapter.reader)
