@@ -18,6 +18,7 @@ from agent.calls.policy import Rule
 from agent.config.options import Mode
 from agent.config.values import Config
 from agent.context.budget import Window
+from agent.context.estimate import decode_estimator
 from agent.context.last_request import Mark
 from agent.context.prompt import Instructions
 from agent.context.reminders import Surroundings
@@ -26,7 +27,6 @@ from agent.debug import Debug, is_asked_for
 from agent.errors import StoreFailed
 from agent.input.instructions import git_branch, load_instructions
 from agent.messages import Conversation
-from agent.providers.estimator_text import decode_estimator
 from agent.providers.factory import (
     build_provider,
     build_summarisers,

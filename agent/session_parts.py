@@ -36,8 +36,8 @@ from agent.providers.stream import Retries
 from agent.records.call_progress import CallProgress
 from agent.records.file_history import FileLog
 from agent.records.garbage import excess_to_tell
-from agent.records.past_calls import earlier_calls
 from agent.records.recorder import Recorder
+from agent.records.session_reader import earlier_calls
 from agent.records.store_thread import StoreThread
 from agent.window.deferral import Deferral, specs_of
 from agent.window.env import Env, Servers, TurnLimits

@@ -1,4 +1,7 @@
-"""Replies that call tools, across the sessions of a project. It knows rows, not what they mean."""
+"""Calls across the sessions of a project: the replies that hold them, and when tools were used last. It knows rows, not
+what they mean."""
+
+from collections.abc import Mapping
 
 from store.sessions import MessageRow, SessionStore
 
@@ -27,3 +30,19 @@ def replies_with_calls(store: SessionStore, project: str, session: str, limit: i
         if len(rows) >= limit:
             break
     return tuple(rows)
+
+
+def tool_uses(store: SessionStore, project: str) -> dict[str, float]:
+    """Unix seconds of the last use of each tool in a project. Raises `StoreError`."""
+    found = store.query("select tool, used from tool_uses where project = ? and typeof(used) = 'real'", project)
+    return {str(tool): used for tool, used in found}
+
+
+def keep_tool_uses(store: SessionStore, project: str, uses: Mapping[str, float]) -> None:
+    """Keeps uses, each unless a later one is known. Raises `StoreError`."""
+    with store.transaction() as db:
+        db.executemany(
+            "insert into tool_uses (project, tool, used) values (?, ?, ?) "
+            "on conflict (project, tool) do update set used = max(used, excluded.used)",
+            [(project, tool, used) for tool, used in uses.items()],
+        )

@@ -1,8 +1,7 @@
 """The `apply_patch` tool: changes several files at once, all of them or none."""
 
-from tools.base import Arguments, Effect, Result, Workspace
+from tools.base import Arguments, Effect, Result, Workspace, description_beside
 from tools.change import preview_of
-from tools.described import description_beside
 from tools.files import undivided
 from tools.paths import resolve
 from tools.schema import object_of

@@ -1,9 +1,7 @@
 """The `ask_user` tool: puts a question to the user."""
 
-from tools.arguments import items, text
-from tools.base import Arguments, Effect, Result, Workspace
-from tools.described import description_beside
-from tools.schema import object_of
+from tools.base import Arguments, Effect, Result, Workspace, description_beside
+from tools.schema import items, object_of, text
 
 
 class AskUser:

@@ -192,3 +192,7 @@ class Deferrable(Protocol):
     def kind(self) -> Literal["skill", "mcp"]:
         """Who brought it: a skill or a server."""
         ...
+
+
+def description_beside(module_file: str) -> str:
+    return Path(module_file).with_suffix(".md").read_text(encoding="utf-8").strip()

@@ -5,15 +5,15 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tools.arguments import flag, number, text
-from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace
-from tools.described import description_beside
-from tools.printed import printed
+from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace, description_beside
 from tools.process import Program, start
-from tools.schema import object_of
+from tools.schema import flag, number, object_of, text
 from tools.shell import argv_of, child_environment
+from tools.truncate import as_text
 
 DEFAULT_SECONDS, MOST_SECONDS = 120, 600
+LONGEST_PRINTED = 4096
+"""Bytes of a log that stand in a text as they are."""
 
 
 class Bash:
@@ -124,3 +124,12 @@ def _why_not_started(error: OSError, command: str, root: Path) -> str:
     if isinstance(error, OSError) and error.errno == 7:  # E2BIG
         return f"the command is too long ({len(command)} characters): write it to a file and run that"
     return f"the command could not be started: {error}"
+
+
+def printed(log: PrintedLog) -> str | None:
+    """The text of a log without the line end at its end; None when that would not be all that was printed."""
+    if log.end - log.start > LONGEST_PRINTED:
+        return None
+    with log.path.open("rb") as file:
+        file.seek(log.start)
+        return as_text(file.read(log.end - log.start))

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from tools.base import Arguments, Effect, Result, Workspace
+from tools.base import Arguments, Effect, Result, Workspace, description_beside
 from tools.bash_output import job_of, news_of
-from tools.described import description_beside
 from tools.schema import object_of
 
 

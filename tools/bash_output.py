@@ -1,11 +1,9 @@
 """The `bash_output` tool: what a background job has printed since the last look."""
 
-from tools.arguments import number, text
-from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace
+from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace, description_beside
 from tools.bash import how_it_ended, with_log
-from tools.described import description_beside
 from tools.jobs import Job
-from tools.schema import object_of
+from tools.schema import number, object_of, text
 
 MOST_SECONDS = 60
 

@@ -1,10 +1,8 @@
 """The `call_tool` tool: a name and arguments that stand for a call of another tool. Whoever runs calls takes it for
 that call; what arrives here stands for nothing that may be called so."""
 
-from tools.arguments import text
-from tools.base import Arguments, Effect, Result, ToolError, Workspace
-from tools.described import description_beside
-from tools.schema import object_of
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.schema import object_of, text
 
 
 class CallTool:

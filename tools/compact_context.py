@@ -1,8 +1,7 @@
 """The `compact_context` tool: the model's wish for room. The wish is in the call's arguments; whoever runs the turn
 reads it from there and grants it before the next request."""
 
-from tools.base import Arguments, Effect, Result, Workspace
-from tools.described import description_beside
+from tools.base import Arguments, Effect, Result, Workspace, description_beside
 from tools.schema import object_of
 
 

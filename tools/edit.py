@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.arguments import flag, text
-from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.change import Change, insist_on_read, made_of, make, preview_of
-from tools.described import description_beside
 from tools.extent import counted
 from tools.files import content_of, undivided
 from tools.matching import Closeness, Matches, NearMiss, apply, find_match, line_number, nearest
 from tools.paths import display, resolve
-from tools.schema import object_of
+from tools.schema import flag, object_of, text
 from tools.textfile import TextFile, decode, showable
 from tools.truncate import numbered
 

@@ -1,9 +1,7 @@
 """The `final_report` tool: the model hands in its answer as a whole. The turn ends with it."""
 
-from tools.arguments import text
-from tools.base import Arguments, Effect, Result, ToolError, Workspace
-from tools.described import description_beside
-from tools.schema import object_of
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.schema import object_of, text
 
 
 class FinalReport:

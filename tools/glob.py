@@ -4,12 +4,10 @@ import os
 from pathlib import Path
 
 from tools import globs
-from tools.arguments import number, text
-from tools.base import Arguments, Effect, Result, ToolError, Workspace
-from tools.described import description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.extent import Extent
 from tools.paths import display, kind_of, locate, resolve
-from tools.schema import object_of
+from tools.schema import number, object_of, text
 
 DEFAULT_LIMIT = 100
 

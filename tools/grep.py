@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from tools import globs
-from tools.arguments import flag, number, text
-from tools.base import Arguments, Effect, Result, ToolError, Workspace
-from tools.described import description_beside
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.extent import Extent
 from tools.paths import display, kind_of, resolve
-from tools.schema import object_of
+from tools.schema import flag, number, object_of, text
 from tools.truncate import cut_line, plain
 
 if TYPE_CHECKING:  # a type only: see `Grep.run`

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tools.arguments import number, text
-from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace
-from tools.described import description_beside
+from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace, description_beside
 from tools.extent import Extent, counted
 from tools.files import LARGEST, opened, read_bytes, undivided
 from tools.largefile import page_of_file
 from tools.paths import display, resolve
 from tools.pictures import LARGEST_PICTURE, picture_type
-from tools.schema import object_of
+from tools.schema import number, object_of, text
 from tools.textfile import binary_kind, decode, showable
 from tools.truncate import numbered, printable
 

@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from tools.arguments import number, text
-from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace
+from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace, description_beside
 from tools.cap import MOST, NOTES, Cap
-from tools.described import description_beside
 from tools.extent import Extent, counted
 from tools.grep import checked
 from tools.kept import Content, KeptContent
 from tools.pictures import LARGEST_PICTURE, PICTURE_TYPES
-from tools.schema import object_of
+from tools.schema import number, object_of, text
 from tools.truncate import LONGEST_LINE, is_mostly_noise, plain
 
 if TYPE_CHECKING:  # a type only: see `matches`

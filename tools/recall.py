@@ -7,10 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import get_args
 
-from tools.arguments import number, text
-from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.cap import Cap, cap_of
-from tools.described import description_beside
 from tools.kept import KeptContent
 from tools.pictures import PICTURE_TYPES
 from tools.read_result import (
@@ -24,7 +22,7 @@ from tools.read_result import (
     with_pictures_named,
 )
 from tools.recalled import KINDS, Kind, Memory, RecalledItem, RecallQuery
-from tools.schema import object_of
+from tools.schema import number, object_of, text
 from tools.scope import SCOPES, Scope
 from tools.truncate import plain, printable
 

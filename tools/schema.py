@@ -1,9 +1,11 @@
-"""Arguments checked against JSON Schema before a tool sees them. It knows no tool."""
+"""A call's arguments: checked against JSON Schema before a tool sees them, then Python values. It knows no tool."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from tools.base import Arguments, ToolError
+
+T = TypeVar("T", str, int, bool)
 
 
 def object_of(properties: Mapping[str, object], required: Sequence[str]) -> Mapping[str, object]:
@@ -51,3 +53,32 @@ def fault(schema: Mapping[str, object]) -> str:
     except ValueError as error:  # every error of the library is one
         return str(error).partition("\n")[0]
     return ""
+
+
+def text(arguments: Arguments, name: str, default: str | None = None) -> str:
+    return _value(arguments, name, str, default)
+
+
+def number(arguments: Arguments, name: str, default: int) -> int:
+    return _value(arguments, name, int, default)
+
+
+def flag(arguments: Arguments, name: str) -> bool:
+    return _value(arguments, name, bool, False)
+
+
+def items(arguments: Arguments, name: str) -> tuple[object, ...]:
+    """The items of a list, or none when it was left out."""
+    value = arguments.get(name) or ()
+    if not isinstance(value, list | tuple):
+        raise ToolError(f"`{name}` must be a list")
+    return tuple(value)
+
+
+def _value(arguments: Arguments, name: str, kind: type[T], default: T | None) -> T:
+    value = arguments.get(name)
+    if value is None:
+        value = default
+    if not isinstance(value, kind):
+        raise ToolError(f"`{name}` is missing" if value is None else f"`{name}` must be of type {kind.__name__}")
+    return value

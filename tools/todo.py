@@ -2,10 +2,8 @@
 
 from collections import Counter
 
-from tools.arguments import items, text
-from tools.base import Arguments, Effect, Result, ToolError, Workspace
-from tools.described import description_beside
-from tools.schema import object_of
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.schema import items, object_of, text
 
 _STATUSES = ("pending", "doing", "done")
 MOST_NOTES = 4_000

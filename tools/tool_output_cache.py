@@ -1,10 +1,9 @@
 """Two tools that some models know from other programs. They are not offered but answered: what `read_result` does, with
 arguments of their own; an `offset` of lines counts from 0."""
 
-from tools.arguments import number, text
 from tools.base import Arguments, Effect, Result, Tool, Workspace
 from tools.read_result import lines_around, lines_of, matches, numbered_lines, unhurried
-from tools.schema import object_of
+from tools.schema import number, object_of, text
 
 LIMIT = 200
 

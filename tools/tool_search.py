@@ -3,11 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from tools.arguments import text
-from tools.base import Arguments, Effect, Result, Tool, Workspace
-from tools.described import description_beside
+from tools.base import Arguments, Effect, Result, Tool, Workspace, description_beside
 from tools.ranking import best_matches
-from tools.schema import object_of
+from tools.schema import object_of, text
 from tools.wording import words_of
 
 MOST = 5

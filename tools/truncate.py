@@ -64,3 +64,11 @@ def printable(name: str) -> str:
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else repr(found[0])[1:-1]
+
+
+def as_text(data: bytes) -> str | None:
+    """What was printed, without the line end at its end; None when the text would not tell all of the bytes."""
+    text = data.decode("utf-8", "replace")
+    shown = plain(text).removesuffix("\n")
+    is_all = data in (shown.encode(), f"{shown}\n".encode())
+    return shown if is_all and not is_mostly_noise(text) else None

@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from tools.arguments import text
-from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.change import Change, insist_on_read, made_of, make, preview_of
-from tools.described import description_beside
 from tools.extent import counted
 from tools.files import content_of, undivided
 from tools.paths import display, resolve
-from tools.schema import object_of
+from tools.schema import object_of, text
 from tools.textfile import decode, with_newline
 
 

@@ -32,7 +32,7 @@ from agent.interrupt import Interrupt
 from agent.messages import Image, OutputStatus, Stored, ToolCall, ToolOutput
 from agent.records.rows import decoded_size, in_message
 from tools.base import Picture, PrintedLog, Result, Workspace
-from tools.printed import as_text
+from tools.truncate import as_text
 
 if TYPE_CHECKING:  # a type only: most runs have no hooks
     from agent.calls.hooks import Hooks

@@ -258,3 +258,31 @@ def estimate_tools(specs: Sequence[ToolSpec]) -> int:
 def chars_estimate(text: str, per_token: float = 4.0) -> int:
     """The plain rule of a number of characters a token, rounded up."""
     return -int(-len(text) // per_token)
+
+
+def encode_estimator(estimator: Estimator) -> str:
+    body = {
+        "weights": [round(weight, 6) for weight in estimator.weights],
+        "doubt": [[float(f"{entry:.6g}") for entry in row] for row in estimator.doubt],
+        "samples": estimator.samples,
+        "errors": [round(error, 6) for error in estimator.errors],
+    }
+    return json.dumps(body, separators=(",", ":"))
+
+
+def decode_estimator(text: str | None) -> Estimator:
+    """What was learned, or a new estimator where that cannot be read."""
+    if text is None:
+        return Estimator()
+    try:
+        body = json.loads(text)
+        weights = tuple(float(weight) for weight in body["weights"])
+        doubt = tuple(tuple(float(entry) for entry in row) for row in body["doubt"])
+        errors = tuple(float(error) for error in body["errors"])
+        estimator = Estimator(weights, doubt, int(body["samples"]), errors)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return Estimator()
+    size = len(WEIGHTS)
+    fits = len(weights) == size and len(doubt) == size and all(len(row) == size for row in doubt)
+    numbers = (*weights, *errors, *(entry for row in doubt for entry in row))
+    return estimator if fits and all(abs(number) < 1e6 for number in numbers) else Estimator()

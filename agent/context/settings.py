@@ -1,9 +1,10 @@
 """How a session compacts, as the user set it. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from agent.context.summary import Wishes
+from agent.context.estimate import estimate_text
+from agent.context.summary import Draft, Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +55,9 @@ class CompactionSettings:
     def is_automatic(self) -> bool:
         """False: only the user and the model compact, and a window that is too full ends the turn."""
         return self.policy != "off"
+
+
+def spacious(caps: Caps, draft: Draft) -> Caps:
+    """The caps with room for all of a summary: what a person has written is not cut."""
+    retain, summary = estimate_text(draft.retain), estimate_text(draft.summary)
+    return replace(caps, retain=max(caps.retain, retain), summary=max(caps.summary, summary))

@@ -193,3 +193,18 @@ def within(text: str, tokens: int) -> str:
             break
         kept.append(line)
     return "\n".join(kept) if kept else text[: tokens * 2 // 3]
+
+
+def as_text(draft: Draft) -> str:
+    """Both parts of a summary as one text that can be edited."""
+    return "\n".join((RETAIN, draft.retain, "", SUMMARY, draft.summary))
+
+
+def read_edited(text: str) -> Draft | None:
+    """The summary in a text that was edited; without its headings all of it is the account of the work. None when
+    nothing is left of it."""
+    lines = without_tags(text).splitlines()
+    split = next((at for at, line in enumerate(lines) if line.strip() == SUMMARY), None)
+    parts = ([], lines) if split is None else (lines[:split], lines[split + 1 :])
+    retain, summary = ("\n".join(line for line in part if line.strip() != RETAIN).strip() for part in parts)
+    return Draft(retain, summary) if retain or summary else None

@@ -15,6 +15,7 @@ from agent.context.estimate import (
     count_messages,
     count_text,
     count_tools,
+    encode_estimator,
     is_plausible,
     learn,
     tools_text,
@@ -29,7 +30,6 @@ from agent.context.view import View
 from agent.events import Event, Noticed
 from agent.messages import Conversation, Message, Opaque, Summary, Usage
 from agent.providers.base import Reply
-from agent.providers.estimator_text import encode_estimator
 from agent.providers.usage import drops_reasoning, is_foreign, less, what_stays
 
 Reading: TypeAlias = Literal["counted", "missing", "nonsense", "fresh", "doubtful", "truncated"]

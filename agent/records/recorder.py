@@ -38,9 +38,9 @@ from agent.records.usage import Spent, rewrite_row, usage_row
 from agent.view_events import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
 from store.accounts import RewriteRow, UsageRow
 from store.archive import ArchiveStore
+from store.calls import keep_tool_uses, tool_uses
 from store.outputs import OutputRow, SummaryRow
 from store.sessions import FactRow, MessageRow, SessionRow, SessionStore, SnapshotRow
-from store.tool_uses import keep_tool_uses, tool_uses
 from store.views import ViewRow
 
 _CALL = "call"

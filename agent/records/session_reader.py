@@ -1,20 +1,27 @@
-"""What is written down of one session, to read. It writes nothing, and does not know how the session goes on."""
+"""What is written down of one session, and the calls of a project's sessions, to read. It writes nothing, and does not
+know how a session goes on."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from agent.context.last_request import Mark
+from agent.context.tool_selection import meant
 from agent.errors import StoreFailed
-from agent.messages import Conversation, Message, Usage, User
+from agent.messages import BY_USER, Assistant, Conversation, Message, ToolCall, Usage, User
 from agent.records.damage import readable
 from agent.records.images import are_apart, brought_in
+from agent.records.message_rows import decode_message
 from agent.records.rows import decode_mark, decode_snapshot
 from agent.records.store_thread import StoreThread
 from agent.records.usage import RequestUsage, Rewrite, Spent, asked_of, rewrite_of
+from store.calls import replies_with_calls
 from store.sessions import SessionStore
 
 _BEHIND_ALL = 1 << 60
 """A position that no message has."""
+MOST = 1_000
+"""Replies that are looked at, the newest first."""
 
 
 class SessionLog:
@@ -96,3 +103,24 @@ def _is_cut_inside_a_step(messages: Sequence[Message]) -> bool:
     """Whether the first message answers calls that are not among the messages."""
     first = messages[0]
     return isinstance(first, User) and bool(first.outputs)
+
+
+async def earlier_calls(thread: StoreThread, store: SessionStore, project: str, session: str) -> Sequence[ToolCall]:
+    """The calls of a project's sessions, the newest first, without those of the session's last reply: they are what is
+    being asked about. Empty when they cannot be read."""
+    try:
+        rows = await thread.run(replies_with_calls, store, project, session, MOST)
+    except StoreFailed:  # no question waits for this
+        return ()
+    calls: list[ToolCall] = []
+    for row in rows:
+        with suppress(StoreFailed):
+            message = decode_message(row)
+            if isinstance(message, Assistant):
+                calls += [meant(call) for call in reversed(message.calls) if is_asked_about(call)]
+    return calls
+
+
+def is_asked_about(call: ToolCall) -> bool:
+    """Whether rules would have been asked about a call: not where the user ran it, nor where it could not be read."""
+    return not call.problem and not call.id.startswith(BY_USER)

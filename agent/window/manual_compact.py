@@ -16,10 +16,10 @@ from agent.context.compaction import (
 )
 from agent.context.pins import SHORTENED, smaller_pins
 from agent.context.receipt import receipt
+from agent.context.settings import spacious
 from agent.context.strategies import TOOLS, Room
 from agent.context.summary import Draft
 from agent.context.summary_cost import ASKS
-from agent.context.summary_edit import spacious
 from agent.errors import AgentError
 from agent.events import Event
 from agent.messages import Conversation

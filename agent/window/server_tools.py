@@ -9,7 +9,7 @@ from agent.calls.policy import server_of
 from agent.context.tool_selection import ToolSpec
 from agent.window.deferral import specs_of
 from tools.base import Arguments, Effect, Result, Tool, ToolError, Workspace
-from tools.mcp.brought import ServerTool
+from tools.mcp.tool import ServerTool
 
 GONE = "its server has gone, or does not offer it any more"
 

@@ -60,7 +60,7 @@ from agent.calls.policy import Policy
 from agent.context.apply_strategy import last_message
 from agent.context.attachments import LONG_WORDS
 from agent.context.budget import Window
-from agent.context.estimate import estimate_message, estimate_tools
+from agent.context.estimate import decode_estimator, estimate_message, estimate_tools
 from agent.context.ledger import keep_ledger, read_ledger, render_ledger
 from agent.context.mask import mask_outputs, numbered_outputs
 from agent.context.offload import Offloading, is_brought_back, is_shown_whole
@@ -80,7 +80,6 @@ from agent.events import Event, FinalTurn, ModelSwitched, Noticed, ToolFinished,
 from agent.interrupt import Interrupt
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
 from agent.providers.base import ModelFacts, Request
-from agent.providers.estimator_text import decode_estimator
 from agent.providers.fallbacks import Connected, Targets
 from agent.providers.meter import Meter
 from agent.providers.usage import counted_for

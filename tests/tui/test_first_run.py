@@ -14,9 +14,8 @@ from textual.widgets import Input, Static
 
 from agent.config.values import ProviderConfig
 from agent.errors import AuthFailed, UsageError
-from agent.providers import ollama_models
-from agent.providers.first_run import KeyFound, is_first, keys_found
-from agent.providers.ollama_models import address, installed
+from agent.providers import first_run
+from agent.providers.first_run import KeyFound, address, installed, is_first, keys_found
 from agent.providers.setup import find_endpoint
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.picturing import SIZES, Compare, ready
@@ -212,7 +211,7 @@ async def test_a_server_on_this_machine_says_what_it_has(body: bytes, models: tu
         thread.join()
         server.server_close()
     assert installed(f"http://127.0.0.1:{server.server_port}") is None
-    assert ollama_models.PATIENCE <= 1
+    assert first_run.PATIENCE <= 1
 
 
 @SIZES

@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tools.arguments import text
 from tools.base import Arguments, Result, Workspace
 from tools.extent import counted
-from tools.mcp.brought import ServerTool
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import Resource, ServerState
 from tools.mcp.texts import one_line
-from tools.schema import object_of
+from tools.mcp.tool import ServerTool
+from tools.schema import object_of, text
 
 
 class ResourceServer(Protocol):

@@ -3,10 +3,26 @@ runs the call."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
-from tools.base import Arguments, Result, ToolError, Workspace
-from tools.mcp.brought import ServerTool
+from tools.base import Arguments, Effect, Result, ToolError, Workspace
+
+
+class ServerTool:
+    """A tool that came with a server: it can be held back, and permission rules look at its name alone."""
+
+    __slots__ = ()
+
+    @property
+    def effect(self) -> Effect:
+        return "serve"
+
+    @property
+    def kind(self) -> Literal["skill", "mcp"]:
+        return "mcp"
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
 
 
 class SessionOver(ToolError):

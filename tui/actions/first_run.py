@@ -7,8 +7,7 @@ from textual.app import SuspendNotSupported
 
 from agent.config.toml_file import put_value
 from agent.errors import AgentError
-from agent.providers.first_run import is_first, keys_found
-from agent.providers.ollama_models import address, installed
+from agent.providers.first_run import address, installed, is_first, keys_found
 from agent.providers.setup import FIRST_CHOICE
 from tui.actions.desk import CommandContext
 from tui.actions.sessions import pick_model

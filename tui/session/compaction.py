@@ -2,8 +2,7 @@
 back."""
 
 from agent.context.estimate import estimate_text
-from agent.context.summary import with_facts
-from agent.context.summary_edit import as_text, read_edited
+from agent.context.summary import as_text, read_edited, with_facts
 from agent.errors import AgentError
 from agent.view_events import RewriteUndone
 from agent.window.compact import CompactResult

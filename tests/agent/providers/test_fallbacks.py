@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent.context.budget import Window
+from agent.context.estimate import decode_estimator
 from agent.context.preflight import Target
 from agent.context.settings import CompactionSettings
 from agent.errors import AuthFailed, UsageError
@@ -23,7 +24,6 @@ from agent.events import (
     TurnFinished,
 )
 from agent.providers.base import ModelFacts, Prices
-from agent.providers.estimator_text import decode_estimator
 from agent.providers.fallbacks import Connected, Targets, chain_after
 from agent.providers.meter import Meter
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply

@@ -8,13 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.budget import Window
-from agent.context.estimate import Counts, Estimator, Ruler, count_messages, count_text, count_tools, learn
+from agent.context.estimate import (
+    Counts,
+    Estimator,
+    Ruler,
+    count_messages,
+    count_text,
+    count_tools,
+    decode_estimator,
+    encode_estimator,
+    learn,
+)
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.tool_selection import Group, ToolSpec
 from agent.events import Event
 from agent.messages import Assistant, Conversation, Opaque, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
 from agent.providers.base import Reply
-from agent.providers.estimator_text import decode_estimator, encode_estimator
 from agent.providers.meter import Meter, Reading
 from agent.providers.usage import what_stays
 from tests.agent.histories import conversations
