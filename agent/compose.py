@@ -37,7 +37,7 @@ from agent.providers.factory import (
     targets_for,
 )
 from agent.providers.fallbacks import Connected, Targets
-from agent.providers.learned_limits import window_in_force, window_shown
+from agent.providers.learned_limits import has_answered, window_in_force, window_shown
 from agent.providers.meter import Meter
 from agent.providers.stream import Retries
 from agent.providers.usage import counted_for
@@ -180,6 +180,8 @@ class Sessions:
                 await recorder.goes_on_with(chosen, mode)  # it may be opened anew in this program
             conversation = counted_for(restored.conversation, connected.provider.facts.id)
             parts.lessons.window = window_shown(recorder.mark, connected.provider)
+            if has_answered(recorder.mark, connected.provider):
+                parts.retries.reached.add(connected.provider.facts.id)
             resumed = replace(restored.event, mode_before=row.mode if is_from_outside and mode != row.mode else "")
             return Session(parts, conversation, restored.spent, closing.pop_all().aclose, resumed=resumed)
 

@@ -33,11 +33,14 @@ def window_shown(mark: Mark | None, provider: Provider) -> Window | None:
     where another model, another server or another setting makes it another window."""
     if mark is None or mark.window is None or mark.believed != provider.window.size:
         return None
-    if mark.window.size < LEAST_SHOWN:
-        return None
-    if (mark.model, mark.server) != (provider.facts.id, provider.facts.server):
+    if mark.window.size < LEAST_SHOWN or not has_answered(mark, provider):
         return None
     return after_overflow(provider.window, mark.believed, mark.window.size)
+
+
+def has_answered(mark: Mark | None, provider: Provider) -> bool:
+    """Whether the last request of the session went to this model at this address."""
+    return mark is not None and (mark.model, mark.server) == (provider.facts.id, provider.facts.server)
 
 
 def window_in_force(sent: Mark, known: Window) -> Window:

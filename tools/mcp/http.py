@@ -13,6 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import INTERNAL_ERROR
 
 from tools.mcp.spec import ServerSpec
+from tools.name_lookup import look_up_aside
 
 _ABOUT_US = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 _CONNECT = 10.0
@@ -38,6 +39,7 @@ class UnreadableAnswer(httpx2.StreamError):
 class _Client(httpx2.AsyncClient):
     def __init__(self, spec: ServerSpec, auth: httpx2.Auth | None) -> None:
         self._most = spec.most_bytes
+        look_up_aside(asyncio.get_running_loop())
         super().__init__(
             # Compressed answers are not asked for: a small one may stand for gigabytes.
             headers={**spec.headers, "accept-encoding": "identity"},

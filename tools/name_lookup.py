@@ -1,0 +1,39 @@
+"""Names of hosts looked up in threads that nobody has to wait for."""
+
+import asyncio
+import socket
+from contextlib import suppress
+from threading import Thread
+from typing import Any
+
+
+def look_up_aside(loop: asyncio.AbstractEventLoop) -> None:
+    """From now on the loop looks up names in threads of their own. Its usual ones are waited for when the program ends,
+    half a minute where no name server answers, and a few lookups that hang leave none of them for anything else."""
+
+    async def getaddrinfo(host: str | bytes | None, port: str | int | None, **wanted: int) -> list[Any]:
+        found: asyncio.Future[list[Any]] = loop.create_future()
+
+        def tell(addresses: list[Any], problem: OSError | None) -> None:
+            if found.done():  # nobody waits any more
+                return
+            if problem is None:
+                found.set_result(addresses)
+            else:
+                found.set_exception(problem)
+
+        def work() -> None:
+            addresses, problem = list[Any](), None
+            try:
+                addresses = socket.getaddrinfo(host, port, **wanted)
+            except OSError as error:
+                problem = error
+            except UnicodeError as error:
+                problem = socket.gaierror(socket.EAI_NONAME, f"{host!r} is no name of a host: {error}")
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(tell, addresses, problem)
+
+        Thread(target=work, name="name lookup", daemon=True).start()
+        return await found
+
+    setattr(loop, "getaddrinfo", getaddrinfo)  # noqa: B010  # a method, which types let nobody replace
