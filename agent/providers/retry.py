@@ -39,7 +39,8 @@ class Persistence:
 def delay_before(
     attempt: int, error: ProviderError, jitter: float, waited: float = 0.0, limit: float | None = None
 ) -> float | None:
-    """Seconds to wait after the failure of try number `attempt` (from 1) before the next; None: give up.
+    """Seconds to wait after the failure of try number `attempt` (from 1) before the next; None: give up. Of an answer
+    that broke off, `attempt` is how many did.
 
     `jitter` is a random number from 0 to 1, `waited` the seconds since the first try, `limit` the most of them.
     """

@@ -145,13 +145,14 @@ class _Trying:
     may_leave: bool
 
     async def reply(self, request: Request) -> Reply:
-        attempt, began, model = 1, self.retries.now(), self.provider.facts.id
+        attempt, cuts, began, model = 1, 0, self.retries.now(), self.provider.facts.id
         while True:
             heard: list[str] = []
             try:
                 reply = await self.interrupt.race(_read(self.provider, request, self.emit, heard))
             except ProviderError as error:
-                delay = self._delay(attempt, began, error, bool(heard))
+                cuts += isinstance(error, StreamCut)
+                delay = self._delay(attempt, cuts, began, error, bool(heard))
                 attempt += 1
                 await self.interrupt.race(self.retries.sleep(delay))
                 if not self.interrupt.requested():
@@ -167,19 +168,20 @@ class _Trying:
             self.emit(ReplyFinished(model, reply.stop_reason, reply.usage, cost))
             return reply
 
-    def _delay(self, attempt: int, began: float, error: ProviderError, heard: bool) -> float:
-        """Seconds until the next try, which are told. Raises the error when there is none."""
+    def _delay(self, attempt: int, cuts: int, began: float, error: ProviderError, heard: bool) -> float:
+        """Seconds until the next try, which are told. Raises the error when there is none. `cuts`: answers that broke
+        off, which are counted by themselves."""
         if heard or not isinstance(error, Unreachable):
             self.retries.reached.add(self.provider.facts.id)
         reached = self.provider.facts.id in self.retries.reached
         limit = self.retries.persistence.limit(error, reached=reached, may_leave=self.may_leave)
         waited = self.retries.now() - began
-        delay = delay_before(attempt, error, random.random(), waited, limit)
+        number, last = (cuts, ATTEMPTS) if isinstance(error, StreamCut) else (attempt, 0)
+        delay = delay_before(number, error, random.random(), waited, limit)
         if delay is None:
             raise _given_up(error, attempt, waited, limit)
-        last = ATTEMPTS if isinstance(error, StreamCut) else 0
         left = None if limit is None else max(limit - waited - delay, 0.0)
-        self.emit(RetryScheduled(attempt + 1, last, delay, str(error), left))
+        self.emit(RetryScheduled(number + 1, last, delay, str(error), left))
         return delay
 
 

@@ -15,7 +15,7 @@ DECODED = ("content-encoding", "content-length", "transfer-encoding")
 
 class Bridge(httpx.AsyncBaseTransport):
     """A transport that sends requests by another client, which it closes. It raises that client's errors, and ours
-    where nothing or a web page comes in place of an answer."""
+    where nothing, an error or a web page comes in place of an answer."""
 
     def __init__(
         self, client: httpx2.AsyncClient, origin: Origin, passed: Collection[str], added: Mapping[str, str]
@@ -34,10 +34,11 @@ class Bridge(httpx.AsyncBaseTransport):
         )
         with translated(self._origin, has_begun=False):
             answer = await self._client.send(sent, stream=True)
-        if answer.status_code == 200 and "html" in answer.headers.get("content-type", ""):
-            page = await beginning(b"", answer.aiter_bytes())
+        # The SDK would pass on no header of it, such as how long to wait.
+        if answer.status_code != 200 or "html" in answer.headers.get("content-type", ""):
+            told = await beginning(b"", answer.aiter_bytes())
             await answer.aclose()
-            raise self._origin.failure(200, answer.headers, page)
+            raise self._origin.failure(answer.status_code, answer.headers, told)
         kept = [(name, value) for name, value in answer.headers.multi_items() if name not in DECODED]
         return httpx.Response(answer.status_code, headers=kept, stream=_Body(answer))
 

@@ -313,8 +313,7 @@ def translated_sdk(origin: Origin) -> Iterator[None]:
         try:
             yield
         except ollama.ResponseError as error:
-            # In the middle of a stream the SDK gives -1 for a status.
-            raise origin.failure(max(error.status_code, 200), {}, {"error": error.error}) from error
+            raise origin.failure(200, {}, {"error": error.error}) from error  # in the middle of an answer
 
 
 ADAPTER = Adapter(

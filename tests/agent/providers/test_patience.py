@@ -156,6 +156,14 @@ async def test_an_answer_that_breaks_off_costs_five_requests_at_most() -> None:
     assert (model.asked, {wait.attempts for wait in run.waits}) == (5, {5})
 
 
+async def test_an_answer_that_breaks_off_after_an_outage_is_asked_for_again() -> None:
+    run = Run(Persistence(600))
+    failures: dict[int, ProviderError | None] = {**{n: Unreachable("gone") for n in range(1, 9)}, 9: StreamCut("cut")}
+    assert await run.reply(Failing(failures.get)) == "hi"
+    assert [(wait.attempt, wait.attempts) for wait in run.waits][-2:] == [(9, 0), (2, 5)]
+    assert run.waits[-1].delay <= 0.5
+
+
 async def test_another_model_may_take_over_sooner() -> None:
     run = Run(Persistence(600, fallback_after=30))
     with pytest.raises(Overloaded):

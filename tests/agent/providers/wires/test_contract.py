@@ -215,7 +215,7 @@ async def test_an_error_answer_is_told_by_its_status(
     assert error.status == status
     assert adapter.facts.id in str(error)
     assert KEY not in str(error)
-    if isinstance(error, RateLimited) and (wire, adapter.name) != ("sdk", "ollama"):  # which drops the headers
+    if isinstance(error, RateLimited):
         assert error.retry_after == 7
     if isinstance(error, ContextOverflow):
         assert (error.size, error.limit) == (213, 200)
