@@ -1,7 +1,6 @@
 """What happens in a session, as it happens. Events are plain data: shown, printed and stored unchanged."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.messages import OutputStatus, StopReason, Usage
@@ -16,6 +15,7 @@ from agent.view_events import (
     RewriteUndone,
     ViewChanged,
 )
+from tools.lazy import dataclass
 
 TurnEnd: TypeAlias = Literal["answered", "interrupted", "step_limit", "cost_limit", "context_limit", "failed"]
 

@@ -1,11 +1,12 @@
 """What is said in a session, as plain values. Messages know no provider's wire format and no clock."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import is_
 from typing import Literal, Self, TypeAlias, TypeVar
 
 from tools.extent import Extent
+from tools.lazy import dataclass
 
 OutputStatus: TypeAlias = Literal["done", "failed", "denied", "cancelled", "interrupted"]
 """How a tool call ended. Every call ends in one of these; none of them makes a conversation invalid."""

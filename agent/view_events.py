@@ -1,8 +1,9 @@
 """What happens to the view of a session and to what providers have cached of it: rewrites, acts of the user, their
 prices and receipts. Plain data."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from tools.lazy import dataclass
 
 BreakCause: TypeAlias = Literal["ttl expired", "model switched", "tools changed", "system changed", "unknown"]
 """Why a provider's cache was probably not read."""

@@ -52,6 +52,14 @@ SELDOM = (
 SHOW = (
     "import json, sys; from tui.cli.main import main; code = main({!r}); print(json.dumps([code, sorted(sys.modules)]))"
 )
+WRITTEN = """
+import json
+from agent import events
+from tui.cli.main import main
+main({!r})
+kinds = [one for one in vars(events).values() if getattr(one, "__module__", "") == "agent.events"]
+print(json.dumps(sorted(one.__name__ for one in kinds if "__repr__" in vars(one))))
+"""
 
 
 def loaded(arguments: list[str], home: Path, url: str) -> set[str]:
@@ -102,6 +110,17 @@ def test_a_fallback_that_is_not_needed_is_not_imported(tmp_path: Path) -> None:
 def test_a_scripted_run_imports_no_network(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text('{"reply": [{"text": "hi"}]}')
     assert loaded(["-p", "hi", "-m", f"scripted/{tmp_path / 's.json'}"], tmp_path, "http://127.0.0.1:1") == set()
+
+
+def test_a_run_writes_only_the_events_that_it_tells_of(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text('{"reply": [{"text": "hi"}]}')
+    arguments = ["-p", "hi", "-m", f"scripted/{tmp_path / 's.json'}"]
+    done = subprocess.run(
+        [sys.executable, "-c", WRITTEN.format(arguments)],
+        capture_output=True, text=True, env=environment(tmp_path, {}), stdin=subprocess.DEVNULL, check=True,
+    )  # fmt: skip
+    told = ["ContextMeasured", "ReplyFinished", "StepStarted", "TextDelta", "TurnFinished", "TurnStarted"]
+    assert json.loads(done.stdout.splitlines()[-1]) == told
 
 
 def test_servers_are_loaded_only_where_one_is_declared(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What a tool is and what it is given. Tools know the workspace; they know no model, no session and no terminal."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -9,6 +9,7 @@ from tools.cap import by_bytes
 from tools.extent import Extent
 from tools.jobs import BackgroundJobs
 from tools.kept import KeptContent
+from tools.lazy import dataclass
 from tools.recalled import Fetch, LookUp, Memory, RecallQuery
 from tools.scope import Scope
 from tools.seen import SeenFiles

@@ -1,9 +1,11 @@
 """A command line as bash reads it, as far as the text alone tells. It runs nothing and decides nothing."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TypeAlias
+
+from tools.lazy import dataclass
 
 DEEPEST = 20
 """Substitutions inside substitutions, beyond which nobody reads on."""

@@ -7,10 +7,10 @@ fits, and whole lines are never skipped: a wrong place is worse than an error.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
+from tools.lazy import dataclass
 from tools.textfile import Replacement
 
 Closeness: TypeAlias = Literal["exact", "signs", "blanks", "none"]

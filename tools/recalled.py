@@ -1,10 +1,10 @@
 """What the `recall` tool asks for and is told. Where it is looked up the tools do not know."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from tools.kept import KeptContent
+from tools.lazy import dataclass
 from tools.scope import Scope
 
 Kind: TypeAlias = Literal["user", "assistant", "output", "summary"]

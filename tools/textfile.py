@@ -4,8 +4,10 @@ import codecs
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
+
+from tools.lazy import dataclass
 
 Newline: TypeAlias = Literal["\n", "\r\n", "\r"]
 

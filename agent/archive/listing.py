@@ -2,7 +2,6 @@
 looking counts as no access."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.archive.archive import Archive
@@ -19,6 +18,7 @@ from store.outputs import OutputRow
 from store.sessions import MessageRow, SessionStore
 from tools.extent import counted
 from tools.kept import Content
+from tools.lazy import dataclass
 
 State: TypeAlias = Literal["shown", "preview", "masked", "summarised", "removed"]
 """How the model sees it: whole, in part, as one line, or not at all; or its bytes are gone."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol, TypeAlias
 
 from agent.calls.policy import PermissionRequest, Policy, Rule, Ruling, decide, parse_rule
@@ -23,6 +23,7 @@ from agent.interrupt import Interrupt
 from agent.messages import ToolCall
 from tools.base import Previews, Tool, ToolError, Workspace
 from tools.diff import unified
+from tools.lazy import dataclass
 
 Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
 """Puts a question to the user and waits for the answer."""

@@ -12,7 +12,6 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Literal, TypeAlias
@@ -23,6 +22,7 @@ from tools.anything import behind_assignments, depends_on_its_folder
 from tools.base import Effect
 from tools.beyond import reaches_beyond
 from tools.commandline import Word, simple_commands
+from tools.lazy import dataclass
 from tools.wrapped import hides_a_command, readings
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]

@@ -2,10 +2,11 @@
 turn, when the window is full. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agent.context.message_text import joins_turn
 from agent.messages import Assistant, Conversation, Message, Note, ToolCall, ToolOutput, User
+from tools.lazy import dataclass
 
 REPORT = "final_report"
 

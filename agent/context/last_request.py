@@ -1,7 +1,7 @@
 """What a session remembers of its last request, to compare with the first one after a new start. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 
 from agent.context.budget import Window
@@ -9,6 +9,7 @@ from agent.context.incremental import Growing
 from agent.context.prefix import DIGEST_SIZE, Fingerprint, digest
 from agent.context.prompt import Section
 from agent.context.truncation import Record
+from tools.lazy import dataclass
 
 NAMES: Mapping[str, str] = {
     "base": "the program's own instructions",

@@ -4,7 +4,7 @@ texts of the model by their ends. Calls, arguments and reasoning stay as they ar
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agent.context.estimate import estimate_message
 from agent.context.long_replies import LongReply, as_retold, long_reply
@@ -14,6 +14,7 @@ from agent.context.superseded import superseded
 from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
 from tools.extent import counted
+from tools.lazy import dataclass
 from tools.truncate import plain, printable
 
 COMMAND, ERROR, SAID = 80, 120, 80

@@ -7,11 +7,12 @@ already in what the provider has counted.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from agent.context.budget import ContextBudget, Window
 from agent.context.estimate import chars_estimate, estimate_text
+from tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

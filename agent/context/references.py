@@ -3,11 +3,11 @@ elsewhere. Pure."""
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import quote, unquote
 
 from agent.messages import Message, Note, Text, ToolCall, ToolOutput, User
+from tools.lazy import dataclass
 
 CURRENT_SESSION, CURRENT_PROJECT = "current", "_"
 

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from agent.context.estimate import estimate_text
 from agent.messages import Assistant, Image, Kept, Message, StopReason, Summary, Text, ToolCall, User, UserPart
+from tools.lazy import dataclass
 
 FRAME = (
     "The earlier part of this session was compacted: what follows stands for it. The work that it calls done is done "

@@ -2,7 +2,8 @@
 conversation in its cache. Pure: prices and sizes in, a model out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tools.lazy import dataclass
 
 ASKS, WRITES = 400, 1800
 """Tokens of the request for a summary and of the summary."""

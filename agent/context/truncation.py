@@ -9,10 +9,11 @@ never stays below that; one that counts only what it had not read before is know
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from agent.messages import Assistant, Conversation, Message, Note, Text, ToolCall, ToolOutput, User
+from tools.lazy import dataclass
 
 Finding: TypeAlias = Literal["whole", "fresh", "doubtful", "truncated"]
 """`whole`: all was read, as far as one can know. `fresh`: only what was new was counted. `doubtful`: less was counted

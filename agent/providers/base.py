@@ -1,7 +1,7 @@
 """The seam between the agent and a model: what is asked, what comes back."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeAlias
 
 from agent.context.budget import Window
@@ -9,6 +9,7 @@ from agent.context.prefix import Breakpoints
 from agent.context.summary_cost import PerToken
 from agent.context.tool_selection import HostedSearch, ToolSpec
 from agent.messages import Assistant, Message, StopReason, Usage
+from tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

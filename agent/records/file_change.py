@@ -1,7 +1,8 @@
 """Files that were changed, as values."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from tools.lazy import dataclass
 
 Scope: TypeAlias = Literal["turn", "session"]
 

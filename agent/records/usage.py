@@ -1,12 +1,13 @@
 """What requests took and what was rewritten: as values, as rows, and back."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from agent.events import ModelSwitched, ReplyFinished
 from agent.messages import Usage
 from agent.view_events import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
 from store.accounts import RewriteRow, UsageRow
+from tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

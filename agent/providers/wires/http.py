@@ -7,7 +7,7 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from agent.providers.base import Endpoint
 from agent.providers.wires.encoding import encode
 from agent.providers.wires.error_answers import tidy
 from agent.providers.wires.failures import classify
+from tools.lazy import dataclass
 
 if TYPE_CHECKING:
     import httpx2
