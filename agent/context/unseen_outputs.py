@@ -70,13 +70,14 @@ def without_pictures(conversation: Conversation) -> Conversation:
 
 
 def by_reference(conversation: Conversation) -> Conversation:
-    """The conversation with a line in the place of each unseen output that takes more. The same conversation when none
-    does."""
+    """The conversation with a line in the place of each unseen output that takes more and is not pinned. The same
+    conversation when none does."""
     told = {one.key: one for one in conversation.retold}
     chosen = {
         found.output.call_id: found.ref
         for found in unseen_outputs(conversation)
-        if output_size(replace(found.output, text=condensed(found), images=()))
+        if found.ref not in conversation.pinned
+        and output_size(replace(found.output, text=condensed(found), images=()))
         < output_size(shown_output(found, conversation.masked, told))
     }
     if not chosen:
