@@ -18,6 +18,7 @@ from agent.context.mask import mask_outputs
 from agent.context.settings import Caps
 from agent.context.steps import is_by_user, is_request, turn_starts, unseen_from
 from agent.context.strategies import TOOLS, Room, Strategy, size_of
+from agent.context.summary import for_what_left
 from agent.context.unseen_outputs import (
     by_reference,
     cut_to_fit,
@@ -68,8 +69,10 @@ def last_message(conversation: Conversation, ledger: int = LEAST_CAP) -> Convers
     if not cut and (not was_read or without_named_step(told) == told):
         return None
     after = _without(conversation, cut, ledger)
-    asked = after.summary.request
-    return replace(after, summary=replace(after.summary, request=without_named_step(asked) if was_read else asked))
+    if not was_read:
+        return after
+    summary = replace(after.summary, request=without_named_step(after.summary.request))
+    return replace(after, summary=for_what_left(summary, after.messages_before))
 
 
 def without_step(conversation: Conversation, ledger: int = LEAST_CAP) -> Conversation | None:
@@ -89,10 +92,9 @@ def _without(conversation: Conversation, cut: int, ledger: int) -> Conversation:
     plan = plan_at(conversation, cut)
     is_shown = any(map(is_request, plan.tail))
     request = plan.request if plan.request.parts or is_shown else _last_request(conversation)
-    kept = plan.rest.summary.kept
-    return replace(
-        plan.rest, summary=Summary(ledger=render_ledger(plan.facts, min(ledger, LEAST_CAP)), request=request, kept=kept)
-    )
+    facts = render_ledger(plan.facts, min(ledger, LEAST_CAP))
+    summary = Summary(ledger=facts, request=request, kept=plan.rest.summary.kept)
+    return replace(plan.rest, summary=for_what_left(summary, plan.rest.messages_before))
 
 
 def _last_request(conversation: Conversation) -> User:

@@ -20,7 +20,7 @@ from agent.context.pins import Size, size_of_pins, smaller_pins, view_from
 from agent.context.settings import Caps
 from agent.context.steps import is_request, starts_step, turn_starts, unseen_from
 from agent.context.strategies import Room, room_of, size_of
-from agent.context.summary import Draft, with_facts, within
+from agent.context.summary import Draft, for_what_left, with_facts, within
 from agent.context.unseen_outputs import (
     cut_to_fit,
     size_of_unseen,
@@ -266,7 +266,7 @@ def compacted(plan: CompactionPlan, draft: Draft | None, caps: Caps) -> Conversa
         retain, said = within(draft.retain, caps.retain), within(draft.summary, caps.summary)
         said = with_facts(said, uncovered(plan, draft, caps), caps.summary)
         summary = Summary(retain, said, ledger, plan.request, whole if whole != ledger else "", kept)
-    return replace(plan.rest, summary=summary)
+    return replace(plan.rest, summary=for_what_left(summary, plan.rest.messages_before))
 
 
 def uncovered(plan: CompactionPlan, draft: Draft, caps: Caps) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ RETAIN, SUMMARY = "## Kept word for word", "## Summary of the work so far"
 LEDGER, REQUEST = "## Facts on record", "## The request you are working on, unchanged"
 PINNED = "## Pinned by the user, unchanged"
 
+NO_ROOM = "There was no room for more than this line."
+"""What the account of the work says where not even its least one fits."""
 FORGOTTEN = "Not to be forgotten:"
 MORE = "- and {} more, which `recall` finds"
 
@@ -37,6 +39,12 @@ def shown_summary(summary: Summary) -> tuple[User, ...]:
     if summary.request.parts:
         shown = (*shown, Text(REQUEST), *summary.request.parts)
     return (User(shown),)
+
+
+def for_what_left(summary: Summary, left: int) -> Summary:
+    """The summary of so many messages that left the view. Never an empty one where there are such messages: what opens
+    the view would be the reply to a message that is gone, which providers refuse."""
+    return summary if summary or not left else replace(summary, summary=NO_ROOM)
 
 
 def shown_pins(kept: Sequence[Kept]) -> tuple[Text | Image, ...]:

@@ -27,7 +27,7 @@ from agent.context.receipt import receipt
 from agent.context.settings import Caps
 from agent.context.steps import turn_starts, unseen_from
 from agent.context.strategies import LADDERS, Room, Strategy, size_of
-from agent.context.summary import Draft
+from agent.context.summary import FRAME, NO_ROOM, SUMMARY, Draft
 from agent.context.transcript import chunks, named_outputs, transcript
 from agent.messages import (
     BY_USER,
@@ -276,6 +276,18 @@ def test_what_a_summary_leaves_out_is_added_word_for_word() -> None:
     with_ledger = compacted(plan, Draft("", "all is well"), Caps()).summary
     assert with_ledger.summary == "all is well"
     assert "first, never touch b.py" in with_ledger.ledger
+
+
+def test_where_no_account_has_room_a_line_stands_before_the_reply_that_is_left() -> None:
+    """Providers refuse a conversation that a reply opens."""
+    conversation = Conversation((user("Read."), *step(1), *step(2), user("Go on.")))
+    no_room = Caps(tail=0, ledger=0, retain=0, summary=0)
+    view = climb("ledger", conversation, no_room, Floor(no_room, 1))
+    assert view is not None
+    assert view.messages == (*step(2), user("Go on."))
+    first, *rest = build_prompt(view, Instructions("base")).messages
+    assert first == User((Text(FRAME), Text(f"{SUMMARY}\n{NO_ROOM}")))
+    assert [type(message) for message in rest] == [Assistant, User]
 
 
 def test_documents_are_cut_to_their_caps() -> None:
