@@ -55,6 +55,7 @@ from agent.archive.archive import Archive
 from agent.archive.recall import SessionRecall, fetching, looking_up
 from agent.calls.approval import Approval
 from agent.calls.execute import CallRunner
+from agent.calls.output_room import FILLED
 from agent.calls.output_view import Ingest
 from agent.calls.policy import Policy
 from agent.context.apply_strategy import last_message
@@ -619,7 +620,9 @@ class Anything(RuleBasedStateMachine):
             if is_brought_back(meant(call).name):
                 assert output.stored is None
             elif output.stored is not None:
-                assert self.run(self.archive.read(f"r{number}")) == told(meant(call).arguments).encode()
+                kept = self.run(self.archive.read(f"r{number}")).decode()
+                # What is said of a call that was not run for want of room may itself be cut.
+                assert kept == told(meant(call).arguments) or (output.status, kept) == ("failed", FILLED)
                 assert f'ref_id="r{number}"' in output.text
             elif output.status == "done":
                 assert "left out" not in output.text
