@@ -655,8 +655,10 @@ class Anything(RuleBasedStateMachine):
                     assert f'"{ref}"' in found.text or f"[recall:{ref}]" in found.text
                     assert {*CUT, "references", "pictures"} & sent.ran
                     lines += found.text.endswith(f"[recall:{ref}]") and "\n" not in found.text
-            # A line alone may stand for it only where there is hardly room for more.
-            if self.is_honest and self.model.scale == 1.0 and not sent.was_refused:
+            # A line alone may stand for it only where there is hardly room for more: here, or with the model before,
+            # for which it was cut until a larger one took over.
+            was_switched = any(isinstance(event, ModelSwitched) for event in self.events)
+            if self.is_honest and self.model.scale == 1.0 and not sent.was_refused and not was_switched:
                 assert not lines or sent.window.effective - sent.size < ROOM * lines
 
     @invariant()
