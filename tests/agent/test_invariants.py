@@ -717,7 +717,8 @@ class Anything(RuleBasedStateMachine):
     @invariant()
     def rewrites_make_the_view_smaller(self) -> None:
         for event in self.events:
-            if isinstance(event, ContextCompacted):
+            # What a provider counts at next to nothing is told as that, and what is estimated instead may be more.
+            if isinstance(event, ContextCompacted) and self.is_honest:
                 assert event.after_tokens < event.before_tokens
         rewrites = [rewrite for rewrite in self.run(self.env.recorder.log.rewrites()) if rewrite.strategies]
         assert len(rewrites) + self.switches == self.epochs + self.env.watch.epoch
