@@ -85,7 +85,7 @@ class Stored:
     media_type: str = "text/plain"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ToolOutput:
     call_id: str
     text: str
@@ -127,7 +127,7 @@ UserPart: TypeAlias = Text | Image | ToolOutput | Note
 AssistantPart: TypeAlias = Text | Reasoning | ToolCall | Opaque
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class User:
     parts: tuple[UserPart, ...]
 
@@ -140,7 +140,7 @@ class User:
         return tuple(part for part in self.parts if isinstance(part, ToolOutput))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Assistant:
     parts: tuple[AssistantPart, ...]
     model: str = ""
@@ -272,7 +272,7 @@ def extended(before: tuple[M, ...], *more: M) -> tuple[M, ...]:
     return Extended.of(before + more, log)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Conversation:
     """What the next request shows: a summary of what was compacted away, then the messages since."""
 

@@ -11,17 +11,18 @@ _ASKED_FOR = ("__dataclass_fields__", "__match_args__", "__init__")
 _writing = RLock()
 
 
-def _dataclass(*, slots: bool, frozen: bool = False) -> Callable[[type], type]:
+def _dataclass(*, slots: bool, frozen: bool = False, weakref_slot: bool = False) -> Callable[[type], type]:
     """As `dataclasses.dataclass`, for a class without dataclasses among its bases. What is wrong with its fields is
     raised by its first use."""
 
     def unwritten(plain: type) -> type:
-        made = _with_slots(plain)
+        made = _with_slots(plain, ("__weakref__",) if weakref_slot else ())
 
         def write() -> None:
             with _writing:
                 if isinstance(vars(made)["__init__"], _Unwritten):
-                    _copy(dataclasses.dataclass(frozen=frozen, slots=slots)(plain), made)
+                    usual = dataclasses.dataclass(frozen=frozen, slots=slots, weakref_slot=weakref_slot)
+                    _copy(usual(plain), made)
 
         for name in _ASKED_FOR:
             setattr(made, name, _Unwritten(name, write))
@@ -42,11 +43,11 @@ class _Unwritten:
         return getattr(owner if instance is None else instance, self._name)
 
 
-def _with_slots(plain: type) -> type:
-    """The class with a slot for each of its fields: slots cannot be added later."""
+def _with_slots(plain: type, more: tuple[str, ...]) -> type:
+    """The class with a slot for each of its fields and more: slots cannot be added later."""
     fields = tuple(plain.__annotations__)
     kept = {name: value for name, value in vars(plain).items() if name not in (*fields, "__dict__", "__weakref__")}
-    made = type(plain)(plain.__name__, plain.__bases__, {**kept, "__slots__": fields})
+    made = type(plain)(plain.__name__, plain.__bases__, {**kept, "__slots__": (*fields, *more)})
     made.__qualname__ = plain.__qualname__
     return made
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agent.context.images import ImageRule, image_tokens
+from agent.context.incremental import derived_once
 from agent.context.tool_selection import ToolSpec
 from agent.messages import Image, Message, Note, Opaque, Reasoning, Text, ToolCall, ToolOutput, User
 
@@ -97,9 +98,17 @@ def count_text(text: str, ruler: Ruler = BYTES) -> Counts:
     return Counts(len(raw) - signs, signs, others)
 
 
-def count_message(message: Message, ruler: Ruler = BYTES) -> Counts:
+@derived_once
+def count_message(message: Message, ruler: Ruler) -> Counts:
+    """What is in a message, counted once as long as it lives."""
     extra = max(len(message.outputs) - 1, 0) if isinstance(message, User) else 0
     return total((Counts(items=1 + extra), *(_part(part, ruler) for part in message.parts)))
+
+
+@derived_once
+def count_output(output: ToolOutput, ruler: Ruler) -> Counts:
+    """What is in a message with nothing but that output."""
+    return Counts(items=1) + _part(output, ruler)
 
 
 def count_messages(messages: Iterable[Message], ruler: Ruler = BYTES) -> Counts:
@@ -173,7 +182,11 @@ class Estimator:
 
     def tokens(self, counts: Counts) -> int:
         """Estimated tokens, rounded up."""
-        found = sum(weight * count for weight, count in zip(self.weights, counts.vector, strict=True))
+        letter, sign, other, token, item, reply = self.weights
+        found = (
+            letter * counts.letters + sign * counts.signs + other * counts.others
+            + token * counts.tokens + item * counts.items + reply * counts.replies
+        )  # fmt: skip
         return counts.exact - int(-max(found, 0.0) // 1)
 
     @property
@@ -243,7 +256,12 @@ def estimate_text(text: str) -> int:
 
 def estimate_message(message: Message) -> int:
     """Estimated tokens of a message with all its parts."""
-    return COLD.tokens(count_message(message))
+    return COLD.tokens(count_message(message, BYTES))
+
+
+def output_size(output: ToolOutput) -> int:
+    """Estimated tokens of an output as a message of its own."""
+    return COLD.tokens(count_output(output, BYTES))
 
 
 def estimate_messages(messages: Sequence[Message]) -> int:

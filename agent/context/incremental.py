@@ -1,18 +1,22 @@
 """What is derived from the messages of a session, once for each message and not once for each request. Pure.
 
 A conversation grows at its end. What was made of its beginning stays true as long as that beginning is the same
-objects; a rewrite makes other ones, and everything is derived anew then.
+objects; a rewrite makes other ones, and everything is derived anew then, but for what single messages take: most of
+them are the same objects still.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import wraps
 from operator import is_
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import ref
 
 from agent.messages import Extended
 
 T = TypeVar("T")
 M = TypeVar("M")
+V = TypeVar("V", bound=Callable[..., Any])
 
 
 def begins(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
@@ -43,3 +47,34 @@ class Growing(Generic[T, M]):
             value = self.add(value, message)
         self._seen, self._value = messages, value
         return value
+
+
+class _Living(ref[Any]):
+    """A value that something was derived from, as long as it lives."""
+
+    __slots__ = ("key",)
+    key: Hashable
+
+
+def derived_once(derive: V) -> V:
+    """The function, whose first argument is asked about once for the same other ones, as long as it lives. It is known
+    by identity: to compare it would take as long as to look at all of it. May be called from any thread."""
+    known: dict[Hashable, tuple[_Living, Any]] = {}
+
+    def forget(gone: "ref[Any]") -> None:
+        assert isinstance(gone, _Living)
+        known.pop(gone.key, None)
+
+    @wraps(derive)
+    def of(value: object, *more: Hashable) -> object:
+        key = (id(value), *more)
+        found = known.get(key)
+        if found is not None and found[0]() is value:
+            return found[1]
+        made = derive(value, *more)
+        living = _Living(value, forget)
+        living.key = key
+        known[key] = living, made
+        return made
+
+    return of  # type: ignore[return-value]  # the same arguments, the same value

@@ -4,7 +4,7 @@ Pure."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.context.estimate import estimate_message
+from agent.context.estimate import estimate_message, output_size
 from agent.context.incremental import Growing
 from agent.context.long_replies import long_reply
 from agent.context.mask import (
@@ -13,7 +13,6 @@ from agent.context.mask import (
     Numbered,
     message_key,
     newest_reply,
-    output_size,
     shown_output,
 )
 from agent.context.settings import Caps

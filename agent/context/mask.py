@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from agent.context.estimate import estimate_message
+from agent.context.estimate import output_size
+from agent.context.incremental import derived_once
 from agent.context.long_replies import LongReply, as_retold, long_reply
 from agent.context.offload import without_frame
 from agent.context.steps import is_by_user, unseen_from
@@ -57,6 +58,7 @@ class Numbered:
         return f"r{self.number}"
 
 
+@derived_once
 def numbered_outputs(conversation: Conversation) -> tuple[Numbered, ...]:
     """Every output of the conversation in call order, numbered from 1 over the whole session."""
     return tuple(_numbered(conversation.messages, conversation.outputs_before))
@@ -81,6 +83,7 @@ def _numbered(messages: tuple[Message, ...], number: int) -> Iterator[Numbered]:
             yield Numbered(as_run(call, output), output, number)
 
 
+@derived_once
 def as_shown(conversation: Conversation) -> tuple[Message, ...]:
     """The messages as the model sees them: those outputs that are masked as one line, what is retold as that says,
     everything else untouched."""
@@ -100,8 +103,8 @@ def as_shown(conversation: Conversation) -> tuple[Message, ...]:
         said = told.get(message_key(position))
         if not isinstance(message, User):
             return as_retold(message, said)
-        if said is None and not message.outputs:
-            return message
+        if said is None and not any(id(output) in less for output in message.outputs):
+            return message  # the same object: what is known of it stays known
         parts = message.parts if said is None else _retold(message, said.text)
         return User(tuple(shown(part) for part in parts))
 
@@ -239,10 +242,6 @@ def _last_outputs(messages: tuple[Message, ...]) -> tuple[ToolOutput, ...]:
         if isinstance(message, User) and message.outputs:
             return message.outputs
     return ()
-
-
-def output_size(output: ToolOutput) -> int:
-    return estimate_message(User((output,)))
 
 
 def condensed(found: Numbered) -> str:

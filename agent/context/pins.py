@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from agent.context.estimate import estimate_message
+from agent.context.estimate import estimate_message, output_size
 from agent.context.mask import (
     Numbered,
     as_shown,
     message_key,
     numbered_outputs,
     one_line,
-    output_size,
     quoted,
     what_happened,
 )

@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from agent.context.estimate import estimate_message, estimate_messages
-from agent.context.mask import as_shown, message_key, numbered_outputs, one_line, output_size, what_happened
+from agent.context.estimate import estimate_message, estimate_messages, output_size
+from agent.context.mask import as_shown, message_key, numbered_outputs, one_line, what_happened
 from agent.context.references import message_digits
 from agent.context.steps import turn_starts
 from agent.context.tool_selection import meant

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from agent.context.budget import shares
-from agent.context.estimate import estimate_message
-from agent.context.mask import Numbered, condensed, numbered_outputs, output_size, shown_output
+from agent.context.estimate import estimate_message, output_size
+from agent.context.mask import Numbered, condensed, numbered_outputs, shown_output
 from agent.context.offload import Offloading, preview_of, stored_form, unframed, without_note
 from agent.context.steps import unseen_from
 from agent.messages import Conversation, Image, Note, Retold, ToolOutput, User, UserPart

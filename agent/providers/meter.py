@@ -149,7 +149,7 @@ class Meter:
 
     def size_of(self, message: Message) -> int:
         """Estimated tokens of a message by itself."""
-        return self.estimator.tokens(count_messages((message,), self.ruler))
+        return self.estimator.tokens(count_message(message, self.ruler))
 
     def size_of_tool(self, spec: ToolSpec) -> int:
         """Estimated tokens of a tool's definition."""

@@ -1,11 +1,13 @@
 """What the user does to the view by hand, done: pins, evictions, previews, summaries, tools kept out, and the last of
 these taken back. What each makes of a conversation and what it costs is decided in `agent.context.view_edits`."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from agent.calls.output_reader import OutputReader
 from agent.calls.policy import server_of
+from agent.context.budget import ContextBudget
 from agent.context.edit_cost import Terms, ViewEditPlan
 from agent.context.mask import numbered_outputs
 from agent.context.message_text import message_text
@@ -50,7 +52,7 @@ def price_act(wish: EditRequest) -> Callable[[Conversation, Env], Awaitable[Pric
 
     async def work(conversation: Conversation, env: Env) -> Priced:
         prices = env.provider.facts.prices
-        return Priced(conversation, planned(wish, conversation, env), prices.input / 1e6 if prices else None)
+        return Priced(conversation, await planned(wish, conversation, env), prices.input / 1e6 if prices else None)
 
     return work
 
@@ -60,7 +62,7 @@ def do_act(wish: EditRequest) -> Callable[[Conversation, Env], Awaitable[Acted]]
     has changed."""
 
     async def work(conversation: Conversation, env: Env) -> Acted:
-        plan = planned(wish, conversation, env)
+        plan = await planned(wish, conversation, env)
         if isinstance(plan, Refusal):
             raise AgentError(plan.why)
         match plan.act:
@@ -74,11 +76,15 @@ def do_act(wish: EditRequest) -> Callable[[Conversation, Env], Awaitable[Acted]]
     return work
 
 
-def planned(wish: EditRequest, conversation: Conversation, env: Env) -> ViewEditPlan | Refusal:
+async def planned(wish: EditRequest, conversation: Conversation, env: Env) -> ViewEditPlan | Refusal:
     """What an act would do now."""
     if not conversation.messages:
         return Refusal("nothing was said yet in this session: there is nothing that could be kept of it")
-    terms = terms_of(conversation, env)
+    return await asyncio.to_thread(_planned, wish, conversation, budget_of(conversation, env), env)
+
+
+def _planned(wish: EditRequest, conversation: Conversation, budget: ContextBudget, env: Env) -> ViewEditPlan | Refusal:
+    terms = terms_of(conversation, budget, env)
     match wish.act:
         case "defer" | "offer":
             return _plan_tools(wish, conversation, terms, env)

@@ -1,6 +1,7 @@
 """A compaction by hand, in three steps: what it would do and cost, the summary to be read and edited, and then the
 change. Between them nothing has changed, and what a summary took is counted whether or not it is used."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
@@ -23,18 +24,11 @@ from agent.context.summary_cost import ASKS
 from agent.errors import AgentError
 from agent.events import Event
 from agent.messages import Conversation
-from agent.view_events import ContextCompacted
-from agent.window.compact import (
-    Compacted,
-    CompactionContext,
-    CompactResult,
-    SummaryCost,
-    event_of,
-    job_of,
-    result_of,
-    summarise,
-)
+from agent.providers.base import ModelFacts
+from agent.view_events import ContextCompacted, ReceiptItem
+from agent.window.compact import Compacted, CompactResult, event_of, result_of
 from agent.window.env import Env
+from agent.window.model_summary import CompactionContext, SummaryCost, job_of, summarise
 from agent.window.rewrite import keep_rewrite, work_of
 
 NOTHING = "nothing was compacted: there is nothing yet that a summary would make smaller"
@@ -106,25 +100,27 @@ def preview_compaction(focus: str | None = None) -> Callable[[Conversation, Env]
     is none."""
 
     async def work(conversation: Conversation, env: Env) -> Preview:
-        how = work_of(conversation, env)
-        floor = solve_floor(conversation, env.compacting.caps, how.room)
-        fitting = smaller_pins(conversation, floor.pins)
-        plan = plan_compaction(fitting, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
-        caps = paying_caps(conversation, plan, floor.caps) if plan is not None else None
-        if plan is None or caps is None:
-            raise AgentError(NOTHING if plan is None else _too_small(conversation, plan, floor, how.size))
-        floor = replace(floor, caps=caps)
-        after = compacted(plan, Draft("", ""), caps)
-        result = result_of(conversation, after, _ran("summary", floor), how.size, floor.deferred)
-        result = replace(
-            result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * how.room.ratio)
-        )
-        items = receipt(conversation, after, result.strategies, floor.deferred, how.room.ratio)
-        told = event_of(result, "asked", items)
-        quote = _quote(conversation, plan, floor, how, env)
-        return Preview(conversation, focus, told, quote, plan, floor, how.room, how.size)
+        how, facts = await work_of(conversation, env), env.provider.facts
+        return await asyncio.to_thread(_previewed, conversation, focus, how, facts)
 
     return work
+
+
+def _previewed(conversation: Conversation, focus: str | None, how: CompactionContext, facts: ModelFacts) -> Preview:
+    floor = solve_floor(conversation, how.settings.caps, how.room)
+    fitting = smaller_pins(conversation, floor.pins)
+    plan = plan_compaction(fitting, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
+    caps = paying_caps(conversation, plan, floor.caps) if plan is not None else None
+    if plan is None or caps is None:
+        raise AgentError(NOTHING if plan is None else _too_small(conversation, plan, floor, how.size))
+    floor = replace(floor, caps=caps)
+    after = compacted(plan, Draft("", ""), caps)
+    result = result_of(conversation, after, _ran("summary", floor), how.size, floor.deferred)
+    result = replace(result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * how.room.ratio))
+    items = receipt(conversation, after, result.strategies, floor.deferred, how.room.ratio)
+    told = event_of(result, "asked", items)
+    quote = _quote(conversation, plan, floor, how, facts)
+    return Preview(conversation, focus, told, quote, plan, floor, how.room, how.size)
 
 
 def _too_small(
@@ -149,7 +145,7 @@ def draft_summary(preview: Preview, hear: Callable[[Event], None]) -> Callable[[
 
         env.lessons.failures = 0
         bill = SummaryCost(emit)
-        how = replace(work_of(conversation, env), emit=bill.hear)
+        how = replace(await work_of(conversation, env), emit=bill.hear)
         draft = await summarise(conversation, preview.plan, how, preview.floor, preview.focus, cached=True)
         if env.interrupt.requested():
             return Drafted(conversation, None, bill.model, bill.cost, is_interrupted=True)
@@ -166,18 +162,10 @@ def apply_summary(
 
     async def work(conversation: Conversation, env: Env) -> Compacted:
         _same(conversation, preview)
-        missing = preview.missing(draft) if draft is not None else ()
-        if missing:
-            raise AgentError(f"the summary leaves out what must be in it: {'; '.join(missing)}")
-        after = preview.with_summary(draft)
-        if not is_worth_it(conversation, after):
-            raise AgentError("the summary is hardly smaller than what it replaces: make it shorter")
-        room, floor = preview.room, preview.floor
-        result = preview.result(draft)
-        items = receipt(conversation, after, result.strategies, floor.deferred, room.ratio)
+        after, result, items = await asyncio.to_thread(_applied, preview, draft)
         writer = drafted.model if draft is not None else ""
         is_edited = draft is not None and drafted.draft is not None and draft != drafted.draft
-        price = work_of(conversation, env).price_of(result.strategies)
+        price = (await work_of(conversation, env)).price_of(result.strategies)
         event = replace(
             event_of(result, "asked", items),
             model=f"{writer}, edited by you" if is_edited else writer or ("you" if draft is not None else ""),
@@ -186,11 +174,24 @@ def apply_summary(
         )
         env.emit(event)
         hear(event)
-        done = Compacted(after, result, floor.problem)
+        done = Compacted(after, result, preview.floor.problem)
         await keep_rewrite(conversation, done, env, "asked")
         return done
 
     return work
+
+
+def _applied(preview: Preview, draft: Draft | None) -> tuple[Conversation, CompactResult, tuple[ReceiptItem, ...]]:
+    """The conversation with the summary, and what that comes to. Raises `AgentError`."""
+    missing = preview.missing(draft) if draft is not None else ()
+    if missing:
+        raise AgentError(f"the summary leaves out what must be in it: {'; '.join(missing)}")
+    after = preview.with_summary(draft)
+    if not is_worth_it(preview.conversation, after):
+        raise AgentError("the summary is hardly smaller than what it replaces: make it shorter")
+    result = preview.result(draft)
+    items = receipt(preview.conversation, after, result.strategies, preview.floor.deferred, preview.room.ratio)
+    return after, result, items
 
 
 def _same(conversation: Conversation, preview: Preview) -> None:
@@ -203,8 +204,9 @@ def _ran(rung: str, floor: Floor) -> tuple[str, ...]:
     return (*tools, *pins, rung)
 
 
-def _quote(conversation: Conversation, plan: CompactionPlan, floor: Floor, how: CompactionContext, env: Env) -> Quote:
-    facts = env.provider.facts
+def _quote(
+    conversation: Conversation, plan: CompactionPlan, floor: Floor, how: CompactionContext, facts: ModelFacts
+) -> Quote:
     job = job_of(conversation, plan, how, cached=True)
     written = floor.caps.retain + floor.caps.summary
     read = ASKS + (job.context if how.room.holds(conversation) else job.transcript)

@@ -1,9 +1,11 @@
 """Rewrites of what the model is shown, with all that has to be told of one, and at which prices. What to rewrite is
 decided in `agent.context`."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+from agent.context.budget import ContextBudget
 from agent.context.edit_cost import Terms
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.strategies import CUT, TOOLS, room_of, size_of
@@ -13,9 +15,10 @@ from agent.events import Event
 from agent.messages import Conversation, Message, User
 from agent.providers.base import Request
 from agent.view_events import Cause
-from agent.window.compact import Compacted, CompactionContext, ForcedStrategy, compact
+from agent.window.compact import Compacted, ForcedStrategy, compact
 from agent.window.env import Env
 from agent.window.measure import budget_of, choose_tools, to_request
+from agent.window.model_summary import CompactionContext
 from agent.window.rent import price_by, unit_prices
 
 
@@ -45,19 +48,23 @@ async def compact_now(
     """Compacts the conversation and keeps the result. `counted`: what the provider counted in the request that was too
     large. `chosen`: the one strategy that is tried."""
 
-    compacted = await compact(conversation, work_of(conversation, env, counted), cause, focus, chosen)
+    compacted = await compact(conversation, await work_of(conversation, env, counted), cause, focus, chosen)
     await keep_rewrite(conversation, compacted, env, cause, chosen)
     return compacted
 
 
-def work_of(conversation: Conversation, env: Env, counted: int | None = None) -> CompactionContext:
+async def work_of(conversation: Conversation, env: Env, counted: int | None = None) -> CompactionContext:
     """What a compaction of the conversation works with. `counted`: as above."""
+    return await asyncio.to_thread(_work_of, conversation, budget_of(conversation, env), env, counted)
+
+
+def _work_of(conversation: Conversation, budget: ContextBudget, env: Env, counted: int | None) -> CompactionContext:
+    """In a thread: what is measured meanwhile, for a message that is sent, is measured by `env` itself."""
 
     def request(asked: Conversation) -> Request:
         prompt = build_prompt(asked, env.instructions, images=env.provider.facts.images)
         return to_request(prompt, env.offered, env)
 
-    budget = budget_of(conversation, env)
     spare = env.deferral.spare(env.tools, budget.effective_window, env.meter.size_of_tool)
     room = room_of(budget, conversation, counted, spare)
     facts, watch = env.provider.facts, env.watch
@@ -95,7 +102,8 @@ async def keep_rewrite(
         return
     env.meter.scale_by(before, budget_of(before, env))
     env.meter.rewritten()
-    env.watch.rewritten(unchanged(before, compacted.conversation, compacted.result.strategies))
+    kept = await asyncio.to_thread(unchanged, before, compacted.conversation, compacted.result.strategies)
+    env.watch.rewritten(kept)
     if TOOLS in compacted.result.strategies:
         env.deferral.hold_back_all()
     # Masking keeps what stands before the first output in the cache, the tools among it, unless that is cold.
@@ -135,9 +143,8 @@ def say_rewrite(
         debug.say("context/compact", reason=cause, strategies=result.strategies, price=price, **sizes, **counts)
 
 
-def terms_of(conversation: Conversation, env: Env) -> Terms:
-    """By what acts are measured and priced in a session."""
-    budget = budget_of(conversation, env)
+def terms_of(conversation: Conversation, budget: ContextBudget, env: Env) -> Terms:
+    """By what acts on a conversation, whose budget this is, are measured and priced in a session."""
     fixed = budget.system + budget.instructions + budget.memories + budget.skills + budget.tools
     facts = env.provider.facts
     return Terms(

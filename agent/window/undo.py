@@ -85,7 +85,7 @@ async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversa
     refusal = why_not(then) if are_own(restored.messages) else SAME_IDS
     if refusal:
         raise AgentError(refusal)
-    written, prices = _written(conversation, restored, then, env), env.provider.facts.prices
+    written, prices = _written(conversation, now, restored, then, env), env.provider.facts.prices
     cost = None
     if prices is not None:
         price = prices.at(then.used)
@@ -94,9 +94,11 @@ async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversa
     return number, replace(restored, held=hold_after(then.used, then.window.effective)), event, has_its_tools
 
 
-def _written(conversation: Conversation, restored: Conversation, then: ContextBudget, env: Env) -> int:
+def _written(
+    conversation: Conversation, now: ContextBudget, restored: Conversation, then: ContextBudget, env: Env
+) -> int:
     """Tokens that are written to the cache again: nothing where no request has seen the rewrite."""
     if conversation.held_back != restored.held_back:
         return then.used if env.watch.unchanged is None else 0
-    behind = written_behind(conversation, restored, terms_of(conversation, env))
+    behind = written_behind(conversation, restored, terms_of(conversation, now, env))
     return min(behind, written_again(then))

@@ -13,7 +13,7 @@ import time
 from dataclasses import replace
 
 from agent.context.budget import Window
-from agent.context.estimate import Counts, count_message, count_text, count_tools
+from agent.context.estimate import BYTES, Counts, count_message, count_text, count_tools
 from agent.context.prompt import Prompt
 from agent.context.tool_selection import ToolSpec
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, Usage, User
@@ -70,14 +70,14 @@ def session(model: tuple[float, ...], dice: random.Random, requests: int = 200) 
     for number in range(requests):
         said: Message = User((Text(text_of(200, dice)),)) if not waiting else User(waiting)
         conversation = conversation.plus(said)
-        size += true_tokens(count_message(said), model, dice)
+        size += true_tokens(count_message(said, BYTES), model, dice)
         budget = meter.measure(Prompt(SYSTEM, conversation.messages), conversation, TOOLS, WINDOW)
         found.append((round(size), budget.used - round(size), number))
         calls = tuple(
             ToolCall(f"c{number}-{n}", "tool_1", {"path": text_of(40, dice)}) for n in range(1 + (dice.random() < 0.14))
         )
         message = Assistant((Text(text_of(int(min(dice.lognormvariate(5.0, 1.0), 8000)), dice)), *calls), "p/m")
-        output = round(true_tokens(count_message(message), model, dice))
+        output = round(true_tokens(count_message(message, BYTES), model, dice))
         usage = Usage(input=round(size), output=output)
         conversation = meter.anchored(conversation, Reply(message, usage, "calls"), budget, print)
         size += output + model[4]

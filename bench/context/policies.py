@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.context.budget import ContextBudget
-from agent.context.mask import old_outputs, output_size
+from agent.context.estimate import output_size
+from agent.context.mask import old_outputs
 from agent.context.offload import Offloading
 from agent.context.rent import Act, Rents, RewriteOffer, RewriteRuling, UnitPrices
 from agent.context.settings import Caps, CompactionSettings

@@ -1,6 +1,5 @@
 """What is done between two turns: summaries while nobody waits, and what the model is told of its room afterwards."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,8 +11,9 @@ from agent.messages import Note, User
 from agent.providers.base import Request
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
-from agent.view_events import CompactionFailed, CompactionStarted, ContextCompacted
+from agent.view_events import CompactionFailed, ContextCompacted
 from tests.agent.window.test_compact import ASKED, Home, compactions, events_of
+from tests.waiting import until
 
 CAPS = Caps(tail=2000, ledger=900, protect=200)
 SUMMARY = {"when": ASKED, "text": "<summary>they talked</summary>"}
@@ -98,11 +98,9 @@ async def test_a_message_does_not_wait_for_a_summary_that_can_be_made_later(home
     never = {"when": ASKED, "text": "<summary>they talked</summary>", "pause": 600}
     provider = Scripted.of({"text": "yes"}, {"text": "yes"}, never, {"text": "three"}, context_window=60_000)
     session = await home.open(provider, compacting=CompactionSettings(CAPS), interactive=True)
-    begun = asyncio.Event()
-    session.listener = lambda event: begun.set() if isinstance(event, CompactionStarted) else None
     await events_of(session, LONG)
     await events_of(session, LONG)
-    await begun.wait()
+    await until(lambda: len(provider.requests) == 3)
     events = await events_of(session, "and now?")
     assert (compactions(events), [event.text for event in events if isinstance(event, TurnFinished)]) == ([], ["three"])
     assert session._tidying is not None

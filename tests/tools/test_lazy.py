@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
 from threading import Barrier
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -23,9 +24,9 @@ class Plain:
         return self.line + 1
 
 
-def made(of: type = Plain, *, frozen: bool = True) -> Any:
+def made(of: type = Plain, *, frozen: bool = True, weakref_slot: bool = False) -> Any:
     copied = type(of.__name__, (), {name: value for name, value in vars(of).items() if name != "__dict__"})
-    return lazy.dataclass(frozen=frozen, slots=True)(copied)
+    return lazy.dataclass(frozen=frozen, slots=True, weakref_slot=weakref_slot)(copied)
 
 
 def written(kind: type) -> bool:
@@ -46,10 +47,12 @@ def test_a_class_that_is_only_asked_for_its_fields_is_written() -> None:
     assert list(inspect.signature(made()).parameters) == ["line", "path", "marks"]
 
 
+@pytest.mark.parametrize("weakref_slot", [True, False])
 @pytest.mark.parametrize("frozen", [True, False])
-def test_it_has_what_the_usual_one_has(*, frozen: bool) -> None:
-    usual: Any = dataclass(frozen=frozen, slots=True)(type("Plain", (), dict(vars(Plain))))
-    ours = made(frozen=frozen)
+def test_it_has_what_the_usual_one_has(*, frozen: bool, weakref_slot: bool) -> None:
+    copied = type("Plain", (), dict(vars(Plain)))
+    usual: Any = dataclass(frozen=frozen, slots=True, weakref_slot=weakref_slot)(copied)
+    ours = made(frozen=frozen, weakref_slot=weakref_slot)
     ours(1)
     assert {*vars(ours)} == {*vars(usual)}
     assert ours.__slots__ == usual.__slots__
@@ -74,6 +77,13 @@ def test_its_instances_are_values() -> None:
         one.line = 4
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'line'"):
         place()
+
+
+def test_one_with_a_slot_for_it_can_be_referred_to_weakly() -> None:
+    one = made(weakref_slot=True)(3)
+    assert ref(one)() is one
+    with pytest.raises(TypeError, match="cannot create weak reference"):
+        ref(made()(3))
 
 
 def test_one_that_is_not_frozen_can_be_changed() -> None:

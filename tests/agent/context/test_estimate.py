@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.estimate import (
+    BYTES,
     Counts,
     Estimator,
     Ruler,
@@ -39,9 +40,9 @@ def test_each_class_of_byte_is_counted_by_itself() -> None:
 
 def test_a_message_is_counted_with_all_its_parts() -> None:
     user = User((Text("hi"), ToolOutput("1", "ok", images=(Image("image/png", ""),)), ToolOutput("2", "no")))
-    assert count_message(user) == Counts(letters=6, items=2, exact=1600)
+    assert count_message(user, BYTES) == Counts(letters=6, items=2, exact=1600)
     reply = Assistant((ToolCall("1", "read", {}, '{"a": 1}'),))
-    assert count_message(reply) == count_text('read{"a": 1}') + Counts(items=1)
+    assert count_message(reply, BYTES) == count_text('read{"a": 1}') + Counts(items=1)
 
 
 def test_the_plain_rules_stay_available() -> None:

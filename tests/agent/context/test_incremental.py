@@ -1,9 +1,12 @@
-"""Tuples that know from which other ones they have grown."""
+"""Tuples that know from which other ones they have grown, and values that are derived once."""
+
+import gc
+from threading import Thread
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.incremental import Growing, begins
+from agent.context.incremental import Growing, begins, derived_once
 from agent.messages import Conversation, Message, Text, User, extended
 
 SAME = tuple(User((Text(str(number % 2)),)) for number in range(4))
@@ -28,3 +31,62 @@ def test_what_grows_twice_from_one_beginning_is_derived_apart() -> None:
     seen: Growing[tuple[Message, ...], Message] = Growing(tuple, lambda seen, one: (*seen, one))
     assert seen.of(here.messages) == here.messages
     assert list(map(id, seen.of(there.messages))) == list(map(id, (SAME[0], SAME[3], SAME[2])))
+
+
+def test_what_was_derived_from_an_object_is_known_as_long_as_it_lives_and_no_longer() -> None:
+    asked: list[tuple[str, int]] = []
+
+    @derived_once
+    def size(message: Message, unit: int) -> int:
+        asked.append((message.text, unit))
+        return len(message.text) // unit
+
+    for number in range(1_000):  # each lives where the one before it lived
+        message = User((Text("x" * number),))
+        assert [size(message, 1), size(message, 1), size(message, 7), size(message, 7)] == [number, number] + [
+            number // 7
+        ] * 2
+        assert len(asked) == 2 * (number + 1)
+    equal, other = User((Text("y"),)), User((Text("y"),))
+    assert size(equal, 1) == size(other, 1) == 1
+    assert asked[-2:] == [("y", 1), ("y", 1)]
+
+
+def test_nothing_is_kept_of_what_nobody_holds_any_more() -> None:
+    made: list[object] = []
+
+    class Kept:
+        def __del__(self) -> None:
+            made.remove(None)
+
+    @derived_once
+    def keep(message: Message) -> Kept:
+        made.append(None)
+        return Kept()
+
+    message = User((Text("x"),))
+    keep(message)
+    assert made == [None]
+    del message
+    gc.collect()
+    assert made == []
+
+
+def test_threads_derive_the_same_from_the_same_objects() -> None:
+    @derived_once
+    def text(message: Message) -> str:
+        return message.text
+
+    wrong: list[str] = []
+
+    def ask() -> None:
+        for number in range(3_000):
+            message = User((Text(str(number)),))
+            wrong.extend(found for found in (text(message), text(message)) if found != str(number))
+
+    threads = [Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.estimate import estimate_message
+from agent.context.estimate import estimate_message, output_size
 from agent.context.inventory import Inventory, maskable
-from agent.context.mask import STUB, Numbered, message_key, numbered_outputs, old_outputs, old_replies, output_size
+from agent.context.mask import STUB, Numbered, message_key, numbered_outputs, old_outputs, old_replies
 from agent.context.rent import LOCAL, UnitPrices, mask_offer, wanted_again
 from agent.context.settings import Caps
 from agent.messages import Assistant, Conversation, Message, Retold, Text, ToolCall, ToolOutput, User

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.budget import shares
-from agent.context.mask import as_shown, mask_outputs, output_size
+from agent.context.estimate import output_size
+from agent.context.mask import as_shown, mask_outputs
 from agent.context.offload import cut_output
 from agent.context.steps import unseen_from
 from agent.context.unseen_outputs import (

@@ -179,8 +179,11 @@ async def test_what_went_wrong_between_two_turns_is_told_with_the_next(home: Hom
 class Broken(Scripted):
     """A model whose adapter has a bug."""
 
+    asked: asyncio.Event
+
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         if ASKED in said(request):
+            self.asked.set()
             raise RuntimeError("a bug")
         async for chunk in super().stream(request):
             yield chunk
@@ -188,6 +191,7 @@ class Broken(Scripted):
 
 async def test_after_a_bug_between_two_turns_a_session_gives_back_all_it_holds(home: Home) -> None:
     provider = Broken(Scripted.of({"text": "short"}, {"text": "x" * 12_000}, context_window=9600).script)
+    provider.asked = asyncio.Event()
     session = await home.open(provider, interactive=True)
     given_back: list[bool] = []
 
@@ -197,6 +201,7 @@ async def test_after_a_bug_between_two_turns_a_session_gives_back_all_it_holds(h
     session._on_close = give_back
     await events_of(session, "y" * 3000)
     await events_of(session, "two")
+    await asyncio.wait_for(provider.asked.wait(), 10)
     with pytest.raises(RuntimeError, match="a bug"):
         await session.close()
     assert given_back == [True]

@@ -33,7 +33,8 @@ from agent.records.store_thread import StoreThread
 from agent.session import Session
 from agent.session_parts import Parts
 from agent.view_events import Cause, CompactionFailed, CompactionStarted, ContextCompacted
-from agent.window.compact import CompactionContext, compact
+from agent.window.compact import compact
+from agent.window.model_summary import CompactionContext
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tests.agent.context.test_context import is_valid

@@ -1,0 +1,187 @@
+"""A summary that a model writes: the one that has the conversation in its cache, or one that reads it as text. What it
+is asked and how its answer is read is decided in `agent.context.summary`."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from agent.context.compaction import LEAST_SUMMARY, CompactionPlan, Floor
+from agent.context.estimate import estimate_text
+from agent.context.settings import CompactionSettings
+from agent.context.strategies import Room, size_of
+from agent.context.summary import Draft, Reading, RefusedSummary, instruction, read_reply, without_open_calls
+from agent.context.summary_cost import SummaryJob
+from agent.context.transcript import chunks, named_outputs, transcript
+from agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError
+from agent.events import Event, Noticed, ReplyFinished, RetryScheduled
+from agent.interrupt import Interrupt
+from agent.messages import Conversation, Text, User
+from agent.providers.base import Provider, Request
+from agent.providers.learned_limits import LearnedLimits, Summarisers
+from agent.providers.stream import stream_reply
+from agent.view_events import CompactionFailed, Price
+
+READER = (
+    "You write down what a coding session has been about, so that somebody else can go on with it without having "
+    "seen it."
+)
+MOST_CHUNKS = 24
+"""Pieces of a conversation that are summarised one after the other. What is longer is left to the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionContext:
+    """What a compaction works with."""
+
+    provider: Provider
+    request: Callable[[Conversation], Request]
+    """What would be sent to the provider to go on with a conversation: the same system text and tools."""
+    room: Room
+    size: Callable[[Conversation], int]
+    """Tokens of the request that a conversation would be sent with, by the measure of all other figures."""
+    settings: CompactionSettings
+    interrupt: Interrupt
+    emit: Callable[[Event], None]
+    lessons: LearnedLimits = field(default_factory=LearnedLimits)
+    summarisers: Summarisers | None = None
+    is_cold: bool = False
+    """Nothing of the conversation is in the provider's cache any more."""
+    price_of: Callable[[Sequence[str]], Price | None] = lambda strategies: None
+    """What a rewrite by these strategies costs and saves."""
+    pieces: int = MOST_CHUNKS
+    """Requests that one summary may take by somebody who has not seen the conversation."""
+
+
+@dataclass(slots=True)
+class SummaryCost:
+    """Listens to a compaction: what its summaries cost, and who wrote the last one."""
+
+    emit: Callable[[Event], None]
+    cost: float | None = 0.0
+    """US dollars; None when the price of any request is not known."""
+    model: str = ""
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, ReplyFinished):
+            self.model = event.model
+            self.cost = None if event.cost is None or self.cost is None else self.cost + event.cost
+        self.emit(event)
+
+
+async def summarise(
+    conversation: Conversation,
+    plan: CompactionPlan,
+    work: CompactionContext,
+    floor: Floor,
+    focus: str | None,
+    *,
+    cached: bool,
+) -> Draft | None:
+    """What a model wrote down: one of those that the user set for this, else the one that has the conversation in its
+    cache. None when none gave anything that can be used."""
+    asked = instruction(work.settings.wishes, focus, retain_tokens=floor.caps.retain, summary_tokens=floor.caps.summary)
+    for provider in await _summarisers_of(work, conversation, plan, cached=cached):
+        draft = await _in_chunks(provider, plan, asked, work)
+        if draft is not None or work.interrupt.requested():
+            return draft
+    if not cached:
+        return await _in_chunks(work.provider, plan, asked, work)
+    request = await asyncio.to_thread(_with_instruction, conversation, plan, work, floor, focus)
+    if request is None:
+        return await _in_chunks(work.provider, plan, asked, work)
+    try:
+        reading = await _ask(work.provider, request, work)
+    except ContextOverflow:
+        return await _in_chunks(work.provider, plan, asked, work)
+    except ProviderError as error:
+        reading = RefusedSummary(str(error))
+    return _draft(reading, work.provider, work)
+
+
+def _with_instruction(
+    conversation: Conversation, plan: CompactionPlan, work: CompactionContext, floor: Floor, focus: str | None
+) -> Request | None:
+    """What asks the model that has the conversation in its cache; None where the window does not hold it."""
+    caps, outputs = floor.caps, named_outputs(plan)
+    asked = instruction(
+        work.settings.wishes, focus, retain_tokens=caps.retain, summary_tokens=caps.summary, outputs=outputs
+    )
+    open_ended = replace(conversation, messages=without_open_calls(conversation.messages))
+    with_instruction = open_ended.plus(User((Text(asked),)))
+    return work.request(with_instruction) if work.room.holds(with_instruction) else None
+
+
+def job_of(conversation: Conversation, plan: CompactionPlan, work: CompactionContext, *, cached: bool) -> SummaryJob:
+    """What the summary takes, in tokens as the provider counts them."""
+    context = round((work.room.fixed + size_of(conversation)) * work.room.scale)
+    text = round(sum(map(estimate_text, transcript(plan))) * work.room.scale)
+    return SummaryJob(
+        context, text, is_cached=cached and not work.is_cold and context <= work.room.effective + work.room.buffer
+    )
+
+
+async def _summarisers_of(
+    work: CompactionContext, conversation: Conversation, plan: CompactionPlan, *, cached: bool
+) -> Sequence[Provider]:
+    if work.summarisers is None:
+        return ()
+    job = await asyncio.to_thread(job_of, conversation, plan, work, cached=cached)
+    try:
+        return await work.summarisers(job, work.emit)
+    except AgentError as error:
+        work.emit(Noticed(f"the model that is set for summaries cannot be used: {error}"))
+        return ()
+
+
+async def _in_chunks(provider: Provider, plan: CompactionPlan, asked: str, work: CompactionContext) -> Draft | None:
+    """The summary by a model that has not seen the conversation: it reads it as text, in pieces of at most half its
+    window, each together with the summary of those before."""
+    window = (work.lessons.window if provider is work.provider else None) or provider.window
+    written = work.settings.caps.retain + work.settings.caps.summary
+    room = window.effective - estimate_text(READER) - estimate_text(asked) - written
+    # In a small window most of the room for an answer is not needed for a summary.
+    spared = max(window.output - max(2 * written, LEAST_SUMMARY), 0) if room < window.size // 4 else 0
+    size = max(min(window.size // 2, room + spared), 500)
+    pieces = await asyncio.to_thread(lambda: chunks(transcript(plan), size))
+    if not 0 < len(pieces) <= work.pieces:
+        return None
+    so_far = ""
+    draft: Draft | None = None
+    for piece in pieces:
+        said = f"{so_far}{piece}\n\n{asked}"
+        request = Request(
+            READER, (User((Text(said),)),), (), window.output - spared, work.request(Conversation()).session
+        )
+        try:
+            reading = await _ask(provider, request, work)
+        except ProviderError as error:
+            reading = RefusedSummary(str(error))
+        draft = _draft(reading, provider, work)
+        if draft is None:
+            return None
+        so_far = f"[summary of what came before]\n{draft.retain}\n{draft.summary}\n\n"
+    return draft
+
+
+async def _ask(provider: Provider, request: Request, work: CompactionContext) -> Reading:
+    """One request for a summary, told to nobody but as what it cost."""
+
+    def quietly(event: Event) -> None:
+        if isinstance(event, ReplyFinished):
+            work.emit(replace(event, purpose="summary"))
+        elif isinstance(event, RetryScheduled):
+            work.emit(event)
+
+    try:
+        reply = await stream_reply(provider, request, work.interrupt, quietly)
+    except EmptyAnswer:
+        return RefusedSummary("it is empty")
+    return read_reply(reply.message.text, reply.message.calls, reply.stop_reason)
+
+
+def _draft(reading: Reading, provider: Provider, work: CompactionContext) -> Draft | None:
+    if isinstance(reading, Draft):
+        return reading
+    if not work.interrupt.requested():
+        work.emit(CompactionFailed(provider.facts.id, reading.why))
+    return None

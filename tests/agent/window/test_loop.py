@@ -1,0 +1,138 @@
+"""A rewrite of a long conversation: the loop goes on meanwhile, and each message is weighed no oftener than need be."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.context import estimate
+from agent.context.estimate import Counts, Ruler
+from agent.context.settings import CompactionSettings
+from agent.context.view_edits import EditRequest
+from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from agent.providers.wires.scripted import Scripted
+from agent.session import Session
+from agent.window.compact import ForcedStrategy
+from agent.window.edit_view import do_act
+from agent.window.env import Env
+from agent.window.manual_compact import apply_summary, draft_summary, preview_compaction
+from agent.window.rewrite import compact_now
+from agent.window.triggers import unheard
+from tests.agent.window.test_compact import ASKED, ROW, SMALL, Home
+
+SUMMARY = {"when": ASKED, "text": "<retain>id 7</retain><summary>all was looked at</summary>"}
+OUTPUT = "some line of an output\n" * 60
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    opened = Home(tmp_path)
+    yield opened
+    await opened.thread.close()
+
+
+def turns(count: int) -> list[Message]:
+    """A request, a step with an output and an answer each."""
+    return [
+        message
+        for number in range(count)
+        for message in (
+            User((Text(f"please look at part {number}"),)),
+            Assistant((ToolCall(f"c{number}", "bash", {"command": f"cat {number}"}),), ROW.model),
+            User((ToolOutput(f"c{number}", f"{number}\n{OUTPUT}"),)),
+            Assistant((Text(f"Part {number} is done."),), ROW.model),
+        )
+    ]
+
+
+async def opened(home: Home, count: int) -> Session:
+    """A session that goes on after so many turns."""
+    session = await home.open(
+        Scripted.of(SUMMARY, {"text": "fine"}, context_window=10_000_000),
+        compacting=CompactionSettings(SMALL, policy="fixed"),
+    )
+    await session.change(lambda conversation, env: said(turns(count), conversation, env))
+    return session
+
+
+class Said:
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+
+
+async def said(messages: list[Message], conversation: Conversation, env: Env) -> Said:
+    for message in messages:
+        if isinstance(message, User):
+            await env.recorder.said(message)
+        else:
+            await env.recorder.replied(message)
+    return Said(conversation.plus(*messages))
+
+
+def masked(conversation: Conversation, env: Env) -> Awaitable[Any]:
+    return compact_now(conversation, env, "rent", chosen=ForcedStrategy("mask"))
+
+
+async def rewritten_by_hand(session: Session) -> None:
+    preview = await session.change(preview_compaction())
+    drafted = await session.change(draft_summary(preview, unheard))
+    await session.change(apply_summary(preview, drafted.draft, drafted, unheard))
+
+
+REWRITES: dict[str, Callable[[Session], Awaitable[Any]]] = {
+    "mask": lambda session: session.change(masked),
+    "summary": lambda session: session.compact(),
+    "by hand": rewritten_by_hand,
+    "evicted": lambda session: session.change(do_act(EditRequest("evict", "r2"))),
+}
+DECIDED = {
+    "mask": ("compact.solve_floor", "compact.climb", "compact.size_of", "compact.receipt", "rewrite.unchanged"),
+    "summary": ("compact.plan_compaction", "model_summary.named_outputs", "compact.compacted", "compact.is_worth_it"),
+    "by hand": ("manual_compact.solve_floor", "manual_compact.paying_caps", "manual_compact.is_worth_it"),
+    "evicted": ("edit_view.plan_act",),
+}
+"""What is decided for each of them, by where it is called."""
+
+
+@pytest.mark.parametrize(("how", "name"), [(how, name) for how, names in DECIDED.items() for name in names])
+async def test_the_loop_goes_on_while_it_is_decided_what_leaves_the_view(
+    home: Home, how: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, loop = await opened(home, 12), asyncio.get_running_loop()
+    module, _, function = name.partition(".")
+    place = __import__(f"agent.window.{module}", fromlist=[function])
+    decide, asked = getattr(place, function), list[None]()
+
+    async def beat() -> None:
+        asked.append(None)
+
+    def decided(*values: Any, **named: Any) -> object:
+        asyncio.run_coroutine_threadsafe(beat(), loop).result(20)
+        return decide(*values, **named)
+
+    monkeypatch.setattr(place, function, decided)
+    before = session.history
+    await REWRITES[how](session)
+    assert asked
+    assert session.history != before
+
+
+@pytest.mark.parametrize("how", REWRITES)
+async def test_no_output_is_weighed_anew_for_each_question_that_a_rewrite_asks(
+    home: Home, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weighed = Counter[str]()
+    count = estimate.count_text
+
+    def counted(text: str, ruler: Ruler = estimate.BYTES) -> Counts:
+        weighed[text] += 1
+        return count(text, ruler)
+
+    monkeypatch.setattr(estimate, "count_text", counted)
+    session = await opened(home, 30)
+    await REWRITES[how](session)
+    outputs = [weighed[f"{number}\n{OUTPUT}"] for number in range(30)]
+    assert max(outputs) <= 3, "in its message, by itself, and in what a summary would be made of"
