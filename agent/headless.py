@@ -201,7 +201,7 @@ async def _work(
     if session is None:
         outcome.interrupted()
         return
-    outcome.session, stop.session = session.id, session
+    outcome.session, stop.session, session.listener = session.id, session, show
     try:
         if stop.opening.requested():
             outcome.interrupted()

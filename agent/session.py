@@ -91,9 +91,8 @@ class Session:
                 self._asking.words if parts.interactive else None,
                 lambda: self._events is not None and not self._is_told,
             )
-        parts.recorder.attend(
-            lambda: situation_of(parts.workspace), lambda text: self._emit(Noticed(text)), lambda: remembered(self._env)
-        )
+        parts.recorder.attend(lambda: situation_of(parts.workspace), self._tell, lambda: remembered(self._env))
+        parts.recorder.writes.interrupt = self._interrupt
 
     @property
     def id(self) -> str:
@@ -346,9 +345,17 @@ class Session:
             if self._tidying is not None:
                 await self._tidying
             await self._parts.workspace.jobs.close()
+            await self._parts.recorder.writes.close()
         finally:
             if self._on_close is not None:
                 await self._on_close()
+
+    def _tell(self, text: str) -> None:
+        """Also between two turns, and while the session is closed."""
+        if self._events is not None and not self._is_told:
+            self._events.put_nowait(Noticed(text))
+        else:
+            (self.listener or self._unheard.append)(Noticed(text))
 
     def _emit(self, event: Event) -> None:
         if isinstance(event, ReplyFinished):

@@ -249,16 +249,18 @@ class SessionStore:
         finally:
             with translated(self.path):
                 self._db.execute("pragma synchronous = normal")
-        self._checkpoint()
+        with suppress(StoreError), self.at_once(), translated(self.path):
+            # Into the database itself, as far as nobody else reads or writes now; the rest later.
+            self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
 
-    def _checkpoint(self) -> None:
-        """Brings what was written into the database itself, as far as nobody else reads or writes now."""
-        with suppress(StoreError), translated(self.path):  # what is not brought there now is brought there later
-            self._db.execute("pragma busy_timeout = 0")
-            try:
-                self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
-            finally:
-                self._db.execute(f"pragma busy_timeout = {self._patience}")
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Meanwhile nothing waits for another process's transaction."""
+        self._db.execute("pragma busy_timeout = 0")
+        try:
+            yield
+        finally:
+            self._db.execute(f"pragma busy_timeout = {self._patience}")
 
     def session(self, session: str) -> SessionRow | None:
         found = self._sessions("where s.id = ?", session)
@@ -358,12 +360,8 @@ class SessionStore:
 
     def facts(self, session: str, kind: str) -> tuple[FactRow, ...]:
         """What holds in a session of one kind."""
-        return tuple(
-            FactRow(*row)
-            for row in self.query(
-                "select kind, key, body from situation where session = ? and kind = ? order by key", session, kind
-            )
-        )
+        sql = "select kind, key, body from situation where session = ? and kind = ? order by key"
+        return tuple(FactRow(*row) for row in self.query(sql, session, kind))
 
     def calibration(self, model: str) -> str | None:
         """What was kept for a model, of all sessions."""

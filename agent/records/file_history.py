@@ -44,7 +44,7 @@ class FileLog:
                 before = earlier.before if earlier else await self._kept(change.before)
                 row = ChangeRow(turn, str(change.path), before, after, time.time())
                 self._noted[key] = row
-                await self._thread.run(keep_change, self._store, self._recorder.session, row)
+                await self._recorder.writes.put(keep_change, self._store, self._recorder.session, row)
 
     async def _kept(self, content: bytes | None) -> str | None:
         blobs = self._store.blobs

@@ -35,6 +35,7 @@ from agent.records.session_reader import SessionLog
 from agent.records.situation import Situation, as_left
 from agent.records.store_thread import StoreThread
 from agent.records.usage import Spent, rewrite_row, usage_row
+from agent.records.write_queue import WriteQueue
 from agent.view_events import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
 from store.accounts import RewriteRow, UsageRow
 from store.archive import ArchiveStore
@@ -72,6 +73,8 @@ class Recorder:
         self._kept: Growing[TodoState, Message] = Growing(TodoState, TodoState.plus)
         self._look: Callable[[], Situation] = Situation
         self._tell: Callable[[str], None] = self._keep_problem
+        self.writes = WriteQueue(thread, store, lambda text: self._tell(text))
+        """What waits to be written."""
         self._mark: Callable[[], Mark | None] = lambda: None
         self.mark: Mark | None = None
         """The last request, as the snapshot that was read remembers it."""
@@ -159,6 +162,7 @@ class Recorder:
     async def read(self) -> Conversation:
         """The conversation as the last snapshot shows it, with what was said since. Without a snapshot that can be
         used it is everything that was said."""
+        await self.writes.settled()
         start, conversation = await self._view()
         messages, self._position = await self.log.messages(start)
         if start and not await self.log.may_begin(start, messages):
@@ -205,10 +209,10 @@ class Recorder:
         """What the user said is on disk when this returns. The session is made with its first message."""
         if self._is_new:
             self._row = replace(self._row, title=title_of(message.text))
-            await self._thread.persist(self._tell, self._store.create, self._row)
+            await self.writes.put(self._store.create, self._row)
             self._is_new = False
         elif not self._row.title and (title := title_of(message.text)):  # it began with a note
-            await self._thread.persist(self._tell, self._store.rename, self.session, title)
+            await self.writes.put(self._store.rename, self.session, title)
             self.renamed(title)
         await self._write(self._rows(message))
 
@@ -259,14 +263,23 @@ class Recorder:
 
     async def keep_learned(self, model: str, learned: str) -> None:
         """The next session with the model begins with what is known of its tokens."""
+        if self.writes.is_stuck:
+            return
         with suppress(StoreFailed):  # it will be learned again; no turn fails for it
             await self._thread.run(self._store.keep_calibration, model, learned)
 
     async def goes_on_with(self, model: str, mode: str | None = None) -> None:
-        """The session is one with another model, or in another mode, when this returns, whenever the program ends."""
-        self._row = replace(self._row, model=model, mode=mode or self._row.mode)
+        """The session is one with another model, or in another mode, when this returns, whenever the program ends;
+        while another program holds the database, only from the end of the turn on."""
+        row = replace(self._row, model=model, mode=mode or self._row.mode)
         if not self._is_new:
-            await self._thread.run(self._store.update, self.session, model=model, mode=self._row.mode)
+            try:
+                await self._thread.run(self._store.update, self.session, model=model, mode=row.mode)
+            except StoreFailed as error:
+                if error.reason != "locked":
+                    raise
+                return
+        self._row = row
 
     async def tool_uses(self) -> Mapping[str, float]:
         """When each tool was used last in the project, in Unix seconds."""
@@ -276,7 +289,7 @@ class Recorder:
 
     async def keep_tool_uses(self, uses: Mapping[str, float]) -> None:
         """The next session of the project knows when these tools were used."""
-        if uses:
+        if uses and not self.writes.is_stuck:
             with suppress(StoreFailed):  # as above
                 await self._thread.run(keep_tool_uses, self._store, self._row.project, uses)
 
@@ -289,8 +302,8 @@ class Recorder:
         await self._write([])
         if (model, mode) != (self._row.model, self._row.mode):
             self._row = replace(self._row, model=model, mode=mode)
-            await self._thread.persist(self._tell, self._store.update, self.session, model=model, mode=mode)
-        await self._thread.persist(self._tell, self._store.end_turn, self.session)
+            await self.writes.put(self._store.update, self.session, model=model, mode=mode)
+        await self.writes.put(self._store.end_turn, self.session)
 
     async def _new_summary(self, conversation: Conversation) -> tuple[SummaryRow, ...]:
         """The row of a summary that is not written down yet."""
@@ -322,8 +335,7 @@ class Recorder:
             over += tuple((_CALL, id) for id in known.keys() - states.keys())
         if rows or usage or shown or rewrites or facts or over:
             try:
-                await self._thread.persist(
-                    self._tell,
+                await self.writes.put(
                     self._store.write,
                     self.session,
                     rows,

@@ -1,7 +1,6 @@
 """A store in a thread of its own."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
@@ -9,11 +8,6 @@ from typing import ParamSpec, TypeVar
 from agent.errors import StoreFailed
 from store.errors import StoreError
 from store.sessions import SessionStore
-
-PATIENCE, PAUSE = 600.0, 0.2
-"""Seconds for which something waits for a database that another program holds, and between two tries."""
-WAITING = "another program holds the session database; what is to be stored waits in memory until it lets go"
-WRITTEN = "the session database is free again, and all that waited is stored"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,25 +34,6 @@ class StoreThread:
             return await asyncio.shield(loop.run_in_executor(self._executor, lambda: work(*args, **kwargs)))
         except StoreError as error:
             raise StoreFailed(str(error), error.reason) from error
-
-    async def persist(self, tell: Callable[[str], None], work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """As `run`, for what must not be lost: while another program holds the database it waits in memory, which is
-        told, and is tried again for ten minutes. Raises `StoreFailed`."""
-        began, has_told = time.monotonic(), False
-        while True:
-            try:
-                result = await self.run(work, *args, **kwargs)
-            except StoreFailed as error:
-                if error.reason != "locked" or time.monotonic() - began >= PATIENCE:
-                    raise
-                if not has_told:
-                    tell(WAITING)
-                has_told = True
-            else:
-                if has_told:
-                    tell(WRITTEN)
-                return result
-            await asyncio.sleep(PAUSE)
 
     async def close(self) -> None:
         if self._store is not None:

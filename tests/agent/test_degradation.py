@@ -16,13 +16,14 @@ from agent.config.load import load_config
 from agent.context.estimate import count_text, estimate_text
 from agent.context.prompt import Instructions, build_prompt
 from agent.events import Event, Noticed, TurnFailed, TurnFinished, WindowLearned
-from agent.records import store_thread
+from agent.records import write_queue
 from agent.records.recorder import UNREADABLE_SNAPSHOT
-from agent.records.store_thread import WAITING, WRITTEN
+from agent.records.write_queue import WAITING, WRITTEN
 from agent.session import Session
 from agent.view_events import ContextCompacted, PrefixDrifted, PrefixRenewed
 from tests.agent.context.test_context import is_valid
 from tests.agent.records.test_resume import READ, Desk, say
+from tests.waiting import until
 
 ASKED = "context window is nearly full"
 
@@ -264,10 +265,35 @@ async def test_what_is_to_be_stored_waits_for_a_database_that_another_program_ho
     await session.close()
 
 
+async def test_a_turn_can_be_interrupted_while_another_program_holds_the_database(place: Desk) -> None:
+    session = await place.session({"text": "Done."}, {"text": "Yes."}, mode="auto")
+    await say(session, "one")
+    between: list[Event] = []
+    session.listener = between.append
+    other = sqlite3.connect(place.home / "data" / "sessions.db", isolation_level=None)
+    other.execute("begin immediate")
+    events: list[Event] = []
+    async for event in session.send("two"):
+        events.append(event)
+        if event == Noticed(WAITING):
+            session.interrupt()
+    assert events[-1] == TurnFinished("interrupted", "")
+    other.execute("rollback")
+    other.close()
+    await until(lambda: bool(between))
+    assert between == [Noticed(WRITTEN)]
+    assert (await say(session, "three"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, place, "one", "two", "three", "Yes.")
+    await session.close()
+    again = await place.session(resume="")
+    assert again.history.messages == session.history.messages
+    await again.close()
+
+
 async def test_a_database_that_another_program_keeps_holding_ends_the_turn(
     place: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_thread, "PATIENCE", 0.0)
+    monkeypatch.setattr(write_queue, "PATIENCE", 0.0)
     session = await place.session({"text": "Done."}, {"text": "Yes."}, {"text": "Yes."}, mode="auto")
     await say(session, "one")
     other = sqlite3.connect(place.home / "data" / "sessions.db", isolation_level=None)

@@ -35,7 +35,7 @@ from agent.input.memory import reminded_of
 from agent.messages import Assistant, Note, Text, ToolOutput, User
 from agent.providers.fallbacks import Targets
 from agent.providers.wires.scripted import Scripted
-from agent.records import store_thread
+from agent.records import write_queue
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from agent.session import Session
@@ -671,7 +671,7 @@ async def test_a_change_that_could_not_be_written_leaves_no_gap_behind(
         raise StoreError("locked", "another program writes")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store_thread, "PATIENCE", 0.0)
+        patch.setattr(write_queue, "PATIENCE", 0.0)
         patch.setattr(SessionStore, "write", locked)
         with pytest.raises(StoreFailed):
             await session.change(reminded_of("- use tabs"))

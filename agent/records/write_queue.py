@@ -1,0 +1,145 @@
+"""What a session writes, one after the other. While another program holds the database, it waits in memory."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import ParamSpec
+
+from agent.errors import StoreFailed
+from agent.interrupt import Interrupt
+from agent.records.store_thread import StoreThread
+from store.sessions import SessionStore
+
+PATIENCE, PAUSE = 600.0, 0.2
+"""Seconds for which something waits for a database that another program holds, and between two tries."""
+GRACE = 0.5
+"""Seconds that a write may take before the user's wish to stop counts for more."""
+WAITING = "another program holds the session database; what is to be stored waits in memory until it lets go"
+CLOSING = (
+    "another program holds the session database; the session closes when what waits in memory is stored, and whoever "
+    "leaves before loses that"
+)
+WRITTEN = "the session database is free again, and all that waited is stored"
+
+P = ParamSpec("P")
+
+
+@dataclass(slots=True)
+class _Write:
+    work: Callable[[], None]
+    done: asyncio.Future[None]
+    is_left: bool = False
+    """Whether nobody waits for it any more."""
+
+
+class WriteQueue:
+    """That of one session."""
+
+    def __init__(self, thread: StoreThread, store: SessionStore, tell: Callable[[str], None]) -> None:
+        self._thread = thread
+        self._store = store
+        self._tell = tell
+        self.interrupt = Interrupt()
+        """The user's wish to stop."""
+        self._writes: deque[_Write] = deque()
+        self._worker: asyncio.Task[None] | None = None
+        self._held_since: float | None = None
+        self._has_told = False
+        self._lost: BaseException | None = None
+        """Why something is not written that nobody waited for; whoever writes next hears it."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether another program holds the database, as far as that is known."""
+        return self._held_since is not None or any(write.is_left for write in self._writes)
+
+    async def put(self, work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Does the work in the store's thread, after all that was put before. While another program holds the database
+        that waits, which is told, for ten minutes; where the user wants to stop meanwhile, this returns, and the work
+        is done later. Raises `StoreFailed`."""
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            raise lost
+        is_over = self.interrupt.requested()
+        self._has_told = self._has_told and is_over
+        write = _Write(partial(work, *args, **kwargs), asyncio.get_running_loop().create_future())
+        self._writes.append(write)
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work())
+        try:
+            await asyncio.wait((write.done,), timeout=0 if is_over and self.is_stuck else GRACE)
+            if not write.done.done():
+                await self.interrupt.race(_end(write.done))
+        finally:
+            write.is_left = not write.done.done()
+        if not write.is_left:
+            write.done.result()
+
+    async def settled(self) -> None:
+        """All that was put is written when this returns, or told to be lost."""
+        if self._worker is not None:
+            await asyncio.wait((self._worker,))
+
+    async def close(self) -> None:
+        """As `settled`, and tells what it waits for. Whoever does not wait for it drops what is not written."""
+        try:
+            if self.is_stuck:
+                self._tell(CLOSING)
+                self._has_told = True
+            await self.settled()
+        finally:
+            if self._worker is not None:
+                self._worker.cancel()
+
+    async def _work(self) -> None:
+        while self._writes:
+            failed = await self._tried(self._writes[0].work)
+            write = self._writes.popleft()
+            if failed is not None and write.is_left:
+                self._lose(failed)
+            elif failed is not None:
+                write.done.set_exception(failed)
+            elif not write.is_left:
+                write.done.set_result(None)
+        if self._has_told:
+            self._has_told = False
+            self._tell(WRITTEN)
+
+    async def _tried(self, work: Callable[[], None]) -> BaseException | None:
+        """Why the work could not be done, as often as it was tried; None when it is."""
+        began = time.monotonic()
+        while True:
+            trying = self._thread.run(work if self._held_since is None else partial(self._at_once, work))
+            (failed,) = await asyncio.gather(trying, return_exceptions=True)
+            if not (isinstance(failed, StoreFailed) and failed.reason == "locked"):
+                self._held_since = None
+                return failed
+            self._held_since = self._held_since or began
+            if time.monotonic() - self._held_since >= PATIENCE:
+                return failed
+            if not self._has_told:
+                self._has_told = True
+                self._tell(WAITING)
+            await asyncio.sleep(PAUSE)
+
+    def _at_once(self, work: Callable[[], None]) -> None:
+        """Does not keep the store's thread from others by waiting in it."""
+        with self._store.at_once():
+            work()
+
+    def _lose(self, failed: BaseException) -> None:
+        """What was put behind it goes, too: a message may not be there without the one before."""
+        behind, self._writes = self._writes, deque()
+        waited_for = [write for write in behind if not write.is_left]
+        for write in waited_for:
+            write.done.set_exception(failed)
+        self._lost = None if waited_for else failed
+        self._has_told = False
+        self._tell(f"{failed}; what waited is not stored")
+
+
+async def _end(done: asyncio.Future[None]) -> None:
+    await asyncio.wait((done,))

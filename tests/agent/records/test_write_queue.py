@@ -1,0 +1,179 @@
+"""What a session writes while another program holds the database: on a real one."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agent.errors import StoreFailed
+from agent.records import write_queue
+from agent.records.store_thread import StoreThread
+from agent.records.write_queue import CLOSING, WAITING, WRITTEN, WriteQueue
+from store.errors import StoreError
+from store.sessions import MessageRow, SessionRow, SessionStore
+from tests.waiting import until
+
+ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/a", "ask", 1.0, 1.0)
+
+
+@dataclass(slots=True)
+class Desk:
+    """A session's queue, and another program with the same database."""
+
+    path: Path
+    store: SessionStore
+    queue: WriteQueue
+    told: list[str]
+    other: sqlite3.Connection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.other = sqlite3.connect(self.path, isolation_level=None)
+
+    def hold(self) -> None:
+        self.other.execute("begin immediate")
+
+    def let_go(self) -> None:
+        self.other.execute("rollback")
+
+    async def put(self, *positions: int) -> None:
+        await self.queue.put(self.store.write, ROW.id, [MessageRow(n, "user", f'{{"n": {n}}}') for n in positions])
+
+    @property
+    def written(self) -> list[int]:
+        return [position for (position,) in self.other.execute("select position from messages order by id")]
+
+    async def hears(self, text: str) -> None:
+        await until(lambda: text in self.told)
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    path, told = tmp_path / "s.db", list[str]()
+    thread = StoreThread(lambda: SessionStore(path, busy_timeout=0.05))
+    store = await thread.open()
+    await thread.run(store.create, ROW)
+    opened = Desk(path, store, WriteQueue(thread, store, told.append), told)
+    yield opened
+    opened.other.close()
+    await opened.queue.close()
+    await thread.close()
+
+
+async def test_what_is_put_is_written_in_order(desk: Desk) -> None:
+    await asyncio.gather(*(desk.put(n) for n in range(20)))
+    assert (desk.written, desk.told) == (list(range(20)), [])
+
+
+async def test_a_held_database_is_waited_for_and_that_is_told_once(desk: Desk) -> None:
+    desk.hold()
+    putting = asyncio.gather(desk.put(0), desk.put(1))
+    await desk.hears(WAITING)
+    assert desk.queue.is_stuck
+    desk.let_go()
+    await putting
+    assert (desk.written, desk.told, desk.queue.is_stuck) == ([0, 1], [WAITING, WRITTEN], False)
+
+
+async def test_the_user_need_not_wait_and_nothing_is_lost(desk: Desk) -> None:
+    desk.hold()
+    putting = asyncio.create_task(desk.put(0))
+    await desk.hears(WAITING)
+    desk.queue.interrupt.request()
+    await putting
+    await desk.put(1)
+    assert desk.written == []
+    desk.let_go()
+    await desk.queue.settled()
+    assert (desk.written, desk.told) == ([0, 1], [WAITING, WRITTEN])
+
+
+async def test_who_goes_on_is_told_again_and_comes_after_what_waits(desk: Desk) -> None:
+    desk.hold()
+    desk.queue.interrupt.request()
+    await desk.put(0)
+    await desk.hears(WAITING)
+    desk.told.clear()
+    desk.queue.interrupt.reset()
+    putting = asyncio.create_task(desk.put(1))
+    await desk.hears(WAITING)
+    desk.let_go()
+    await putting
+    assert (desk.written, desk.told) == ([0, 1], [WAITING, WRITTEN])
+
+
+async def test_a_session_closes_when_all_is_written(desk: Desk) -> None:
+    desk.hold()
+    desk.queue.interrupt.request()
+    await desk.put(0)
+    closing = asyncio.create_task(desk.queue.close())
+    await desk.hears(CLOSING)
+    assert not closing.done()
+    desk.let_go()
+    await closing
+    assert desk.written == [0]
+    assert desk.told[-1] == WRITTEN
+
+
+async def test_who_does_not_wait_for_the_end_drops_what_waits(desk: Desk) -> None:
+    desk.hold()
+    desk.queue.interrupt.request()
+    await desk.put(0)
+    closing = asyncio.create_task(desk.queue.close())
+    await desk.hears(CLOSING)
+    closing.cancel()
+    await asyncio.gather(closing, return_exceptions=True)
+    desk.let_go()
+    assert desk.written == []
+
+
+async def test_a_failure_that_nobody_waited_for_is_told_and_is_the_next_ones(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.hold()
+    desk.queue.interrupt.request()
+    await desk.put(0)
+    await desk.put(1)
+    await desk.hears(WAITING)
+    monkeypatch.setattr(write_queue, "PATIENCE", 0.0)
+    await desk.queue.settled()
+    assert desk.told[-1].endswith("is locked by another program; close it or try again; what waited is not stored")
+    desk.let_go()
+    with pytest.raises(StoreFailed, match="is locked by another program"):
+        await desk.put(2)
+    desk.queue.interrupt.reset()
+    await desk.put(3)
+    assert desk.written == [3]
+
+
+async def test_what_comes_after_a_lost_write_fails_with_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.hold()
+    desk.queue.interrupt.request()
+    await desk.put(0)
+    desk.queue.interrupt.reset()
+    putting = asyncio.create_task(desk.put(1))
+    await desk.hears(WAITING)
+
+    def full(*_: object) -> None:
+        raise StoreError("full", "the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionStore, "transaction", full)
+        desk.let_go()
+        with pytest.raises(StoreFailed, match="the disk is full"):
+            await putting
+    assert desk.told[-1] == "the disk is full; what waited is not stored"
+    await desk.put(0)
+    assert desk.written == [0]
+
+
+async def test_a_fault_of_the_program_is_heard_by_who_waits(desk: Desk) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await desk.queue.put(broken)
+    await desk.put(0)
+    assert desk.written == [0]
