@@ -10,6 +10,7 @@ from agent.view_events import (
     CompactionFailed,
     CompactionStarted,
     ContextCompacted,
+    NothingCompacted,
     PrefixDrifted,
     PrefixRenewed,
     RewriteUndone,
@@ -361,6 +362,7 @@ Event: TypeAlias = (
     | QuestionAnswered
     | CompactionStarted
     | ContextCompacted
+    | NothingCompacted
     | RewriteUndone
     | BroughtBack
     | ViewChanged

@@ -71,6 +71,12 @@ class ContextCompacted:
 
 
 @dataclass(frozen=True, slots=True)
+class NothingCompacted:
+    """A compaction is over that has changed nothing: no summary could be used, nothing would have become smaller, or it
+    was interrupted."""
+
+
+@dataclass(frozen=True, slots=True)
 class RewriteUndone:
     """The user took back the last rewrite: the view from before it is shown again, with all that was said since."""
 

@@ -81,11 +81,12 @@ def test_what_has_room_is_sent_whole(user: User) -> None:
     ("data", "shown", "kept"),
     [
         (bytes(range(256)) * 2_000, "[not text, 512,000 bytes, which begin with 00 01 02", "20 21 22 23 24 25 26 27"),
+        (bytes(range(256)) * 2_000, "fc fd fe ff; `read_result` with", "20 21 22 23 24 25 26 27"),
         (b"caf\xe9 au lait\r\n" * 20_000, "caf\N{REPLACEMENT CHARACTER} au lait\r\n", r"caf\xe9 au lait"),
         ("漢字の行\n".encode() * 20_000, "漢字の行\n", "漢字の行"),
         (b"x" * 400_000, "xxxxxxxx\n[… ", "xxxxxxxx"),
     ],
-    ids=["binary", "latin", "chinese", "one line"],
+    ids=["binary", "end of binary", "latin", "chinese", "one line"],
 )
 def test_every_byte_is_kept_whatever_was_piped_in(
     user: User, data: bytes, shown: str, kept: str, tmp_path: Path
@@ -102,6 +103,15 @@ def test_every_byte_is_kept_whatever_was_piped_in(
     (first, *_) = ebb("sessions", "show", asked.result["session"], "--json", home=elsewhere).lines
     (note,) = [part for part in first["parts"] if part["type"] == "note"]
     assert note["whole"].removeprefix("What the user piped in:\n\n").encode("utf-8", "surrogateescape") == data
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_a_log_as_windows_writes_it_is_read_as_text(user: User, codec: str) -> None:
+    with FakeProvider([look_up(pattern=r"unit_23456\."), Turn(text="Seen.")]) as server:
+        assert user.say(server, "-p", "go", stdin=f"\ufeff{LOG}".encode(codec)).code == 0
+    assert "[0] compile unit_0.c" in said(server.requests[0])
+    assert "[39999] compile unit_39999.c" in said(server.requests[0])
+    assert "unit_23456.c: warning" in outputs(server.requests[1])[0]
 
 
 def test_a_later_message_may_be_as_long(user: User) -> None:

@@ -12,7 +12,7 @@ Part = TypeVar("Part", bound=Text | Note)
 
 _LEFT_OUT = '[… {:,} bytes left out: `read_result` or `recall` with ref_id="{}" …]'
 _GAP = re.compile(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"]* …\]\n')
-_NO_TEXT = '[not text, {:,} bytes, which begin with {}; `read_result` with ref_id="{}" has all of it]'
+_NO_TEXT = '[not text, {:,} bytes, which begin with {} and end with {}; `read_result` with ref_id="{}" has all of it]'
 _NO_TEXT_SHOWN = re.compile(r"\[not text, [\d,]+ bytes, which begin with ")
 _HEADING = re.compile(r"[^\n]{1,200}:\n\n")
 _SAMPLE = 4_096
@@ -20,7 +20,7 @@ _SAMPLE = 4_096
 _LEAST_NOISE = 200
 """Characters below which a text is shown whatever it holds: a word in another encoding than the terminal's is one."""
 _BYTES = 32
-"""Bytes that are shown of what is no text."""
+"""Bytes that are shown of each end of what is no text."""
 
 
 def within(part: Part, most: int, ref: str) -> Part:
@@ -44,15 +44,15 @@ def both_ends(text: str, most: int, ref: str) -> str:
 
 
 def readable(part: Part, ref: str) -> Part:
-    """The part as it can be sent: bytes that no text has are marked, and of what is no text at all its first bytes are
-    shown. All of it is kept."""
+    """The part as it can be sent: bytes that no text has are marked, and of what is no text at all its first and last
+    bytes are shown. All of it is kept."""
     if part.whole:
         return part
     heading = _heading(part)
     bare = part.text[len(heading) :]
     if is_noise(bare):
-        begins = bytes_of(bare[:_BYTES])[:_BYTES].hex(" ")
-        return replace(part, text=heading + _NO_TEXT.format(size_of(bare), begins, ref), whole=part.text)
+        begins, ends = bytes_of(bare[:_BYTES])[:_BYTES].hex(" "), bytes_of(bare[-_BYTES:])[-_BYTES:].hex(" ")
+        return replace(part, text=heading + _NO_TEXT.format(size_of(bare), begins, ends, ref), whole=part.text)
     text = sendable(part.text)
     return part if text == part.text else replace(part, text=text, whole=part.text)
 

@@ -45,6 +45,9 @@ MOST_OUTPUT = 65_536
 QUICK = Persistence(patience=60.0)
 """For what the session can do without: summaries, readings, samples."""
 
+REPLACEABLE = Persistence(patience=10.0)
+"""For a model that another one stands in for at once."""
+
 
 @dataclass(slots=True)
 class Retries:

@@ -25,7 +25,15 @@ from agent.context.summary import Draft
 from agent.events import Noticed
 from agent.messages import Conversation
 from agent.providers.learned_limits import FAILURES, SMALL
-from agent.view_events import Cause, CompactionFailed, CompactionStarted, ContextCompacted, Price, ReceiptItem
+from agent.view_events import (
+    Cause,
+    CompactionFailed,
+    CompactionStarted,
+    ContextCompacted,
+    NothingCompacted,
+    Price,
+    ReceiptItem,
+)
 from agent.window.model_summary import CompactionContext, SummaryCost, summarise
 from tools.extent import counted
 
@@ -101,6 +109,7 @@ async def compact(
         candidate = await _try(rung, after, work, floor, focus, chosen.cut if chosen else None)
         if work.interrupt.requested():
             unchanged = result_of(conversation, conversation, (), work.size)
+            work.emit(NothingCompacted())
             return Compacted(conversation, replace(unchanged, is_interrupted=True), floor.problem)
         if candidate is None:
             continue
@@ -122,6 +131,8 @@ async def compact(
         told = event_of(result, cause, items)
         price = (chosen.price if chosen else None) or work.price_of(ran)
         work.emit(replace(told, price=price, model=writer, cost=bill.cost))
+    else:
+        work.emit(NothingCompacted())
     if floor.problem and (cause == "asked" or not work.lessons.is_floor_told):
         work.emit(Noticed(f"{floor.problem}; a model with a larger window leaves more room"))
         work.lessons.is_floor_told = True

@@ -18,7 +18,7 @@ from agent.interrupt import Interrupt
 from agent.messages import Conversation, Text, User
 from agent.providers.base import Provider, Request
 from agent.providers.learned_limits import LearnedLimits, Summarisers
-from agent.providers.stream import stream_reply
+from agent.providers.stream import QUICK, REPLACEABLE, Retries, stream_reply
 from agent.view_events import CompactionFailed, Price
 
 READER = (
@@ -172,8 +172,9 @@ async def _ask(provider: Provider, request: Request, work: CompactionContext) ->
         elif isinstance(event, RetryScheduled):
             work.emit(event)
 
+    retries = Retries(QUICK if provider is work.provider else REPLACEABLE)
     try:
-        reply = await stream_reply(provider, request, work.interrupt, quietly)
+        reply = await stream_reply(provider, request, work.interrupt, quietly, retries=retries)
     except EmptyAnswer:
         return RefusedSummary("it is empty")
     return read_reply(reply.message.text, reply.message.calls, reply.stop_reason)

@@ -1,19 +1,23 @@
 """What is done between two turns: summaries while nobody waits, and what the model is told of its room afterwards."""
 
 from collections.abc import AsyncIterator
+from functools import reduce
 from pathlib import Path
 
 import pytest
 
 from agent.context.settings import Caps, CompactionSettings
-from agent.events import Event, TurnFinished
+from agent.events import Event, ReplyFinished, RetryScheduled, TurnFinished
 from agent.messages import Note, User
 from agent.providers.base import Request
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
-from agent.view_events import CompactionFailed, ContextCompacted
+from agent.view_events import CompactionFailed, CompactionStarted, ContextCompacted, NothingCompacted
 from tests.agent.window.test_compact import ASKED, Home, compactions, events_of
 from tests.waiting import until
+from tui.view.blocks import Notice, Retry, SessionView
+from tui.view.receipts import failure_of
+from tui.view.reduce import advance
 
 CAPS = Caps(tail=2000, ledger=900, protect=200)
 SUMMARY = {"when": ASKED, "text": "<summary>they talked</summary>"}
@@ -90,6 +94,36 @@ async def test_a_summary_that_cannot_be_used_is_told_with_the_next_turn(home: Ho
         CompactionFailed,
         ContextCompacted,
     ]
+    await session.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"error": "auth"},
+        {"text": ""},
+        {"text": "I would rather not."},
+        {"calls": [{"name": "read", "arguments": {"path": "a.txt"}}]},
+    ],
+    ids=["refused", "empty", "nonsense", "a call"],
+)
+async def test_a_summary_that_nobody_waits_for_and_that_fails_leaves_a_row_that_says_so(
+    home: Home, said: dict[str, object]
+) -> None:
+    how = CompactionSettings(CAPS, background_at=0.9, background_messages=4)
+    provider = Scripted.of(*[{"text": "yes"}] * 2, *[{"when": ASKED, **said}] * 5, context_window=60_000)
+    session = await home.open(provider, compacting=how, interactive=True)
+    heard: list[Event] = []
+    session.listener = heard.append
+    await talk(session, LONG, LONG)
+    async with session._busy:
+        pass
+    started, failed, ended = (event for event in heard if not isinstance(event, ReplyFinished | RetryScheduled))
+    assert isinstance(started, CompactionStarted)
+    assert isinstance(failed, CompactionFailed)
+    assert ended == NothingCompacted()
+    view = reduce(advance, heard, SessionView())
+    assert [block for block in view.blocks if not isinstance(block, Retry)] == [Notice(failure_of(failed))]
     await session.close()
 
 

@@ -1,11 +1,13 @@
 """What is piped into the program."""
 
+import codecs
 import os
 import select
 import stat
 import sys
 
 from agent.errors import UsageError
+from tools.textfile import decode
 
 _WAIT = 2.0
 """Seconds to wait for the first byte of a pipe that may never say anything."""
@@ -29,11 +31,14 @@ def has_piped_input() -> bool:
 
 
 def piped_input() -> str:
-    """What standard input holds; a byte that is no text is half of a surrogate pair. Raises `UsageError`."""
+    """What standard input holds, in UTF-8 or what its first bytes say of it; a byte that is no text is half of a
+    surrogate pair. Raises `UsageError`."""
     data = sys.stdin.buffer.read(_MOST + 1)
     if len(data) > _MOST:
         most = f"more than {_MOST >> 20} MB was piped in"
         raise UsageError(f"{most}; save it to a file and name that in the prompt, so that parts of it can be read")
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and (found := decode(data)).bom:
+        return found.text
     return data.decode("utf-8", "surrogateescape")
 
 

@@ -19,7 +19,7 @@ from agent.events import (
     WindowLearned,
 )
 from agent.messages import BY_USER
-from agent.view_events import CompactionStarted
+from agent.view_events import CompactionStarted, NothingCompacted
 from tools.extent import counted
 from tui.text.inks import Line
 from tui.text.sanitise import visible, visible_line
@@ -101,6 +101,8 @@ def lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]]
             return replace(before, pending="", in_code=False, heard=False), (*lines_of_new(event), *void)
         case CompactionStarted(used=used):
             return _settled(before, f"Compacting {used:,} tokens.")
+        case NothingCompacted():
+            return _settled(before, "Nothing was compacted.")
         case TurnFinished(text=text) if text and not before.said:
             return _settled(before, *lines_of_text(text), *lines_of_new(event))
         case _:

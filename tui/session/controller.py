@@ -19,7 +19,7 @@ from tui.session.ports import Library, Session, Sessions
 from tui.session.queue import Queue
 from tui.view.blocks import Notice, SessionView
 from tui.view.provenance import never_seen
-from tui.view.reduce import advance, compaction_over
+from tui.view.reduce import advance
 from tui.view.resumed import view_of, whole_steps
 from tui.view.session_tree import rewound
 
@@ -244,8 +244,6 @@ class SessionController:
             except AgentError as error:
                 self.fail(error)
                 return
-            if not result.strategies:
-                self._show(compaction_over(self.view))
             if result.is_interrupted:
                 self.advance(Noticed("the compaction was interrupted: nothing has changed"))
                 return

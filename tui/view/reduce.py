@@ -41,6 +41,7 @@ from agent.view_events import (
     CompactionFailed,
     CompactionStarted,
     ContextCompacted,
+    NothingCompacted,
     PrefixDrifted,
     PrefixRenewed,
     RewriteUndone,
@@ -65,10 +66,10 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case Steered(text=text):
             return _settle_texts(view).plus(UserText(text))
         case StepStarted():
-            settled = compaction_over(_settle_texts(view))
+            settled = _settle_texts(view)
             return replace(settled, busy=True, activity="thinking", step_start=len(settled.turn))
         case ContextMeasured(used=used, effective=room, parts=parts):
-            return replace(compaction_over(view), used=used, room=room, parts=parts, is_guess=False)
+            return replace(view, used=used, room=room, parts=parts, is_guess=False)
         case TextDelta(text=text):
             return replace(_add_answer(view, text), activity="writing", streamed=view.streamed + len(text))
         case ReasoningDelta(text=text):
@@ -101,9 +102,11 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case QuestionAnswered(id=id):
             return replace(_answered(view, id), activity="thinking")
         case CompactionStarted(used=used):
-            return replace(_settle_texts(compaction_over(view)).plus(RunningCompaction(used)), activity="compacting")
+            return replace(_settle_texts(_compaction_over(view)).plus(RunningCompaction(used)), activity="compacting")
         case ContextCompacted():
             return _compacted(view, event)
+        case NothingCompacted():
+            return replace(_compaction_over(view), activity="thinking")
         case RewriteUndone(after_tokens=used, effective=room):
             return replace(_settle_texts(view).plus(undone_of(event)), used=used, room=room)
         case PrefixDrifted(where=where):
@@ -312,7 +315,7 @@ def _compaction_failed(view: SessionView, event: CompactionFailed) -> SessionVie
     return _without_running(view).plus(replace(running, failures=(*running.failures, failure)))
 
 
-def compaction_over(view: SessionView) -> SessionView:
+def _compaction_over(view: SessionView) -> SessionView:
     """The view after a compaction that left no receipt: only what went wrong is told."""
     running = _running(view)
     if running is None:
@@ -341,7 +344,7 @@ def _turn_finished(view: SessionView, end: TurnEnd, text: str) -> SessionView:
 
 def _at_rest(view: SessionView) -> SessionView:
     """The view with nothing going on: texts are whole, calls that still ran are interrupted, questions are gone."""
-    settled = _settle_texts(compaction_over(view))
+    settled = _settle_texts(_compaction_over(view))
     turn = tuple(
         replace(block, status="interrupted")
         if isinstance(block, Call) and block.status in ("asking", "running")

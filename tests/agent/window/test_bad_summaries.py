@@ -13,7 +13,7 @@ from agent.messages import Assistant, Conversation, Note
 from agent.providers.base import Chunk, Request
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
-from agent.view_events import CompactionFailed, CompactionStarted
+from agent.view_events import CompactionFailed, CompactionStarted, NothingCompacted
 from tests.agent.context.test_context import is_valid
 from tests.agent.window.test_compact import ASKED, Home, bash, compactions, events_of, said
 
@@ -115,7 +115,7 @@ async def test_an_interrupt_ends_a_compaction_by_hand_and_changes_nothing(home: 
     session.interrupt()
     result = await asyncio.wait_for(compaction, 10)
     assert (result.is_interrupted, result.strategies) == (True, ())
-    assert told == [CompactionStarted(result.before_tokens)]
+    assert told == [CompactionStarted(result.before_tokens), NothingCompacted()]
     assert session.history == before
     assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "fine")
     await session.close()

@@ -7,7 +7,7 @@ from agent.context.provenance import Occurrence, Trace
 from agent.errors import AgentError, StoreFailed
 from agent.events import ContextMeasured, Event
 from agent.messages import Usage
-from agent.view_events import BroughtBack, CompactionStarted
+from agent.view_events import BroughtBack, CompactionStarted, NothingCompacted
 from agent.window.triggers import unheard
 from tests.tui.doubles import Compacted, FakeSession, FakeSessions, conversation
 from tui.session.controller import SessionController
@@ -21,6 +21,7 @@ class Short(FakeSession):
 
     async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> Compacted:
         hear(CompactionStarted(90_000))
+        hear(NothingCompacted())
         return Compacted(())
 
 
@@ -63,6 +64,7 @@ async def test_an_interrupted_compaction_says_that_nothing_has_changed() -> None
     class Stopped(FakeSession):
         async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> Compacted:
             hear(CompactionStarted(90_000))
+            hear(NothingCompacted())
             return Compacted((), is_interrupted=True)
 
     talk = SessionController(FakeSessions([Stopped()]), lambda: None)
