@@ -8,9 +8,9 @@ never stays below that; one that counts only what it had not read before is know
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from agent.messages import Assistant, Conversation, Message, Note, Text, ToolCall, ToolOutput, User
 from tools.lazy import dataclass
@@ -85,13 +85,6 @@ class Record:
     def seeded(self, least: int, counted: int) -> "Record":
         """With a request that was counted before the program was started."""
         return replace(self, height=max(counted - least / 2, 0.0), most=counted)
-
-
-def decode_record(found: Mapping[str, Any]) -> Record:
-    """The record that was written down as JSON. Raises `ValueError`, `KeyError` or `TypeError` where it is none."""
-    short, low = (tuple((int(a), int(b)) for a, b in found[name][-_KEPT:]) for name in ("short", "low"))
-    counts = tuple(map(int, found["counts"][-_KEPT:]))
-    return Record(float(found["height"]), int(found["most"]), counts, short, low, bool(found["is_fresh"]))
 
 
 def judge(record: Record, sent: Sent) -> tuple[Finding, Record]:

@@ -7,10 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-from agent.context.budget import Window
 from agent.context.control_calls import TodoItem
 from agent.context.last_request import Mark
-from agent.context.truncation import decode_record
 from agent.errors import StoreFailed
 from agent.messages import (
     CallState,
@@ -18,16 +16,15 @@ from agent.messages import (
     Image,
     Kept,
     Message,
-    Retold,
     Stored,
     Summary,
     Text,
     ToolOutput,
-    Usage,
     User,
     UserPart,
 )
-from agent.records.message_rows import FORMS, as_json, count, decode_message, decode_part, encode_part
+from agent.records.codec import count, from_json
+from agent.records.message_rows import as_json, decode_message, decode_part, encode_part
 from agent.records.situation import Situation
 from store.outputs import OutputRow, SummaryRow
 from store.sessions import FactRow, MessageRow
@@ -71,57 +68,29 @@ def encode_snapshot(conversation: Conversation, position: int, mark: Mark | None
     return as_json(body)
 
 
+_LATER = ("masked", "outputs_before", "held", "pinned", "retold", "held_back")
+"""What snapshots of earlier versions may be without."""
+
+
 def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
     """The position of the first message shown, and the view without its messages; None when it cannot be read."""
     try:
         body = json.loads(text)
-        counts = {name: count(value) for name, value in (body["anchor"] or {}).items()}
-        anchor = Usage(**counts) if counts else None
-        masked = frozenset(str(id) for id in body.get("masked", ()))
-        before = count(body.get("outputs_before", 0))
-        start = count(body["start"])
-        shown = Conversation(
-            (),
-            _decode_summary(body["summary"]),
-            anchor,
-            count(body["anchored"]),
-            masked,
-            before,
-            count(body.get("held", 0)),
-            start,
-            frozenset(str(key) for key in body.get("pinned", ())),
-            tuple(_decode_retold(*one) for one in body.get("retold", ())),
-            frozenset(str(name) for name in body.get("held_back", ())),
-        )
-        return start, shown
+        start, summary = count(body["start"]), _decode_summary(body["summary"])
+        fields = {"anchor": body["anchor"] or None, "anchored": body["anchored"]}
+        fields |= {name: body[name] for name in _LATER if name in body}
+        return start, from_json(Conversation, fields, messages=(), summary=summary, messages_before=start)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-
-
-def _decode_retold(key: object, form: object, text: object, pictures: object = 0) -> Retold:
-    for known in FORMS:
-        if form == known and isinstance(key, str) and isinstance(text, str):
-            return Retold(key, known, text, count(pictures))
-    raise ValueError(f"{form!r} is no form")
 
 
 def decode_mark(text: str) -> Mark | None:
     """The last request that a snapshot remembers; None when it remembers none, or cannot be read."""
     try:
         found = json.loads(text).get("sent")
-        return _decode_mark(found) if found else None
+        return from_json(Mark, found) if found else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-
-
-def _decode_mark(found: Mapping[str, Any]) -> Mark:
-    window = found.get("window")
-    if window is not None:
-        sources = tuple((name, source) for name, source in window["sources"])
-        window = Window(**{**window, "sources": sources, "notices": tuple(window["notices"])})
-    record = decode_record(found["record"]) if found.get("record") else None
-    held_back = tuple(found.get("held_back", (0, 0)))
-    return Mark(**{**found, "window": window, "held_back": held_back, "record": record})
 
 
 def _encode_summary(summary: Summary) -> dict[str, object]:
@@ -136,25 +105,22 @@ def _encode_summary(summary: Summary) -> dict[str, object]:
     }
 
 
-def _decode_summary(body: object) -> Summary:
+def _decode_summary(body: str | Mapping[str, Any]) -> Summary:
     """The summary in a snapshot. Those of the first version were one text."""
     if isinstance(body, str):
         return Summary(summary=body)
-    fields = cast(Mapping[str, Any], body)
-    request = User(cast(tuple[UserPart, ...], tuple(decode_part(part) for part in fields["request"])))
     # A snapshot of an earlier version holds no more facts than its ledger shows.
-    texts = [fields["retain"], fields["summary"], fields["ledger"], fields.get("facts", "")]
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a summary is made of texts")
-    retain, summary, ledger, facts = texts
-    return Summary(retain, summary, ledger, request, facts, tuple(_decode_kept(*one) for one in fields.get("kept", ())))
+    texts = {"facts": "", **body, **{name: body[name] for name in ("retain", "summary", "ledger")}}
+    request = User(cast(tuple[UserPart, ...], tuple(map(decode_part, texts.pop("request")))))
+    kept = tuple(_decode_kept(*one) for one in texts.pop("kept", ()))
+    return from_json(Summary, texts, request=request, kept=kept)
 
 
-def _decode_kept(key: object, title: object, body: Iterable[Mapping[str, Any]]) -> Kept:
-    parts = tuple(decode_part(part) for part in body)
-    if not isinstance(key, str) or not isinstance(title, str) or not all(isinstance(p, Text | Image) for p in parts):
-        raise ValueError("what is pinned has a name and shows texts and pictures")
-    return Kept(key, title, cast(tuple[Text | Image, ...], parts))
+def _decode_kept(key: str, title: str, body: Iterable[Mapping[str, Any]]) -> Kept:
+    parts = tuple(map(decode_part, body))
+    if not all(isinstance(part, Text | Image) for part in parts):
+        raise ValueError("what is pinned shows texts and pictures")
+    return from_json(Kept, [key, title], parts=parts)
 
 
 def output_rows(message: User, position: int, before: int, tools: Mapping[str, str]) -> list[OutputRow]:

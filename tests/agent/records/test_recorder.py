@@ -12,22 +12,38 @@ from hypothesis import strategies as st
 from agent.context.budget import Window
 from agent.context.compaction import outputs_of
 from agent.context.control_calls import TodoItem
-from agent.context.last_request import changes_since, mark_of
+from agent.context.last_request import Mark, changes_since, mark_of
 from agent.context.prefix import fingerprint
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.truncation import Record
 from agent.errors import StoreFailed
 from agent.events import ReplyFinished
-from agent.messages import Assistant, Conversation, Note, Summary, Text, ToolCall, ToolOutput, Usage, User
+from agent.messages import (
+    Assistant,
+    Conversation,
+    Image,
+    Kept,
+    Note,
+    Retold,
+    Stored,
+    Summary,
+    Text,
+    ToolCall,
+    ToolOutput,
+    Usage,
+    User,
+)
 from agent.records.call_progress import INTERRUPTED
 from agent.records.message_rows import decode_message, encode_message
 from agent.records.recorder import Recorder, title_of
-from agent.records.rows import changes_of, decode_mark, decode_situation, decode_snapshot, encode_snapshot
+from agent.records.rows import changes_of, decode_mark, decode_situation, decode_snapshot, encode_snapshot, read_summary
 from agent.records.situation import Situation
 from agent.records.store_thread import StoreThread
 from agent.records.usage import Spent
+from store.outputs import SummaryRow
 from store.sessions import FactRow, MessageRow, SessionRow, SessionStore
 from tests.agent.histories import conversations
+from tools.extent import Extent
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/a", "ask", 1.0, 1.0)
 ASKED = User((Text("fix it"),))
@@ -210,3 +226,72 @@ def test_an_unknown_price_makes_the_whole_cost_unknown() -> None:
 def test_a_snapshot_of_the_first_version_still_loads() -> None:
     old = '{"start":4,"summary":"what was before","anchor":null,"anchored":0}'
     assert decode_snapshot(old) == (4, Conversation((), Summary(summary="what was before"), messages_before=4))
+
+
+def test_a_snapshot_without_what_came_later_still_loads_and_so_does_one_with_more() -> None:
+    old = (
+        '{"start":4,"summary":{"retain":"a","summary":"b","ledger":"c","request":[{"type":"text","text":"go"}]},'
+        '"masked":["c1"],"outputs_before":2,"held":0,"pinned":["m1"],"retold":[["r1","line","[gone]"],["r2","preview",'
+        '"p",1]],"anchor":{"input":7,"cache_read":0,"cache_write":0,"output":3},"anchored":2,"of_a_later_version":1}'
+    )
+    summary = Summary("a", "b", "c", User((Text("go"),)))
+    retold = (Retold("r1", "line", "[gone]"), Retold("r2", "preview", "p", 1))
+    shown = Conversation((), summary, Usage(7, output=3), 2, frozenset({"c1"}), 2, 0, 4, frozenset({"m1"}), retold)
+    assert decode_snapshot(old) == (4, shown)
+
+
+def test_a_last_request_without_what_came_later_still_loads() -> None:
+    old = '{"sent":{"model":"m","settings":"s","tools":"t","system":"y","sections":{"base":"b"},"messages":"x"}}'
+    assert decode_mark(old) == Mark("m", "s", "t", "y", {"base": "b"}, "x")
+    window = '{"size":9,"output":2,"buffer":1,"sources":[["size","default"]],"notices":["small"]}'
+    with_window = old.replace('"messages":"x"', f'"messages":"x","window":{window},"held_back":[1,20]')
+    shown = Window(9, 2, 1, sources=(("size", "default"),), notices=("small",))
+    assert decode_mark(with_window) == Mark("m", "s", "t", "y", {"base": "b"}, "x", 0, shown, held_back=(1, 20))
+    assert decode_mark(with_window.replace('"size":9', '"size":-9')) is None
+
+
+def test_a_summary_without_facts_still_loads_and_what_it_pins_is_texts_and_pictures() -> None:
+    old = '{"retain":"a","summary":"b","ledger":"c","request":[],"kept":[["r1","t",[{"type":"text","text":"x"}]]]}'
+    kept = (Kept("r1", "t", (Text("x"),)),)
+    assert read_summary(SummaryRow(1, 0, old)) == Summary("a", "b", "c", kept=kept)
+    with pytest.raises(StoreFailed, match="summary 1 of the session cannot be read"):
+        read_summary(SummaryRow(1, 0, old.replace('"text","text"', '"note","text"')))
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        ('{"type":"output","call_id":"c"}', ToolOutput("c", "")),
+        ('{"type":"output","call_id":"c","text":"x","whole":"/p"}', ToolOutput("c", "x", whole="/p")),
+        (
+            '{"type":"output","call_id":"c","text":"x","status":"failed","images":[{"media_type":"image/png",'
+            '"data":"eA=="},{"media_type":"image/png","digest":"d"}],"stored":{"digest":"s","size":3,"lines":1}}',
+            ToolOutput(
+                "c", "x", "failed", (Image("image/png", "eA=="), Image("image/png", "", "d")), None, Stored("s", 3, 1)
+            ),
+        ),
+        (
+            '{"type":"output","call_id":"c","text":"x","extent":{"unit":"lines","shown":2},"edited":{"a":[1]}}',
+            ToolOutput("c", "x", edited={"a": [1]}, extent=Extent("lines", 2)),
+        ),
+    ],
+)
+def test_an_output_without_what_came_later_still_loads(body: str, part: ToolOutput) -> None:
+    assert decode_message(MessageRow(0, "user", f'{{"parts":[{body}]}}')) == User((part,))
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        '{"type":"text","text":1}',
+        '{"type":"output","call_id":"c","status":"lost"}',
+        '{"type":"output","call_id":"c","stored":{"digest":"s","size":-1,"lines":1}}',
+        '{"type":"output","call_id":"c","extent":{"unit":"miles","shown":2}}',
+        '{"type":"output","call_id":"c","images":[{"data":"eA=="}]}',
+        '{"type":"output","call_id":"c","of_a_later_version":1}',
+        '{"type":"text","text":"x","native":[]}',
+    ],
+)
+def test_a_part_that_holds_what_it_cannot_is_no_part(part: str) -> None:
+    with pytest.raises(StoreFailed, match="message 0 of the session cannot be read"):
+        decode_message(MessageRow(0, "user", f'{{"parts":[{part}]}}'))

@@ -1,0 +1,77 @@
+"""Values out of JSON, checked by the types of their fields. It knows no row."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+Reader: TypeAlias = Callable[[Any], Any] | type
+"""What makes a value out of JSON; a type where what is of that type is one."""
+
+
+def from_json(kind: Callable[..., T], data: Mapping[str, Any] | list[Any], **known: object) -> T:
+    """A dataclass out of an object, or out of a list of its fields in their order; `known`: fields that are not read.
+    Whole numbers are counts. Raises `ValueError`, `KeyError`, `TypeError` or `AttributeError` where it is none."""
+    readers = _readers_of(kind)
+    fields = dict(zip(readers, data, strict=False)) if isinstance(data, list) else dict(data)
+    for name, value in fields.items():  # sessions have many values: what is done for each of them is to be quick
+        read = readers[name]
+        if not isinstance(read, type):
+            fields[name] = read(value)
+        elif not isinstance(value, read):
+            raise ValueError(f"`{name}` is not of type {read.__name__}")
+    return kind(**fields, **known)
+
+
+@cache
+def _readers_of(kind: Callable[..., object]) -> Mapping[str, Reader]:
+    return {name: _reader_of(hint) for name, hint in get_type_hints(kind).items()}
+
+
+def _reader_of(hint: object) -> Reader:
+    origin: Any = get_origin(hint) or hint
+    inner = get_args(hint)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return partial(from_json, hint)
+    if origin in (Union, UnionType):
+        read, *others = [_function_of(each) for each in inner if each is not NoneType]
+        return _refuse if others else lambda data: None if data is None else read(data)
+    if origin is tuple and inner[-1] is not ...:
+        readers = tuple(map(_function_of, inner))
+        return lambda data: tuple([read(each) for read, each in zip(readers, data, strict=True)])
+    if origin in (tuple, frozenset):
+        read = _function_of(inner[0])
+        return lambda data: origin([read(each) for each in _checked(list, data)])
+    if origin is Mapping and inner[1] is not object:
+        read = _function_of(inner[1])
+        return lambda data: {name: read(value) for name, value in data.items()}
+    if origin is Literal:
+        return lambda data: inner[inner.index(data)]
+    if hint is int:
+        return count
+    if hint is float:
+        return lambda data: data if isinstance(data, int) else _checked(float, data)
+    return dict if origin is Mapping else origin
+
+
+def _function_of(hint: object) -> Callable[[Any], Any]:
+    read = _reader_of(hint)
+    return partial(_checked, read) if isinstance(read, type) else read
+
+
+def _refuse(data: object) -> NoReturn:
+    raise TypeError("only a row knows which of several types is meant")
+
+
+def _checked(kind: type, data: Any) -> Any:  # noqa: ANN401 - whatever the type says
+    if not isinstance(data, kind):
+        raise ValueError(f"{data!r} is not of type {kind.__name__}")
+    return data
+
+
+def count(value: object) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value
