@@ -43,7 +43,7 @@ SELDOM = (
     "store.queries",
     "store.search",
     "store.vectors",
-    "tools.listener",
+    "tools.child_process",
     "tools.patch",
     "tools.search",
     "tools.sift",

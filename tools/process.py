@@ -18,8 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.groups import exists, signal_group
-from tools.guardian import GUARDIAN
+from tools.process_groups import GUARDIAN, exists, signal_group
 from tools.truncate import finished, plain
 
 LARGEST_LOG = 2 * 1024**3

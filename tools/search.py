@@ -15,6 +15,7 @@ from typing import IO, Literal, TypeAlias
 
 from tools import searcher
 from tools.base import ToolError
+from tools.lines import LineBuffer, TooLong
 from tools.walk import scope_of
 
 LONGEST_SEARCH = 30.0
@@ -24,8 +25,6 @@ COUNTED_ON = 1.0
 """Seconds for which what nobody takes any more is counted."""
 
 _LONGEST_RECORD = 1 << 22
-_BEGINNING = 64
-"""Bytes of a longer one that are kept: they tell what it is."""
 _LONG_MATCH = re.compile(rb'\{"type": ?"match"')
 
 _RG = (
@@ -208,18 +207,8 @@ def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable
 
 
 def _records(stream: IO[bytes], separator: bytes) -> Iterator[bytes]:
-    """The records of a stream; of one that is longer than fits, the beginning."""
-    held = b""
-    skipping = False
+    """The records of a stream; of one that is longer than fits, the beginning, so that it is no whole one."""
+    records = LineBuffer(_LONGEST_RECORD, separator)
     while chunk := stream.read1(1 << 16) if hasattr(stream, "read1") else stream.read(1 << 16):
-        *whole, held = (held + chunk).split(separator)
-        for record in whole:
-            if not skipping:
-                yield record
-            skipping = False
-        if len(held) > _LONGEST_RECORD:
-            if not skipping:
-                yield held[:_BEGINNING].rstrip(b"}")  # so that it is no whole one
-            held, skipping = b"", True
-    if held and not skipping:
-        yield held
+        for record in records.take(chunk):
+            yield record.head.rstrip(b"}") if isinstance(record, TooLong) else bytes(record)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from tools.base import Arguments, Result, ToolError
-from tools.mcp.child import GRACE
+from tools.child_process import GRACE
 from tools.mcp.desk import ClientHandlers
 from tools.mcp.log import ServerLog
 from tools.mcp.spec import ServerSpec

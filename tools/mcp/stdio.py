@@ -14,8 +14,8 @@ import mcp_types as types
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
-from tools.mcp.child import Child, started
-from tools.mcp.lines import Line, TooLong
+from tools.child_process import Child, started
+from tools.lines import Line, TooLong
 from tools.mcp.log import ServerLog
 from tools.mcp.spec import ServerSpec
 

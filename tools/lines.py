@@ -22,8 +22,9 @@ Line: TypeAlias = bytes | bytearray | TooLong
 class LineBuffer:
     """Takes bytes as they come and gives the lines that are complete. Holds at most one line of `most` bytes, once."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, end: bytes = b"\n") -> None:
         self._most = most
+        self._end = end
         self._held = bytearray()
         self._tail = b""
         """The end of a line that is too long; `_held` is its beginning then."""
@@ -31,7 +32,7 @@ class LineBuffer:
         """Bytes of the line that is not complete yet."""
 
     def take(self, chunk: bytes) -> list[Line]:
-        *ended, rest = chunk.split(b"\n")
+        *ended, rest = chunk.split(self._end)
         lines: list[Line] = []
         for part in ended:
             if self.size or len(part) > self._most:

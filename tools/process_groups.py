@@ -1,10 +1,36 @@
-"""What was started ends also when this program is killed, which leaves it no time to end anything. A process of its own
-waits for that. It knows process groups, not what they are for."""
+"""Process groups, whose number is that of the process that each began with: signals to one, and the end of all when
+this program is killed, which leaves it no time to end anything. A process of its own waits for that."""
 
 import atexit
+import os
 import subprocess
 from contextlib import suppress
 from threading import Lock
+
+
+def signal_group(group: int, number: int, is_reaped: bool) -> bool:
+    """Whether there was anybody in the group to take the signal; 0 only asks. `is_reaped`: whether the process that it
+    began with has been waited for, so that its number may belong to somebody else by now."""
+    if is_reaped and exists(group):
+        return False
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
 
 _WAITS = """
 groups=

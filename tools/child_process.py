@@ -1,0 +1,272 @@
+"""Programs that are talked to over their pipes, each in a process group of its own that ends with it: one that is told
+lines and prints lines while it runs, one that is told something once and answers. It knows no protocol."""
+
+import asyncio
+import signal
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar, cast
+
+from tools.lines import Line, LineBuffer, TooLong
+from tools.process_groups import GUARDIAN, signal_group
+
+GRACE = 2.0
+"""Seconds that a program gets to end by itself once its input is closed. After half of them it is asked to."""
+
+_MOST_WAITING = 1000
+"""Lines that wait to be read before the program is made to wait."""
+_LAST_WORDS = 0.2
+"""Seconds in which a program that has exited is read on, because a child of it may hold the pipe open for ever."""
+
+
+class Log(Protocol):
+    """Takes what a program prints on its error output."""
+
+    @property
+    def last_line(self) -> str: ...
+
+    def write(self, data: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    code: int | None
+    """None: it was not done in time, and was ended."""
+    out: bytes
+    """The beginning of what it printed."""
+    err: bytes
+
+
+async def started(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path | None, log: Log, most: int
+) -> "Child":
+    """Starts the program. Raises `OSError` or `ValueError` when that cannot be done."""
+    child = await _running(Child(log, most), command, environment, folder)
+    GUARDIAN.guard(child.transport.get_pid())
+    return child
+
+
+async def answer_of(
+    command: Sequence[str], told: bytes, folder: Path, environment: Mapping[str, str], seconds: float, most: int
+) -> Answer:
+    """What the program answers, of each of its outputs at most so many bytes. Nothing of its process group is left when
+    this returns or is cancelled. Raises `OSError` or `ValueError` when the program cannot be started."""
+    program = await _running(_Answering(most), command, environment, folder)
+    try:
+        with suppress(BrokenPipeError):  # nobody needs to listen
+            program.write(told)
+            program.close_input()
+        await _within(seconds, program.exited)
+        code = program.code
+        if code is not None:
+            await _within(_LAST_WORDS, program.is_silent)
+        return Answer(code, bytes(program.kept[1]), bytes(program.kept[2]))
+    finally:
+        await program.kill(GRACE)
+
+
+class _Program(asyncio.SubprocessProtocol):
+    """A running program and its process group."""
+
+    transport: asyncio.SubprocessTransport
+
+    def __init__(self) -> None:
+        self.exited = asyncio.Event()
+
+    @property
+    def code(self) -> int | None:
+        """The exit code, negative for the signal that ended it, or None while it runs."""
+        return self.transport.get_returncode()
+
+    def write(self, data: bytes) -> None:
+        """Hands bytes to the program, which may take them later. Raises `BrokenPipeError` when it takes none."""
+        pipe = cast(asyncio.WriteTransport | None, self.transport.get_pipe_transport(0))
+        if pipe is None or pipe.is_closing():
+            raise BrokenPipeError("its input is closed")
+        pipe.write(data)
+
+    def close_input(self) -> None:
+        """What was written before is still handed over."""
+        if (pipe := self.transport.get_pipe_transport(0)) is not None:
+            pipe.close()
+
+    def signal(self, number: int) -> bool:
+        """Whether there is anybody in the group to take the signal."""
+        return signal_group(self.transport.get_pid(), number, is_reaped=self.code is not None)
+
+    async def kill(self, grace: float) -> None:
+        """Ends all of its group by force."""
+        try:
+            self.signal(signal.SIGKILL)
+            await _within(grace, self.exited)
+        finally:
+            self.transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.SubprocessTransport, transport)
+
+    def process_exited(self) -> None:
+        self.exited.set()
+
+
+P = TypeVar("P", bound=_Program)
+
+
+async def _running(program: P, command: Sequence[str], environment: Mapping[str, str], folder: Path | None) -> P:
+    await asyncio.get_running_loop().subprocess_exec(
+        lambda: program, *command, env=dict(environment), cwd=folder, start_new_session=True
+    )
+    return program
+
+
+class _Answering(_Program):
+    """The beginning of each of its outputs is kept, what is beyond it let go."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.kept = {1: bytearray(), 2: bytearray()}
+        self.is_silent = asyncio.Event()
+        """Both outputs are closed."""
+        self._most = most
+        self._open = {1, 2}
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self.kept[fd] += data[: max(self._most - len(self.kept[fd]), 0)]
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._open.discard(fd)
+        if not self._open:
+            self.is_silent.set()
+
+
+class Child(_Program):
+    """Nothing that it prints is held beyond one line of `most` bytes and what is waiting."""
+
+    def __init__(self, log: Log, most: int) -> None:
+        super().__init__()
+        self.problem = ""
+        """Why it is not read any more, when that is not because it ended."""
+        self._log = log
+        self._most = most
+        self._lines = LineBuffer(most)
+        self._waiting: deque[Line] = deque()
+        self._bytes_waiting = 0
+        self._is_paused = False
+        self._news = asyncio.Event()
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self._is_over = False
+
+    async def read(self) -> Line | None:
+        """The next line, None when no other one comes."""
+        while not self._waiting:
+            if self._is_over:
+                return None
+            self._news.clear()
+            await self._news.wait()
+        line = self._waiting.popleft()
+        self._bytes_waiting -= _held(line)
+        if len(self._waiting) < _MOST_WAITING // 2 and self._bytes_waiting < self._most:
+            self._resume()
+        return line
+
+    def write(self, data: bytes) -> None:
+        if self._is_over:
+            raise BrokenPipeError("it is over")
+        super().write(data)
+
+    async def room(self) -> None:
+        """Returns when the program has taken most of what it was given, or can take nothing any more."""
+        await self._may_write.wait()
+
+    async def end(self, grace: float = GRACE) -> None:
+        """Closes its input; `grace` seconds later at most the program and all of its group are gone: asked to end after
+        half of that time, forced at its end, and at once when this is cancelled."""
+        try:
+            self._is_over = True
+            self._news.set()
+            self._may_write.set()
+            self._waiting.clear()
+            self._resume()
+            self.close_input()
+            await _within(grace / 2, self.exited)
+            if self.signal(signal.SIGTERM):
+                await self._group_gone(grace / 2)
+        finally:
+            try:
+                await self.kill(grace)
+            finally:
+                GUARDIAN.leave(self.transport.get_pid())
+
+    async def ending(self) -> str:
+        """Why it is over, with the last thing that it said about that."""
+        if self.problem:
+            return self.problem
+        await _within(_LAST_WORDS, self.exited)
+        how = "it closed its pipes" if self.code is None else f"it ended with exit code {self.code}"
+        return f"{how}: {self._log.last_line}" if self._log.last_line else how
+
+    def _resume(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            cast(asyncio.ReadTransport, self.transport.get_pipe_transport(1)).resume_reading()
+
+    async def _group_gone(self, seconds: float) -> None:
+        end = asyncio.get_running_loop().time() + seconds
+        while self.signal(0) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  # a group tells nobody
+            await asyncio.sleep(0.02)
+
+    # What the event loop tells.
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 2:
+            self._log.write(data)
+            return
+        if self._is_over:
+            return
+        for line in self._lines.take(data):
+            self._waiting.append(line)
+            self._bytes_waiting += _held(line)
+        if self._lines.size > 2 * self._most:
+            self.problem = f"it printed a line of more than {2 * self._most:,} bytes"
+            self._end_reading()
+        elif (len(self._waiting) > _MOST_WAITING or self._bytes_waiting > self._most) and not self._is_paused:
+            self._is_paused = True
+            cast(asyncio.ReadTransport, self.transport.get_pipe_transport(1)).pause_reading()
+        if self._waiting:
+            self._news.set()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd == 1:
+            self._end_reading()
+        elif fd == 0:
+            self._may_write.set()
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        asyncio.get_running_loop().call_later(_LAST_WORDS, self._end_reading)
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
+
+    def _end_reading(self) -> None:
+        self._is_over = True
+        self._news.set()
+        self._may_write.set()
+        if self.problem and (pipe := self.transport.get_pipe_transport(1)) is not None:
+            pipe.close()
+
+
+def _held(line: Line) -> int:
+    return len(line.head) + len(line.tail) if isinstance(line, TooLong) else len(line)
+
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
