@@ -14,7 +14,7 @@ from agent.config.options import Mode
 from agent.errors import AgentError, StoreFailed
 from agent.events import Decision, Event, Noticed, ReplyFinished, Resumed, TurnFailed, TurnFinished, TurnStarted
 from agent.interrupt import Interrupt
-from agent.mcp.control import ServerControl
+from agent.mcp.status import ServerControl
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.providers.usage import counted_for
 from agent.records.file_history import FileLog

@@ -27,7 +27,7 @@ from agent.context.settings import CompactionSettings
 from agent.debug import Debug
 from agent.events import Event
 from agent.interrupt import Interrupt
-from agent.mcp.control import ServerControl
+from agent.mcp.status import ServerControl
 from agent.messages import Conversation, ToolCall
 from agent.providers.fallbacks import Targets
 from agent.providers.learned_limits import LearnedLimits, Summarisers

@@ -1,10 +1,14 @@
-"""One server of a session and what is known of it there. It decides nothing."""
+"""One server of a session, what is known of it there, and how its user sees it. It decides nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from agent.mcp.consent import digests_of
+from agent.mcp.consent import digests_of, terms
 from agent.mcp.declared import Declared
+from agent.mcp.mentions import command_of, usage_of
+from agent.mcp.status import PromptSeen, ServerStatus, ToolOffer, ToolSeen
+from agent.window.deferral import specs_of
+from agent.window.env import Env
 from tools.mcp.reading import ReadResource, reader_of
 from tools.mcp.server import Server
 from tools.mcp.state import ServerState
@@ -71,3 +75,37 @@ class ServerEntry:
         if self._known[0] is not tools:
             self._known = tools, digests_of(tools)
         return self._known[1]
+
+    def status(self, env: Env | None = None) -> ServerStatus:
+        """All that is known of it; with an `env` also its tools, with what their definitions take there."""
+        declared, state = self.declared, self.state
+        return ServerStatus(
+            name=self.name,
+            source=str(declared.source),
+            runs="\n".join(terms(declared)),
+            phase=state.phase,
+            detail=state.detail,
+            title=" ".join(filter(None, (state.name, state.version))),
+            prompts=tuple(PromptSeen(command_of(declared.spec, p), usage_of(p), p.description) for p in state.prompts),
+            resources=tuple(each.uri for each in state.resources),
+            notes=state.listing.notes,
+            log=self.server.log if self.server is not None else None,
+            tools=tuple(_tools(self, env)) if env is not None else (),
+        )
+
+
+def _tools(entry: ServerEntry, env: Env) -> Iterator[ToolSeen]:
+    late = {tool.name for tool in env.served.late}
+    joins: ToolOffer = "late" if env.watch.has_sent else "due"
+    is_ready = entry.state.phase == "ready"
+    for tool in entry.offered():
+        offer: ToolOffer = "away" if not is_ready else joins if tool.name in late else "offered"
+        offer = "held back" if offer == "offered" and tool.name in env.deferral.held_back else offer
+        yield _tool(tool, offer, env)
+    for tool in entry.withheld():
+        yield _tool(tool, "not approved", env)
+
+
+def _tool(tool: McpTool | ReadResource, offer: ToolOffer, env: Env) -> ToolSeen:
+    (spec,) = specs_of((tool,))
+    return ToolSeen(tool.original, tool.description, env.meter.size_of_tool(spec), offer)

@@ -15,8 +15,7 @@ from agent.mcp.declared import Declared, Unusable, declared_servers
 from agent.mcp.entries import ServerEntry
 from agent.mcp.mentions import with_named
 from agent.mcp.server_requests import Ask, AttendedSession, ServerRequests
-from agent.mcp.server_status import mention_names, server_status
-from agent.mcp.status import ServerNamed, ServerSeen
+from agent.mcp.status import ServerStatus
 from agent.messages import User
 from agent.window.env import Env
 from agent.window.server_tools import ServerTools
@@ -94,16 +93,14 @@ class RunningServers:
         running = [entry.server for entry in self.entries.values() if entry.server is not None]
         return await with_named(said, running, self._tell_now)
 
-    def servers(self) -> tuple[ServerSeen, ...]:
+    def servers(self) -> tuple[ServerStatus, ...]:
         """All of them as their user sees them."""
         hearing = self._desk.hearing
-        return (
-            tuple(server_status(entry, hearing.env) for entry in self.entries.values()) if hearing is not None else ()
-        )
+        return tuple(entry.status(hearing.env) for entry in self.entries.values()) if hearing is not None else ()
 
-    def named(self) -> tuple[ServerNamed, ...]:
-        """What a message can name of them."""
-        return tuple(map(mention_names, self.entries.values()))
+    def named(self) -> tuple[ServerStatus, ...]:
+        """The same without their tools. It is asked for at every key that is pressed."""
+        return tuple(entry.status() for entry in self.entries.values())
 
     def watch(self, changed: Callable[[], None] | None) -> None:
         """`changed` is called after every change of a server, until somebody else watches."""

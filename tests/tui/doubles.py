@@ -26,7 +26,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.mcp.control import ServerControl
+from agent.mcp.status import ServerControl
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
 from agent.overview import Epoch, Number, Overview, ServerShare
 from agent.records.damage import Readable

@@ -14,7 +14,7 @@ from agent.context.control_calls import TodoItem
 from agent.context.provenance import Occurrence
 from agent.context.view_items import ViewItem
 from agent.events import PermissionAsked, QuestionAsked, Tried
-from agent.mcp.status import ServerSeen
+from agent.mcp.status import ServerStatus
 from agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, User
 from agent.overview import Overview
 from agent.providers.choices import ModelChoice
@@ -138,7 +138,7 @@ def stocked(text: str, folder: Path, **more: Any) -> EbbApp:
         places=(Occurrence("r1", "masked", text), Occurrence("r9", "visible", text)),
         shelf=FakeShelf(kept, {"r1": text, "r9": text}),
         files=FakeFiles(changed(text), (text,)),
-        servers=FakeBoard([filled(ServerSeen, text), replace(filled(ServerSeen, text), name=f"{text} 2")]),
+        servers=FakeBoard([filled(ServerStatus, text), replace(filled(ServerStatus, text), name=f"{text} 2")]),
     )
     opener = Stocked([session], infos, library, names=("scripted/demo", text), text=text)
     settings: Settings = Setup(folder, environment={"EBB_MODEL": "ollama/qwen3"}).settings

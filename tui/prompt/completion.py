@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tui.commands import completions
 
 if TYPE_CHECKING:  # a type only: few sessions have servers
-    from agent.mcp.status import ServerNamed
+    from agent.mcp.status import ServerStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ MOST = 50
 _MENTION = re.compile(r'(?<![\w@/.])@("[^"\n]*|[^\s"]*)\Z')
 
 
-def candidates(text: str, servers: "Sequence[ServerNamed]") -> tuple[Completion, ...]:
+def candidates(text: str, servers: "Sequence[ServerStatus]") -> tuple[Completion, ...]:
     """What the text may become: a command when it begins as one, a resource when it ends in the beginning of one."""
     mention = _MENTION.search(text)
     if mention is not None:
@@ -65,7 +65,7 @@ def with_files(before: str, behind: str, paths: Sequence[str]) -> tuple[Completi
     )
 
 
-def _prompts(text: str, servers: "Sequence[ServerNamed]") -> tuple[Completion, ...]:
+def _prompts(text: str, servers: "Sequence[ServerStatus]") -> tuple[Completion, ...]:
     if not re.fullmatch(r"/[\w-]*", text):
         return ()
     return tuple(
@@ -81,7 +81,7 @@ def _prompts(text: str, servers: "Sequence[ServerNamed]") -> tuple[Completion, .
     )
 
 
-def _resources(before: str, written: str, servers: "Sequence[ServerNamed]") -> tuple[Completion, ...]:
+def _resources(before: str, written: str, servers: "Sequence[ServerStatus]") -> tuple[Completion, ...]:
     named = [f"{server.name}:{uri}" for server in servers for uri in server.resources]
     found = [name for name in named if written.lower() in name.lower()]
     return tuple(Completion(f"{before}@{name} ", f"@{name}", "", final=False) for name in found[:MOST])

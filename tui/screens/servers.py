@@ -10,8 +10,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from agent.mcp.control import ServerControl
-from agent.mcp.status import ServerSeen
+from agent.mcp.status import ServerControl, ServerStatus
 from tui.text.inks import Line
 from tui.text.sanitise import visible_line
 from tui.text.styles import painted, palette_of
@@ -48,7 +47,7 @@ class ServersScreen(ModalScreen[None]):
     def __init__(self, board: ServerControl) -> None:
         super().__init__()
         self._board = board
-        self._servers: Sequence[ServerSeen] = ()
+        self._servers: Sequence[ServerStatus] = ()
         self._address = ""
         """Where the user is to log in now."""
         self._is_due = False
@@ -107,7 +106,7 @@ class ServersScreen(ModalScreen[None]):
         self._changed()
 
     @property
-    def _marked(self) -> ServerSeen | None:
+    def _marked(self) -> ServerStatus | None:
         index = self.query_one(Listing).marked
         return self._servers[index] if index < len(self._servers) else None
 

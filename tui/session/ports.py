@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
     from agent.config.options import Mode
     from agent.context.provenance import Trace
     from agent.events import Decision, Event
-    from agent.mcp.control import ServerControl
+    from agent.mcp.status import ServerControl
     from agent.messages import Conversation, Image, Message, Note, User
     from agent.overview import Overview
     from agent.records.damage import Readable

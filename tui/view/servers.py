@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agent.mcp.status import ServerSeen, ToolOffer, ToolSeen
+from agent.mcp.status import ServerStatus, ToolOffer, ToolSeen
 from tui.text.inks import Ink, Line
 from tui.text.numbers import tokens
 from tui.text.sanitise import visible_line
@@ -27,14 +27,14 @@ _LONGEST = 200
 """Characters of a tool's description."""
 
 
-def summary(servers: Sequence[ServerSeen]) -> str:
+def summary(servers: Sequence[ServerStatus]) -> str:
     """How many there are, and what they take of every request."""
     ready = sum(server.phase == "ready" for server in servers)
     taken = sum(server.tokens for server in servers)
     return f"{ready} of {len(servers)} ready, {tokens(taken)} tokens in every request"
 
 
-def server_line(server: ServerSeen, column: int) -> Line:
+def server_line(server: ServerStatus, column: int) -> Line:
     """One server on one line; its name takes `column` cells."""
     phase, ink = PHASES.get(server.phase, (server.phase, "dim"))
     offered = sum(tool.offer in ("offered", "due") for tool in server.tools)
@@ -47,7 +47,7 @@ def server_line(server: ServerSeen, column: int) -> Line:
     )
 
 
-def lines_about(server: ServerSeen) -> list[Line]:
+def lines_about(server: ServerStatus) -> list[Line]:
     """All there is to say of a server: how it is run, what it offers, what is remarkable."""
     lines: list[Line] = []
     if server.detail:
@@ -68,7 +68,7 @@ def lines_about(server: ServerSeen) -> list[Line]:
     return lines
 
 
-def log_lines(server: ServerSeen, printed: Sequence[str]) -> list[Line]:
+def log_lines(server: ServerStatus, printed: Sequence[str]) -> list[Line]:
     """What a server printed on its error output, the newest last."""
     lines: list[Line] = [(("Log", "strong"), (f"  {visible_line(str(server.log or ''))}", "dim"))]
     lines += [((visible_line(line), "text"),) for line in printed] or [(("nothing was printed", "dim"),)]

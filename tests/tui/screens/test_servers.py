@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent.mcp.status import PromptSeen, ServerNamed, ServerSeen, ToolSeen
+from agent.mcp.status import PromptSeen, ServerStatus, ToolSeen
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import Terminal, terminal
 from tui.prompt.completion import candidates
 from tui.screens.servers import ServersScreen
 from tui.view.servers import lines_about, summary
 
-FORGE = ServerSeen(
+FORGE = ServerStatus(
     name="forge",
     source="/home/me/project/.mcp.json",
     runs="  command: forge-mcp --stdio",
@@ -28,7 +28,6 @@ FORGE = ServerSeen(
     resources=("forge://guide", "forge://rules"),
     notes=("`spy` has hidden characters in its description; they are left out",),
     log=Path("/home/me/.ebb/logs/mcp/forge.log"),
-    is_on=True,
 )
 CHAT = replace(
     FORGE, name="chat", phase="failed", detail="`chat-mcp`: No such file or directory", title="", tools=(), prompts=(),
@@ -38,16 +37,16 @@ CHAT = replace(
 
 @dataclass
 class FakeBoard:
-    seen: list[ServerSeen] = field(default_factory=lambda: [FORGE, CHAT])
+    seen: list[ServerStatus] = field(default_factory=lambda: [FORGE, CHAT])
     done: list[str] = field(default_factory=list)
     changed: Callable[[], None] | None = None
     logged_in: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def servers(self) -> list[ServerSeen]:
+    def servers(self) -> list[ServerStatus]:
         return self.seen
 
-    def named(self) -> list[ServerNamed]:
-        return [ServerNamed(each.name, each.prompts, each.resources) for each in self.seen]
+    def named(self) -> list[ServerStatus]:
+        return [replace(each, tools=()) for each in self.seen]
 
     def watch(self, changed: Callable[[], None] | None) -> None:
         self.changed = changed
