@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from tools.base import unwatched
-from tools.mcp.desk import NobodyThere
+from tools.mcp.desk import ClientHandlers
 from tools.mcp.server import Server
 from tools.mcp.spec import ServerSpec
 
@@ -39,7 +39,7 @@ async def median(call: Callable[[], Awaitable[object]], calls: int) -> float:
 
 async def main() -> int:
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "sdk.log").open("w") as errors:
-        ours = Server(ServerSpec("ours", SERVER), NobodyThere(), Path(folder) / "ours.log", Path(folder) / "login")
+        ours = Server(ServerSpec("ours", SERVER), ClientHandlers(), Path(folder) / "ours.log", Path(folder) / "login")
         ours.start()
         await ours.ready()
         parameters = StdioServerParameters(command=SERVER[0], args=list(SERVER[1:]))

@@ -11,7 +11,17 @@ from agent.events import Noticed
 from agent.mcp.elicitation import DECLINE, LEAVE_OUT, FormField, fields_of
 from agent.mcp.sampling import shown, size_of, write_sample
 from agent.window.env import Env
-from tools.mcp.desk import Accepted, Answer, Declined, Dismissed, Sample, SampleRequest, SamplingRefused, Service, Value
+from tools.mcp.desk import (
+    Accepted,
+    Answer,
+    ClientHandlers,
+    Declined,
+    Dismissed,
+    Sample,
+    SampleRequest,
+    SamplingRefused,
+    Value,
+)
 
 Ask: TypeAlias = Callable[[str, tuple[str, ...]], Awaitable[str]]
 """Puts a question to the user, with answers to choose from; an empty answer is none."""
@@ -43,7 +53,7 @@ async def _asked(ask: Ask, question: str, options: tuple[str, ...]) -> str:
     return await ask(question, options)
 
 
-class ServerRequests:
+class ServerRequests(ClientHandlers):
     """What a server asks while nobody is there, or between two turns, is not answered."""
 
     def __init__(self, root: Path, changed: Callable[[str], None], *, interactive: bool) -> None:
@@ -54,23 +64,16 @@ class ServerRequests:
         """Who is to be shown where to log in to a server, by its name."""
         self._root = root
         self._changed = changed
-        self._asks = interactive
+        self.services = frozenset(("elicitation", "sampling", "roots")) if interactive else frozenset(("roots",))
         self._trusted: set[str] = set()
         """Servers for which the model may write without a question."""
         self._turn = asyncio.Lock()
-
-    @property
-    def services(self) -> frozenset[Service]:
-        return frozenset(("elicitation", "sampling", "roots")) if self._asks else frozenset(("roots",))
 
     def roots(self) -> tuple[Path, ...]:
         return (self._root,)
 
     def changed(self, server: str) -> None:
         self._changed(server)
-
-    def log(self, server: str, line: str) -> None:
-        """What a server has to say is in its log."""
 
     async def open_login(self, server: str, url: str) -> None:
         """Shown to whoever has asked for the login; nobody else is sent anywhere."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx2
 
 from tools.base import ToolError
-from tools.mcp.desk import Accepted, Answer, NobodyThere, Service
+from tools.mcp.desk import Accepted, Answer, ClientHandlers, Service
 from tools.mcp.server import Server
 from tools.mcp.spec import Login, ServerSpec
 from tools.mcp.state import ServerState
@@ -31,7 +31,7 @@ LOGINS = 3
 """Times that a server may want more of a login before it is left alone."""
 
 
-class Visitor(NobodyThere):
+class Visitor(ClientHandlers):
     """A user who accepts every form as it is, and logs in wherever that is wanted."""
 
     services: frozenset[Service] = frozenset({"elicitation"})

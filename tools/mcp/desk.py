@@ -4,7 +4,7 @@ the protocol's library nor a terminal."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from tools.base import Picture
 
@@ -71,59 +71,31 @@ class SamplingRefused:
     reason: str
 
 
-class ClientHandlers(Protocol):
-    """Where servers turn to. Every text that comes from a server is data: it is cleaned before it is drawn."""
+class ClientHandlers:
+    """Where servers turn to. Whoever has a session answers otherwise; here nobody is there, and no server is told that
+    somebody is. Every text that comes from a server is data: it is cleaned before it is drawn."""
 
-    @property
-    def services(self) -> frozenset[Service]:
-        """What servers are told that they may ask for. Nothing else is asked."""
-        ...
+    services: frozenset[Service] = frozenset()
+    """What servers are told that they may ask for. Nothing else is asked."""
 
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
         """Puts a question to the user: a form with the fields of the schema, or, when `url` is not empty, an address to
         open."""
-        ...
-
-    async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefused:
-        """Has a model write something, if the user wants that."""
-        ...
-
-    def roots(self) -> tuple[Path, ...]:
-        """The folders that servers are to work in, absolute."""
-        ...
-
-    async def open_login(self, server: str, url: str) -> None:
-        """Shows the user the address at which to log in, or opens it."""
-        ...
-
-    def changed(self, server: str) -> None:
-        """The state of a server is another one now."""
-        ...
-
-    def log(self, server: str, line: str) -> None:
-        """Takes a line that a server wants to be known: one line, cleaned, not long."""
-        ...
-
-
-class NobodyThere:
-    """A desk for runs without a user: nothing is answered, and no server is told otherwise."""
-
-    services: frozenset[Service] = frozenset()
-
-    async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
         return Dismissed()
 
     async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefused:
+        """Has a model write something, if the user wants that."""
         return SamplingRefused("nobody is there to allow it")
 
     def roots(self) -> tuple[Path, ...]:
+        """The folders that servers are to work in, absolute."""
         return ()
 
     async def open_login(self, server: str, url: str) -> None:
-        return None
+        """Shows the user the address at which to log in, or opens it."""
 
     def changed(self, server: str) -> None:
-        return None
+        """The state of a server is another one now."""
 
     def log(self, server: str, line: str) -> None:
-        return None
+        """Takes a line that a server wants to be known: one line, cleaned, not long."""

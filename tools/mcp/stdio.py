@@ -67,15 +67,31 @@ class _Pending:
         return next(iter(self._ids)) if len(self._ids) == 1 else None
 
 
-class _Incoming:
+class _Stream:
+    """One direction. It ends nothing: the program is ended by whoever started it."""
+
+    def __init__(self, child: Child, pending: _Pending, lost: Callable[[str], None]) -> None:
+        self._child = child
+        self._pending = pending
+        self._lost = lost
+
+    async def aclose(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class _Incoming(_Stream):
     """What the program says, message by message. A line that is no message answers the request that it seems to be
     for, and is otherwise only written down."""
 
     def __init__(self, child: Child, pending: _Pending, log: ServerLog, lost: Callable[[str], None]) -> None:
-        self._child = child
-        self._pending = pending
+        super().__init__(child, pending, lost)
         self._log = log
-        self._lost = lost
 
     async def receive(self) -> SessionMessage | Exception:
         while (line := await self._child.read()) is not None:
@@ -103,9 +119,6 @@ class _Incoming:
         error = types.ErrorData(code=types.PARSE_ERROR, message=f"the answer cannot be read: {why}")
         return types.JSONRPCError(jsonrpc="2.0", id=id, error=error)
 
-    async def aclose(self) -> None:
-        """Nothing: the program is ended by whoever started it."""
-
     def __aiter__(self) -> Self:
         return self
 
@@ -115,22 +128,9 @@ class _Incoming:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class _Outgoing:
+class _Outgoing(_Stream):
     """What the program is told."""
-
-    def __init__(self, child: Child, pending: _Pending, lost: Callable[[str], None]) -> None:
-        self._child = child
-        self._pending = pending
-        self._lost = lost
 
     async def send(self, item: SessionMessage, /) -> None:
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -143,14 +143,3 @@ class _Outgoing:
         # Whoever cancels a call does not wait for a program that takes nothing.
         if not isinstance(item.message, types.JSONRPCNotification):
             await self._child.room()
-
-    async def aclose(self) -> None:
-        """Nothing: the program is ended by whoever started it."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()

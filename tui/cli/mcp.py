@@ -23,7 +23,7 @@ from agent.mcp.manage import ServerRow, find_server, rows, standing_of, started,
 from agent.mcp.running import approvals_of, log_of, login_of, make_server
 from agent.window.deferral import specs_of
 from tools.extent import counted
-from tools.mcp.desk import NobodyThere
+from tools.mcp.desk import ClientHandlers
 from tools.mcp.log import last_lines
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import ServerState
@@ -177,7 +177,7 @@ def _test_one(declared: Declared, config: Config, options: argparse.Namespace) -
 
     async def look() -> tuple[ServerState, float]:
         began = time.monotonic()
-        async with started(declared, NobodyThere(), config) as server:
+        async with started(declared, ClientHandlers(), config) as server:
             return server.state, time.monotonic() - began
 
     state, seconds = asyncio.run(look())
@@ -292,7 +292,7 @@ def _login(arguments: Sequence[str]) -> int:
     return 0
 
 
-class Browser(NobodyThere):
+class Browser(ClientHandlers):
     """Shows where to log in."""
 
     def __init__(self, *, opens: bool) -> None:

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.mcp.desk import Answer, Dismissed, Sample, SampleRequest, SamplingRefused, Service
+from tools.mcp.desk import Answer, ClientHandlers, Dismissed, Sample, SampleRequest, SamplingRefused, Service
 
 
-class RecordingDesk:
+class RecordingDesk(ClientHandlers):
     def __init__(
         self,
         answer: Answer = Dismissed(),  # noqa: B008  # a frozen value

@@ -87,13 +87,13 @@ LOUD = """
 import asyncio, pathlib, sys
 from tests.tools.mcp.web import misbehaving
 from tools.base import ToolError
-from tools.mcp.desk import NobodyThere
+from tools.mcp.desk import ClientHandlers
 from tools.mcp.server import Server
 from tools.mcp.spec import ServerSpec
 
 async def main(folder):
     with misbehaving("no json") as address:
-        server = Server(ServerSpec("web", url=address), NobodyThere(), folder / "log", folder / "login")
+        server = Server(ServerSpec("web", url=address), ClientHandlers(), folder / "log", folder / "login")
         server.start()
         try:
             await server.call("echo", {}, print)

@@ -12,9 +12,9 @@ from tools.base import Result, ToolError, unwatched
 from tools.mcp.desk import (
     Accepted,
     Answer,
+    ClientHandlers,
     Declined,
     Dismissed,
-    NobodyThere,
     Sample,
     SampleRequest,
     SamplingMessage,
@@ -93,7 +93,7 @@ async def test_a_model_that_the_user_refuses_is_an_error_of_the_server(start: St
 
 @pytest.mark.parametrize("question", ["form", "sample", "roots"])
 async def test_where_nobody_is_nothing_is_asked(question: str, start: Starts) -> None:
-    server = start(raw("asks"), NobodyThere())
+    server = start(raw("asks"), ClientHandlers())
     await server.ready()
     answer = json.loads((await server.call("echo", {"text": question}, unwatched)).text)
     assert "not supported" in answer["message"]
