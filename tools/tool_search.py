@@ -4,9 +4,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from tools.base import Arguments, Effect, Result, Tool, Workspace, description_beside
-from tools.ranking import best_matches
 from tools.schema import object_of, text
-from tools.wording import words_of
+from tools.wording import best_matches, words_of
 
 MOST = 5
 """Tools that one search shows."""

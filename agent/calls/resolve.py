@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping
 from agent.context.tool_selection import CALL, SEARCH, meant
 from agent.messages import ToolCall
 from tools.base import Deferrable, Tool, ToolError
-from tools.ranking import best_matches
 from tools.schema import check
 from tools.tool_search import schema_text
-from tools.wording import words_of
+from tools.wording import best_matches, words_of
 
 CLOSE = 3
 """Names that are offered in place of one that no tool has."""

@@ -1,12 +1,15 @@
-"""Servers one by one, apart from any session: how each stands, and one started to look at it."""
+"""Servers one by one, apart from any session: how each stands, one started to look at it, one written into the user's
+configuration file, in which comments, order and everything else stay as they are."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 from agent.config.aliases import snake_case
 from agent.config.options import SERVER_KEYS
+from agent.config.toml_file import rewrite
 from agent.config.values import Config
 from agent.errors import UsageError
 from agent.mcp.approvals import Approvals
@@ -91,3 +94,50 @@ async def started(declared: Declared, desk: ClientHandlers, config: Config) -> A
         yield server
     finally:
         await server.close()
+
+
+def put_server(path: Path, name: str, table: Mapping[str, object]) -> None:
+    """Writes what is said of a server in place of what was. Raises `ConfigError`."""
+    _change(path, name, table)
+
+
+def take_server(path: Path, name: str) -> None:
+    """Removes what is said of a server. Raises `ConfigError`."""
+    _change(path, name, None)
+
+
+def _change(path: Path, name: str, table: Mapping[str, object] | None) -> None:
+    def edit(document: dict[str, Any]) -> None:
+        import tomlkit  # noqa: PLC0415  # deferred: only who adds or removes a server needs it
+
+        mcp = document.setdefault("mcp", tomlkit.table(is_super_table=True))
+        servers = mcp.setdefault("servers", tomlkit.table(is_super_table=True))
+        servers.pop(name, None)
+        if table is not None:
+            added = tomlkit.table()
+            for key, value in table.items():
+                added[key] = _in_line(tomlkit.inline_table(), value) if isinstance(value, Mapping) else value
+            added.add(tomlkit.nl())
+            servers[name] = added
+        _without_empty(document)
+
+    def expected(content: dict[str, Any]) -> None:
+        servers = content.setdefault("mcp", {}).setdefault("servers", {})
+        servers.pop(name, None)
+        if table is not None:
+            servers[name] = dict(table)
+        _without_empty(content)
+
+    rewrite(path, edit, expected, f"edit `[mcp.servers.{name}]` there by hand")
+
+
+def _without_empty(content: dict[str, Any]) -> None:
+    if not content["mcp"]["servers"]:
+        content["mcp"].pop("servers")
+    if not content["mcp"]:
+        content.pop("mcp")
+
+
+def _in_line(table: MutableMapping[str, object], values: Mapping[str, object]) -> object:
+    table.update(values)
+    return table

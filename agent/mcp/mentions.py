@@ -10,10 +10,11 @@ from typing import Protocol
 from agent.context.attachments import attached_in, file_note
 from agent.errors import UsageError
 from agent.messages import Image, Note, User, UserPart
-from tools.base import Attached, Picture, Result, ToolError
+from tools.base import Attached, Picture, ToolError
 from tools.extent import counted
+from tools.mcp.reading import ResourceServer
 from tools.mcp.spec import ServerSpec
-from tools.mcp.state import PromptMessage, ServerPrompt, ServerState
+from tools.mcp.state import PromptMessage, ServerPrompt
 
 MOST = 10
 """Resources of one message that are read."""
@@ -26,18 +27,8 @@ _ENDS = ".,;:!?)]}>'\"`"
 """Signs behind an address that belong to the sentence around it."""
 
 
-class Source(Protocol):
+class Source(ResourceServer, Protocol):
     """A server that can be asked."""
-
-    @property
-    def spec(self) -> ServerSpec: ...
-
-    @property
-    def state(self) -> ServerState: ...
-
-    async def read_resource(self, uri: str) -> Result:
-        """Raises `ToolError`."""
-        ...
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> tuple[PromptMessage, ...]:
         """Raises `ToolError`."""

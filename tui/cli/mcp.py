@@ -18,8 +18,7 @@ from agent.errors import ConfigError, LoginNeeded, ServerFailed, UsageError
 from agent.headless import print_json
 from agent.mcp.consent import digests_of, start_question, terms, tools_question
 from agent.mcp.declared import Declared, Unusable, declared_servers
-from agent.mcp.edit_config import put_server, take_server
-from agent.mcp.manage import ServerRow, find_server, rows, standing_of, started, table_for
+from agent.mcp.manage import ServerRow, find_server, put_server, rows, standing_of, started, table_for, take_server
 from agent.mcp.running import approvals_of, log_of, login_of, make_server
 from agent.window.deferral import specs_of
 from tools.extent import counted
