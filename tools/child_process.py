@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
 from tools.lines import Line, LineBuffer, TooLong
-from tools.process_groups import GUARDIAN, signal_group
-
-GRACE = 2.0
-"""Seconds that a program gets to end by itself once its input is closed. After half of them it is asked to."""
+from tools.process_groups import GRACE, GUARDIAN, signal_group
 
 _MOST_WAITING = 1000
 """Lines that wait to be read before the program is made to wait."""

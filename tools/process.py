@@ -18,14 +18,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.process_groups import GUARDIAN, exists, signal_group
+from tools.process_groups import GRACE, GUARDIAN, exists, signal_group
 from tools.truncate import finished, plain
 
 LARGEST_LOG = 2 * 1024**3
 """Bytes of output after which a program is ended."""
-
-GRACE = 2.0
-"""Seconds between asking a program to end and ending it."""
 
 ROOM = 1 << 20
 """Bytes that a log gives back at most when the disk is full, so that what the session is can still be written down."""

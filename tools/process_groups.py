@@ -7,6 +7,9 @@ import subprocess
 from contextlib import suppress
 from threading import Lock
 
+GRACE = 2.0
+"""Seconds that a program gets to end by itself, before its group is ended."""
+
 
 def signal_group(group: int, number: int, is_reaped: bool) -> bool:
     """Whether there was anybody in the group to take the signal; 0 only asks. `is_reaped`: whether the process that it

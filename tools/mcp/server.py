@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from tools.base import Arguments, Result, ToolError
-from tools.child_process import GRACE
 from tools.mcp.desk import ClientHandlers
 from tools.mcp.log import ServerLog
 from tools.mcp.spec import ServerSpec
@@ -19,6 +18,7 @@ from tools.mcp.state import Phase, PromptMessage, ServerListing, ServerState
 from tools.mcp.texts import one_line, said
 from tools.mcp.tool import SessionOver
 from tools.mcp.vault import NeedsLogin, Vault
+from tools.process_groups import GRACE
 from tools.redaction import redacted
 
 if TYPE_CHECKING:
