@@ -212,13 +212,6 @@ class BlobReader:
             number, skip = number + 1, 0
         return self.size
 
-    def line_at(self, offset: int) -> int:
-        """The number of the line that holds an offset."""
-        number, skip = divmod(offset, self._frame)
-        if number >= len(self._as_it_is):
-            return self.lines
-        return self._newlines[number] + self._unpacked(number).count(b"\n", 0, skip) + 1
-
     def close(self) -> None:
         """Closing twice does nothing."""
         if self._descriptor >= 0:

@@ -116,11 +116,6 @@ def last_todos(messages: Iterable[Message]) -> tuple[TodoItem, ...] | None:
     return kept_in(messages).todos
 
 
-def last_notes(messages: Iterable[Message]) -> str | None:
-    """The notes of the last successful `todo` call that brought some, or None when none did."""
-    return kept_in(messages).notes
-
-
 def open_items(items: Sequence[TodoItem]) -> str:
     """What is not done yet, a line each."""
     return "\n".join(f"- [{item.status}] {item.text}" for item in items if item.status != "done")

@@ -80,7 +80,7 @@ def test_any_part_is_found_by_bytes_and_by_lines(
     reader = blobs.open(blob.digest)
     assert reader.read(start, limit) == text[start : start + limit]
     assert reader.line_start(number) == at
-    assert (reader.line_at(at), reader.line_end(at)) == (number, at + len(lines[number - 1]))
+    assert reader.line_end(at) == at + len(lines[number - 1])
     assert reader.line_start(blob.lines + 1) == len(text)
     reader.close()
 
@@ -155,7 +155,6 @@ def answers(blobs: Blobs, digest: str) -> Iterator[object]:
         lambda: reader.read(FRAME - 10, 20),
         lambda: reader.line_start(30_000),
         lambda: reader.line_end(FRAME + 7),
-        lambda: reader.line_at(2 * FRAME),
         lambda: (reader.size, reader.lines),
     ):
         try:

@@ -11,7 +11,7 @@ import mcp_types as types
 from tools.mcp.spec import ServerSpec, shortened
 from tools.mcp.state import PromptArgument, Resource, ServerPrompt
 from tools.mcp.texts import clean, hides, one_line
-from tools.mcp.tool import Caller, Hints, McpTool
+from tools.mcp.tool import Caller, McpTool
 from tools.schema import fault
 
 LONGEST_DESCRIPTION = 4096
@@ -50,9 +50,7 @@ def tools_of(
         else:
             description = clean(tool.description or tool.title or "")
             notes += (f"{called} {note}" for note in _remarkable(tool.description or "", description))
-            tools[name] = McpTool(
-                name, spec.name, tool.name, _cut(description), tool.input_schema, caller, _hints(tool)
-            )
+            tools[name] = McpTool(name, spec.name, tool.name, _cut(description), tool.input_schema, caller)
     return tuple(tools.values()), tuple(notes)
 
 
@@ -124,9 +122,3 @@ def _remarkable(raw: str, cleaned: str) -> Iterable[str]:
 
 def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_DESCRIPTION else f"{text[:LONGEST_DESCRIPTION]}… [cut]"
-
-
-def _hints(tool: types.Tool) -> Hints:
-    given = tool.annotations or types.ToolAnnotations()
-    title = one_line(tool.title or given.title or "")
-    return Hints(title, bool(given.read_only_hint), given.destructive_hint is not False)

@@ -38,15 +38,6 @@ class Caller(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Hints:
-    """What the server says of the tool. Nobody has checked it: it decides nothing."""
-
-    title: str = ""
-    read_only: bool = False
-    destructive: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class McpTool(ServerTool):
     """A tool that a server offers. Two are equal when the model would see no difference."""
 
@@ -58,7 +49,6 @@ class McpTool(ServerTool):
     description: str
     schema: Mapping[str, object]
     caller: Caller = field(compare=False, repr=False)
-    hints: Hints = Hints()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         return await self.caller.call(self.original, arguments, workspace.progress)

@@ -1,6 +1,6 @@
 """What is read from the calls of a conversation: the model's list and its wish for room."""
 
-from agent.context.control_calls import CompactionWish, TodoItem, compaction_wish, last_notes, last_todos, open_items
+from agent.context.control_calls import CompactionWish, TodoItem, compaction_wish, kept_in, last_todos, open_items
 from agent.messages import Assistant, Message, Note, OutputStatus, Text, ToolCall, ToolOutput, User
 
 
@@ -47,9 +47,9 @@ def test_a_wish_that_was_refused_or_answered_is_none() -> None:
 
 def test_notes_stay_until_a_call_brings_others() -> None:
     noted = called("todo", items=[], notes="port 80\n")
-    assert last_notes((*noted, *todo("a"), *called("todo", "failed", items=[], notes="no"))) == "port 80"
-    assert last_notes((*noted, *called("todo", items=[], notes=""))) == ""
-    assert last_notes(todo("a")) is None
+    assert kept_in((*noted, *todo("a"), *called("todo", "failed", items=[], notes="no"))).notes == "port 80"
+    assert kept_in((*noted, *called("todo", items=[], notes=""))).notes == ""
+    assert kept_in(todo("a")).notes is None
 
 
 def test_only_what_is_open_is_told() -> None:
