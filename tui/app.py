@@ -32,7 +32,7 @@ from tui.widgets.transcript import Transcript
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
     from agent.config.options import KeysName, NotifyName, StatusPart, ThemeName
     from agent.config.settings import Settings
-    from tui.actions.desk import CommandContext
+    from tui.screen_context import ScreenContext
     from tui.session.controller import SessionController
     from tui.session.ports import Sessions
     from tui.terminal.colour_query import GroundTold
@@ -93,11 +93,11 @@ class EbbApp(CaretApp, App[str]):
         self._status = status
 
     @cached_property
-    def desk(self) -> "CommandContext":
+    def desk(self) -> "ScreenContext":
         """Made when it is first asked for. Nobody asks before the first paint: much is loaded for it."""
-        from tui.actions.desk import CommandContext  # noqa: PLC0415  # deferred: see above
         from tui.dialogs import Dialogs  # noqa: PLC0415  # deferred: see above
         from tui.presenter import Presenter  # noqa: PLC0415  # deferred: see above
+        from tui.screen_context import ScreenContext  # noqa: PLC0415  # deferred: see above
         from tui.session.controller import SessionController  # noqa: PLC0415  # deferred: see above
         from tui.view.first_run import chosen_by_key  # noqa: PLC0415  # deferred: see above
 
@@ -111,7 +111,7 @@ class EbbApp(CaretApp, App[str]):
         settings = self._settings() if self._settings is not None else None
         showing.advice = lambda model: chosen_by_key(model, settings)
         jobs = self.jobs
-        return CommandContext(
+        return ScreenContext(
             self, talk, showing, jobs.first.model, jobs.send, jobs.invoke, self.looks, settings, jobs.leave
         )
 

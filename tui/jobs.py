@@ -14,7 +14,7 @@ from tui.startup import First, open_first, settled
 from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
-    from tui.actions.desk import CommandContext
+    from tui.screen_context import ScreenContext
     from tui.session.controller import SessionController
 
 
@@ -22,7 +22,7 @@ class Jobs(JobQueue):
     """What is asked for before there is a session is done as soon as there is."""
 
     def __init__(
-        self, app: App[Any], first: First, load: Callable[[], object], desk: "Callable[[], CommandContext]"
+        self, app: App[Any], first: First, load: Callable[[], object], desk: "Callable[[], ScreenContext]"
     ) -> None:
         """`load` loads what sessions are made of, in a thread. `desk` is not asked for before that."""
         super().__init__()
@@ -42,7 +42,7 @@ class Jobs(JobQueue):
         """Commands that were given before there was a session."""
 
     @property
-    def _desk(self) -> "CommandContext":
+    def _desk(self) -> "ScreenContext":
         return self._asked_desk()
 
     @property

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # types only: see above
-    from tui.actions.desk import CommandContext
+    from tui.screen_context import ScreenContext
     from tui.session.ports import Sessions
 
 
@@ -48,7 +48,7 @@ def loaded(sessions: "Sessions | Callable[[], Sessions]") -> "Sessions":
     return sessions() if callable(sessions) else sessions
 
 
-async def settled(desk: "CommandContext", first: First) -> First:
+async def settled(desk: "ScreenContext", first: First) -> First:
     """The same with what may be a word known to be one or not. Its message is queued. Raises `AgentError`."""
     if first.may_be_word and first.resume and not await desk.talk.sessions.knows(first.resume):
         first = replace(first, resume=None, choose=True, message=f"{first.resume} {first.message}".rstrip())
@@ -57,7 +57,7 @@ async def settled(desk: "CommandContext", first: First) -> First:
     return first
 
 
-async def open_first(desk: "CommandContext", first: First) -> First:
+async def open_first(desk: "ScreenContext", first: First) -> First:
     """Shows the first session. Gives what to begin with later where the one that the user chose could not be opened,
     which is shown; raises `AgentError` where nothing was to be chosen. Where the user chose none, nothing is sent: what
     was to be said is in the prompt."""

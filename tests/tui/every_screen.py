@@ -39,24 +39,15 @@ from tests.tui.set_up import Setup
 from tests.tui.test_pictures_rewind import preview
 from tui.app import EbbApp
 from tui.commands import Invocation, named
-from tui.screens.archive import ArchiveScreen
-from tui.screens.changes import ChangesScreen
-from tui.screens.commands import PaletteScreen
 from tui.screens.compaction import CompactionScreen
 from tui.screens.confirm import ConfirmScreen
 from tui.screens.context import ContextScreen
-from tui.screens.first_run import FirstRunScreen
-from tui.screens.help import HelpScreen
-from tui.screens.models import ModelsScreen
+from tui.screens.panel import PanelScreen
 from tui.screens.permission import PermissionScreen
-from tui.screens.places import PlacesScreen
 from tui.screens.question import QuestionScreen
-from tui.screens.rewind import RewindScreen
-from tui.screens.servers import ServersScreen
-from tui.screens.sessions import SessionsScreen
-from tui.screens.settings import SettingsScreen
-from tui.screens.themes import ThemesScreen
-from tui.screens.todos import TodosScreen
+from tui.view.first_run import first_panel
+from tui.view.models import models_panel
+from tui.view.todos import todos_panel
 
 
 @dataclass
@@ -186,20 +177,25 @@ async def _undoes(t: Driven) -> None:
 @dataclass(frozen=True, slots=True)
 class Shown:
     name: str
-    screen: type[Screen[Any]]
+    screen: type[Screen[Any]] | str
+    """What is shown, or the command whose list is."""
     open: Open
 
 
-def _models(text: str) -> ModelsScreen:
-    return ModelsScreen([ModelChoice(text), ModelChoice("ollama/qwen3", 32_768)], ModelChoice, text, 48_200)
+def _models(text: str) -> PanelScreen:
+    return PanelScreen(
+        models_panel([ModelChoice(text), ModelChoice("ollama/qwen3", 32_768)], ModelChoice, text, 48_200)
+    )
 
 
-def _first(text: str) -> FirstRunScreen:
-    return FirstRunScreen((KeyFound(text, "openai"),), (text,), "~/.config/ebbtide/config.toml")
+def _first(text: str) -> PanelScreen:
+    return PanelScreen(first_panel((KeyFound(text, "openai"),), (text,), "~/.config/ebbtide/config.toml"))
 
 
-def _todos(text: str) -> TodosScreen:
-    return TodosScreen([TodoItem(text, "done"), TodoItem(f"{text} now", "doing"), TodoItem("run", "pending")])
+def _todos(text: str) -> PanelScreen:
+    return PanelScreen(
+        todos_panel([TodoItem(text, "done"), TodoItem(f"{text} now", "doing"), TodoItem("run", "pending")])
+    )
 
 
 def _question(text: str) -> QuestionScreen:
@@ -207,23 +203,23 @@ def _question(text: str) -> QuestionScreen:
 
 
 SCREENS = (
-    Shown("help", HelpScreen, does("help")),
-    Shown("palette", PaletteScreen, does("commands")),
+    Shown("help", "help", does("help")),
+    Shown("palette", "commands", does("commands")),
     Shown("context", ContextScreen, does("context")),
-    Shown("archive", ArchiveScreen, does("archive")),
-    Shown("places", PlacesScreen, does("why", "find")),
-    Shown("servers", ServersScreen, does("mcp")),
-    Shown("sessions", SessionsScreen, does("sessions")),
-    Shown("rewind", RewindScreen, does("rewind")),
-    Shown("models", ModelsScreen, shows(_models)),
-    Shown("settings", SettingsScreen, does("settings")),
-    Shown("themes", ThemesScreen, does("theme")),
-    Shown("diff", ChangesScreen, does("diff")),
-    Shown("files", ChangesScreen, does("files")),
+    Shown("archive", "archive", does("archive")),
+    Shown("places", "why", does("why", "find")),
+    Shown("servers", "mcp", does("mcp")),
+    Shown("sessions", "sessions", does("sessions")),
+    Shown("rewind", "rewind", does("rewind")),
+    Shown("models", "model", shows(_models)),
+    Shown("settings", "settings", does("settings")),
+    Shown("themes", "theme", does("theme")),
+    Shown("diff", "diff", does("diff")),
+    Shown("files", "diff", does("files")),
     Shown("compaction", CompactionScreen, _compacts),
     Shown("confirm", ConfirmScreen, _undoes),
-    Shown("first run", FirstRunScreen, shows(_first)),
-    Shown("todos", TodosScreen, shows(_todos)),
+    Shown("first run", "first-run", shows(_first)),
+    Shown("todos", "todos", shows(_todos)),
     Shown("permission", PermissionScreen, shows(lambda text: PermissionScreen(asked(text)))),
     Shown("permission of a diff", PermissionScreen, shows(lambda text: PermissionScreen(asked_about_diff(text)))),
     Shown("question", QuestionScreen, shows(_question)),
@@ -235,7 +231,7 @@ async def opened(t: Driven, shown: Shown) -> Screen[Any]:
     await t.rests()
     await shown.open(t)
     try:
-        await t.asks(shown.screen)
+        await (t.lists(shown.screen) if isinstance(shown.screen, str) else t.asks(shown.screen))
     except TimeoutError:
         raise AssertionError(f"{shown.name} is not shown, but {t.app.screen}: {t.app.talk.view.blocks[-1:]}") from None
     await t.until(lambda: getattr(t.app.screen, "settled", True))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -15,13 +16,19 @@ from agent.errors import AgentError
 from agent.records.session_lookup import SessionInfo
 from tests.tui.doubles import FakeSession, FakeSessions
 from tui.app import EbbApp
-from tui.screens.sessions import SessionsScreen
+from tui.screens.panel import PanelScreen
 from tui.session.drafts import Drafts
 from tui.widgets.prompt import PromptInput
 from tui.widgets.transcript import Transcript
 
 PATIENCE = 20
 """Seconds after which a test that waits has failed."""
+
+
+def list_on(app: App[Any], name: str) -> bool:
+    """Whether the list of a command is on the screen, with all that was asked for."""
+    screen = app.screen
+    return isinstance(screen, PanelScreen) and screen.panel.name == name and screen.is_mounted and screen.settled
 
 
 @dataclass
@@ -48,12 +55,11 @@ class Driven:
         """Waits for a screen that takes keys: those from before it was mounted are not meant for it."""
         await self.until(lambda: isinstance(self.app.screen, screen) and self.app.screen.is_mounted)
 
-    async def lists_sessions(self) -> SessionsScreen:
-        """Waits for the list of sessions with all that was asked for on it."""
-        await self.asks(SessionsScreen)
+    async def lists(self, name: str) -> PanelScreen:
+        """Waits for the list of a command with all that is to be seen on it."""
+        await self.until(lambda: list_on(self.app, name))
         screen = self.app.screen
-        assert isinstance(screen, SessionsScreen)
-        await self.until(lambda: screen.settled)
+        assert isinstance(screen, PanelScreen)
         return screen
 
     async def type(self, text: str) -> None:

@@ -25,11 +25,8 @@ from agent.events import (
 from agent.messages import Conversation, Text, User
 from agent.records.session_lookup import SessionInfo
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation, measured, session_info
-from tests.tui.piloting import Driven, Terminal, terminal
+from tests.tui.piloting import Driven, Terminal, list_on, terminal
 from tui.app import EbbApp
-from tui.screens.commands import PaletteScreen
-from tui.screens.help import HelpScreen
-from tui.screens.models import ModelsScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.question import QuestionScreen
 from tui.startup import Later
@@ -167,7 +164,7 @@ async def test_a_session_is_picked_before_the_first_message() -> None:
     app = EbbApp(sessions, choose=True, guard=0.0)
     async with app.run_test(size=(80, 24)) as pilot:
         t = Terminal(app, pilot, sessions)
-        await t.lists_sessions()
+        await t.lists("sessions")
         await pilot.press("enter")
         await t.shows("Answer 0.")
         assert sessions.opened == [("old1", None)]
@@ -330,7 +327,7 @@ async def test_a_session_that_was_picked_and_cannot_be_opened_is_a_sentence_and_
     app = EbbApp(sessions, choose=True, guard=0.0)
     async with app.run_test() as pilot:
         t = Terminal(app, pilot, sessions)
-        await t.lists_sessions()
+        await t.lists("sessions")
         await pilot.press("enter")
         await t.shows("No key. Set ANTHROPIC_API_KEY.")
         assert app.talk.view.blocks == (Failure("auth", "No key. Set ANTHROPIC_API_KEY."),)
@@ -347,7 +344,7 @@ async def test_what_follows_the_flag_is_an_id_or_the_first_word(word: str, said:
     async with app.run_test() as pilot:
         t = Terminal(app, pilot, sessions)
         if word == "cafe":
-            await t.lists_sessions()
+            await t.lists("sessions")
             await pilot.press("enter")
         await t.rests()
         assert session.said == said
@@ -359,7 +356,7 @@ async def test_what_was_to_be_said_in_an_earlier_session_is_not_sent_when_none_i
     app = EbbApp(sessions, choose=True, first_message="go on with the parser", guard=0.0)
     async with app.run_test() as pilot:
         t = Terminal(app, pilot, sessions)
-        await t.lists_sessions()
+        await t.lists("sessions")
         await pilot.press("escape")
         await t.rests()
         assert (sessions.opened, session.said) == ([(None, None)], [])
@@ -472,16 +469,16 @@ async def test_tab_completes_a_command_and_enter_runs_it() -> None:
 async def test_help_opens_and_closes() -> None:
     async with terminal() as t:
         await t.pilot.press("slash", "h", "enter")
-        await t.asks(HelpScreen)
+        await t.lists("help")
         await t.pilot.press("escape")
-        await t.until(lambda: not isinstance(t.app.screen, HelpScreen))
+        await t.until(lambda: not list_on(t.app, "help"))
 
 
 async def test_resume_shows_the_other_session() -> None:
     old, other = FakeSession(), FakeSession(id="old1", history=conversation(3))
     async with terminal(old, other, infos=[session_info("old1", "parser work"), session_info("old2", "other")]) as t:
         await t.type("/resume")
-        await t.lists_sessions()
+        await t.lists("sessions")
         await t.pilot.press("p", "a", "r", "s", "enter")
         await t.shows("Answer 2.")
         await t.rests()
@@ -492,7 +489,7 @@ async def test_another_model_goes_on_with_the_same_session() -> None:
     old, other = FakeSession(history=conversation(1)), FakeSession(model="openai/gpt", history=conversation(1))
     async with terminal(old, other) as t:
         await t.type("/model openai/gpt")
-        await t.asks(ModelsScreen)
+        await t.lists("model")
         await t.pilot.press("enter")
         await t.shows("the model is now openai/gpt")
         assert (t.sessions.opened[-1], old.closed) == (("abc123", "openai/gpt"), True)
@@ -549,7 +546,7 @@ async def test_control_characters_reach_no_sink() -> None:
         await t.pilot.press("ctrl+o")
         shots.append(t.app.export_screenshot())
         await t.type("/resume")
-        await t.lists_sessions()
+        await t.lists("sessions")
         shots.append(t.app.export_screenshot())
         await t.pilot.press("escape")
     for shot in shots:
@@ -679,7 +676,7 @@ async def test_a_screen_that_takes_a_while_is_shown_once(monkeypatch: pytest.Mon
 
         monkeypatch.setattr(t.sessions, "recent", slow)
         await t.pilot.press("ctrl+p", "ctrl+p")
-        await t.asks(PaletteScreen)
+        await t.lists("commands")
         await t.pilot.pause()
         assert len(t.app.screen_stack) == 2
         await t.pilot.press("escape")

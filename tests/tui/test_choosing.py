@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from textual.widgets import Static
 
 from agent.errors import UsageError
@@ -17,12 +16,10 @@ from tests.tui.set_up import Setup
 from tui.app import EbbApp
 from tui.commands import COMMANDS, Command
 from tui.keys import KEYS, Key
-from tui.screens.commands import PaletteScreen
-from tui.screens.help import HelpScreen
-from tui.screens.models import ModelsScreen
 from tui.view.command_palette import palette_entries
 from tui.view.help import AREAS, OTHERS, help_entries
 from tui.view.models import in_words, lines_about, model_line, switch_told
+from tui.view.panel import drawn
 
 KNOWN = ModelChoice("a/b", 200_000, Prices(3.0, 15.0, 0.3, 3.75), True, True, False, True, "A_KEY")
 
@@ -42,7 +39,7 @@ def test_a_model_is_told_in_words() -> None:
 
 
 def test_every_key_and_every_command_is_in_the_help() -> None:
-    lines = [words(entry.line) for entry in help_entries(KEYS, COMMANDS)]
+    lines = [words(drawn(entry, 100)) for entry in help_entries(KEYS, COMMANDS)]
     for key in KEYS:
         assert any(key.help in line for line in lines), key
     for command in COMMANDS:
@@ -53,13 +50,13 @@ def test_every_key_and_every_command_is_in_the_help() -> None:
 def test_what_nobody_has_sorted_comes_last() -> None:
     entries = help_entries([Key("", "F9", "", "fly")], [Command("dance", "", "dance"), Command("quit", "", "leave")])
     assert [entry.value for entry in entries] == ["", "/quit", "", "F9", "/dance"]
-    assert [words(entry.line) for entry in entries if entry.is_heading] == ["The program", OTHERS]
+    assert [words(drawn(entry, 100)) for entry in entries if entry.is_heading] == ["The program", OTHERS]
 
 
 async def test_a_command_is_found_in_the_help_and_written_into_the_prompt() -> None:
     async with terminal(FakeSession()) as t:
         await t.pilot.press("f1")
-        await t.asks(HelpScreen)
+        await t.lists("help")
         await t.pilot.press(*"summarise", "enter")
         await t.until(lambda: t.prompt.text == "/compact ")
 
@@ -70,11 +67,11 @@ async def test_a_command_is_found_in_the_help_and_written_into_the_prompt() -> N
 async def test_what_is_found_in_the_palette_is_done() -> None:
     async with terminal(FakeSession(), infos=[session_info("s7", "mend the parser")]) as t:
         await t.pilot.press("ctrl+p")
-        await t.asks(PaletteScreen)
+        await t.lists("commands")
         await t.pilot.press(*"high-con", "enter")
         await t.until(lambda: t.app.theme == "ebb-high-contrast")
         await t.pilot.press("ctrl+p")
-        await t.asks(PaletteScreen)
+        await t.lists("commands")
         await t.pilot.press(*"mend", "enter")
         await t.until(lambda: t.sessions.opened[-1] == ("s7", None))
 
@@ -82,7 +79,7 @@ async def test_what_is_found_in_the_palette_is_done() -> None:
 async def test_a_command_that_needs_words_is_written_into_the_prompt() -> None:
     async with terminal(FakeSession()) as t:
         await t.pilot.press("ctrl+p")
-        await t.asks(PaletteScreen)
+        await t.lists("commands")
         await t.pilot.press(*"/why", "enter")
         await t.until(lambda: t.prompt.text == "/why ")
 
@@ -90,7 +87,7 @@ async def test_a_command_that_needs_words_is_written_into_the_prompt() -> None:
 async def test_a_key_is_as_good_as_pressed() -> None:
     async with terminal(FakeSession()) as t:
         await t.pilot.press("ctrl+p")
-        await t.asks(PaletteScreen)
+        await t.lists("commands")
         await t.pilot.press(*next(key.help for key in KEYS if key.action == "main.focus_transcript"), "enter")
         await t.until(lambda: t.transcript.has_focus)
 
@@ -100,7 +97,7 @@ def test_the_palette_holds_everything() -> None:
     values = [entry.value for entry in entries]
     assert {f"/{command.name}" for command in COMMANDS} <= set(values)
     assert {"/resume s7", "/model a/b", "/theme ansi", "/settings agent.model", "action:main.find"} <= set(values)
-    assert [words(entry.line) for entry in entries if entry.is_heading] == [
+    assert [words(drawn(entry, 100)) for entry in entries if entry.is_heading] == [
         "Commands",
         "Keys",
         "Sessions",
@@ -108,7 +105,7 @@ def test_the_palette_holds_everything() -> None:
         "Themes",
         "Settings",
     ]
-    assert not any("\x1b" in words(entry.line) for entry in entries)
+    assert not any("\x1b" in words(drawn(entry, 100)) for entry in entries)
 
 
 # Models
@@ -144,7 +141,7 @@ async def choosing(folder: Path, *sessions: FakeSession | UsageError) -> AsyncIt
 
 
 def told(screen: Driven) -> str:
-    return str(screen.app.screen.query_one("#told", Static).render())
+    return str(screen.app.screen.query_one("#said", Static).render())
 
 
 async def test_the_price_of_a_switch_is_shown_before_it_is_done(tmp_path: Path) -> None:
@@ -153,7 +150,7 @@ async def test_the_price_of_a_switch_is_shown_before_it_is_done(tmp_path: Path) 
         await screen.type("go on")
         await screen.rests()
         await screen.type("/model openai/gpt-6-sol")
-        await screen.asks(ModelsScreen)
+        await screen.lists("model")
         await screen.until(lambda: "that it has not cached, about $" in told(screen))
         assert len(opener.opened) == 1
         await screen.pilot.press("enter")
@@ -163,7 +160,7 @@ async def test_the_price_of_a_switch_is_shown_before_it_is_done(tmp_path: Path) 
 async def test_any_name_may_be_typed(tmp_path: Path) -> None:
     async with choosing(tmp_path, FakeSession()) as (screen, opener):
         await screen.type("/model")
-        await screen.asks(ModelsScreen)
+        await screen.lists("model")
         await screen.pilot.press(*"ollama/my-own", "enter")
         await screen.until(lambda: opener.opened[-1] == (None, "ollama/my-own"))
 
@@ -171,18 +168,8 @@ async def test_any_name_may_be_typed(tmp_path: Path) -> None:
 async def test_models_without_a_key_say_which(tmp_path: Path) -> None:
     async with choosing(tmp_path, FakeSession()) as (screen, _):
         await screen.type("/model")
-        await screen.asks(ModelsScreen)
+        await screen.lists("model")
         await screen.pilot.press(*"anthropic opus")
         await screen.until(lambda: "there is no key for it: set ANTHROPIC_API_KEY" in told(screen))
         await screen.pilot.press("escape")
         await screen.rests()
-
-
-@pytest.mark.parametrize("size", [(10, 4), (20, 8)])
-async def test_a_tiny_terminal_is_enough(size: tuple[int, int]) -> None:
-    async with terminal(FakeSession(), size=size) as t:
-        for key in ("f1", "ctrl+p"):
-            await t.pilot.press(key)
-            await t.until(lambda: len(t.app.screen_stack) == 2 and t.app.screen.is_mounted)
-            await t.pilot.press("down", "pagedown", "up", *"zzz", "enter", "escape")
-            await t.until(lambda: len(t.app.screen_stack) == 1)

@@ -19,12 +19,12 @@ from agent.providers.first_run import KeyFound, address, installed, is_first, ke
 from agent.providers.setup import find_endpoint
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.picturing import SIZES, Compare, ready
-from tests.tui.piloting import Driven
+from tests.tui.piloting import Driven, list_on
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
-from tui.screens.first_run import FirstRunScreen
-from tui.screens.models import ModelsScreen
-from tui.view.first_run import chosen_by_key, first_steps
+from tui.screens.panel import PanelScreen
+from tui.view.first_run import chosen_by_key, first_panel, first_steps
+from tui.widgets.keyline import KeyLine
 
 SECRET = "sk-not-to-be-seen"
 
@@ -48,13 +48,14 @@ async def starting(
 
 
 def told(screen: Driven) -> str:
-    return str(screen.app.screen.query_one("#told", Static).render())
+    shown = screen.app.screen
+    return f"{shown.query_one('#said', Static).render()}\n{shown.query_one(KeyLine).said}"
 
 
 async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.actions.first_run.installed", lambda url: ("qwen3:8b",))
     async with starting(tmp_path) as (screen, opener, setup):
-        await screen.asks(FirstRunScreen)
+        await screen.lists("first-run")
         await screen.pilot.press("enter")
         await screen.rests()
         assert opener.opened == [(None, "ollama/qwen3:8b")]
@@ -63,7 +64,7 @@ async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, mon
 
 async def test_a_key_of_another_name_is_used_and_not_written(tmp_path: Path) -> None:
     async with starting(tmp_path, {"WORK_ANTHROPIC_KEY": SECRET}) as (screen, opener, setup):
-        await screen.asks(FirstRunScreen)
+        await screen.lists("first-run")
         await screen.pilot.press("enter")
         await screen.rests()
         assert opener.opened[0][1] == "anthropic/claude-sonnet-5-5"
@@ -74,15 +75,15 @@ async def test_a_key_of_another_name_is_used_and_not_written(tmp_path: Path) -> 
 
 async def test_any_model_may_be_chosen_and_what_it_needs_is_told(tmp_path: Path) -> None:
     async with starting(tmp_path) as (screen, opener, setup):
-        await screen.asks(FirstRunScreen)
+        await screen.lists("first-run")
         await screen.pilot.press(*"anthropic")
         await screen.until(lambda: "export ANTHROPIC_API_KEY=" in told(screen))
         await screen.pilot.press("enter")
-        assert isinstance(screen.app.screen, FirstRunScreen)
+        assert list_on(screen.app, "first-run")
         await screen.until(lambda: "outside of Ebbtide first" in told(screen))
         screen.app.screen.query_one("#filter", Input).value = ""
         await screen.pilot.press("enter")
-        await screen.asks(ModelsScreen)
+        await screen.lists("model")
         await screen.pilot.press(*"ollama/mine", "enter")
         await screen.rests()
         assert opener.opened == [(None, "ollama/mine")]
@@ -91,7 +92,7 @@ async def test_any_model_may_be_chosen_and_what_it_needs_is_told(tmp_path: Path)
 
 async def test_who_leaves_is_told_what_is_missing(tmp_path: Path) -> None:
     async with starting(tmp_path, {}, "", UsageError("no model is set; name one")) as (screen, _, setup):
-        await screen.asks(FirstRunScreen)
+        await screen.lists("first-run")
         await screen.pilot.press("escape")
         await screen.until(lambda: screen.app.jobs.refused is not None)
         assert setup.written == ""
@@ -217,7 +218,9 @@ async def test_a_server_on_this_machine_says_what_it_has(body: bytes, models: tu
 @SIZES
 def test_the_first_screen(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = EbbApp(FakeSessions([FakeSession()]))
-    screen = FirstRunScreen((KeyFound("WORK_OPENAI_KEY", "openai"),), ("qwen3:8b",), "~/.config/ebbtide/config.toml")
+    screen = PanelScreen(
+        first_panel((KeyFound("WORK_OPENAI_KEY", "openai"),), ("qwen3:8b",), "~/.config/ebbtide/config.toml")
+    )
 
     async def look(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
@@ -230,7 +233,7 @@ def test_the_first_screen(snap_compare: Compare, size: tuple[int, int]) -> None:
 @SIZES
 def test_the_first_screen_of_somebody_who_has_nothing(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = EbbApp(FakeSessions([FakeSession()]))
-    screen = FirstRunScreen((), None, "~/.config/ebbtide/config.toml")
+    screen = PanelScreen(first_panel((), None, "~/.config/ebbtide/config.toml"))
 
     async def look(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)

@@ -42,7 +42,7 @@ async def test_from_a_list_of_sessions_before_the_first_one(monkeypatch: pytest.
     app = EbbApp(opener, guard=0.0, choose=True)
     async with app.run_test() as pilot:
         t = Terminal(app, pilot, opener)
-        await t.lists_sessions()
+        await t.lists("sessions")
         await pilot.press("ctrl+c", "ctrl+c")
         await t.until(lambda: not app.is_running)
 

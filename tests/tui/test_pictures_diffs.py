@@ -19,9 +19,9 @@ from agent.events import (
 from agent.records.file_change import FileChange
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.piloting import list_on
 from tools.change import diff_lines
 from tui.app import EbbApp
-from tui.screens.changes import ChangesScreen
 from tui.screens.permission import PermissionScreen
 
 BEFORE = '''"""Prices."""
@@ -150,7 +150,7 @@ def test_the_files_that_were_changed(snap_compare: Compare, size: tuple[int, int
     async def look(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
         await pilot.press(*"/files", "enter")
-        await ready(app, lambda: isinstance(app.screen, ChangesScreen))(pilot)
+        await ready(app, lambda: list_on(app, "diff"))(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=look)
 
@@ -161,7 +161,7 @@ def test_no_file_was_changed(snap_compare: Compare) -> None:
     async def look(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
         await pilot.press("ctrl+d")
-        await ready(app, lambda: isinstance(app.screen, ChangesScreen))(pilot)
+        await ready(app, lambda: list_on(app, "diff"))(pilot)
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=look)
 
@@ -173,7 +173,7 @@ def test_only_git_knows_of_changed_files(snap_compare: Compare) -> None:
     async def look(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
         await pilot.press(*"/files", "enter")
-        await ready(app, lambda: isinstance(app.screen, ChangesScreen))(pilot)
+        await ready(app, lambda: list_on(app, "diff"))(pilot)
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=look)
 

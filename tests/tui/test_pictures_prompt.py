@@ -9,9 +9,9 @@ from agent.config.load import load_config
 from agent.config.settings import Settings
 from tests.tui.doubles import FakeSession, FakeSessions, conversation
 from tests.tui.picturing import SIZES, Compare
+from tests.tui.piloting import list_on
 from tui.app import EbbApp
 from tui.prompt.history import History
-from tui.screens.picker import Picker
 from tui.widgets.completions import Completions
 from tui.widgets.past import Past
 from tui.widgets.prompt import PromptInput
@@ -104,7 +104,7 @@ def test_where_to_remember(snap_compare: Compare, size: tuple[int, int]) -> None
         while not pilot.app.query("#prompt:focus"):
             await pilot.pause()
         await pilot.press(*"# tests run with tox", "enter")
-        while not isinstance(pilot.app.screen, Picker):
+        while not list_on(pilot.app, "remember"):
             await pilot.pause()
         await pilot.pause()
 

@@ -19,9 +19,9 @@ from agent.mcp.elicitation import fields_of
 from agent.messages import Conversation, Summary
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, conversation, measured
 from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.piloting import list_on
 from tests.tui.test_pictures_diffs import CHANGED
 from tui.app import EbbApp
-from tui.screens.changes import ChangesScreen
 from tui.screens.question import QuestionScreen
 from tui.widgets.transcript import Transcript
 
@@ -65,7 +65,7 @@ def test_what_the_last_turn_changed(snap_compare: Compare, size: tuple[int, int]
     async def look(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
         await pilot.press("ctrl+d")
-        await ready(app, lambda: isinstance(app.screen, ChangesScreen))(pilot)
+        await ready(app, lambda: list_on(app, "diff"))(pilot)
         await pilot.press("down")
         await pilot.pause()
 

@@ -16,12 +16,14 @@ from agent.window.manual_compact import Drafted, Preview, Quote
 from agent.window.undo import UndoOffer
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, measured, session_info
 from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.piloting import list_on
 from tui.app import EbbApp
 from tui.commands import Invocation, named
 from tui.screens.compaction import CompactionScreen
 from tui.screens.confirm import ConfirmScreen
-from tui.screens.rewind import RewindScreen
-from tui.screens.sessions import SessionsScreen
+from tui.screens.panel import PanelScreen
+from tui.session.session_list import SessionList
+from tui.view.session_tree import tree_panel
 
 OLDER = "older than the newest steps; a model's summary stands for it"
 ITEMS = (
@@ -143,11 +145,11 @@ def test_the_sessions(snap_compare: Compare, size: tuple[int, int], keys: tuple[
 
     async def look(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
-        app.push_screen(SessionsScreen(library, "b2", 10_000.0))
-        await ready(app, lambda: isinstance(app.screen, SessionsScreen) and app.screen.settled)(pilot)
+        app.push_screen(PanelScreen(SessionList(library, "b2", 10_000.0).panel()))
+        await ready(app, lambda: list_on(app, "sessions"))(pilot)
         for key in keys:
             await pilot.press(key)
-            await ready(app, lambda: isinstance(app.screen, SessionsScreen) and app.screen.settled)(pilot)
+            await ready(app, lambda: list_on(app, "sessions"))(pilot)
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=size, run_before=look)
@@ -174,8 +176,8 @@ def test_the_tree_to_go_back_in(snap_compare: Compare, size: tuple[int, int]) ->
 
     async def look(pilot: Pilot[str]) -> None:
         await ready(app, lambda: bool(app.talk.view.used) and not app.is_working)(pilot)
-        app.push_screen(RewindScreen(TREE, rows_of(TREE, "abc123"), 10_000.0))
-        await ready(app, lambda: isinstance(app.screen, RewindScreen) and app.screen.is_mounted)(pilot)
+        app.push_screen(PanelScreen(tree_panel(TREE, rows_of(TREE, "abc123"), 10_000.0)))
+        await ready(app, lambda: list_on(app, "rewind"))(pilot)
         await pilot.press("up")
         await pilot.pause()
 

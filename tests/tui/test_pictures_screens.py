@@ -19,13 +19,12 @@ from tests.tui.set_up import Setup
 from tui.app import EbbApp
 from tui.commands import Command
 from tui.keys import Key
-from tui.screens.commands import PaletteScreen
-from tui.screens.help import HelpScreen
-from tui.screens.models import ModelsScreen
-from tui.screens.settings import SettingsScreen
-from tui.screens.todos import TodosScreen
-from tui.view.command_palette import palette_entries
-from tui.view.help import help_entries
+from tui.screens.panel import PanelScreen
+from tui.view.command_palette import palette_entries, palette_panel
+from tui.view.help import help_panel
+from tui.view.models import models_panel
+from tui.view.settings import settings_panel
+from tui.view.todos import todos_panel
 from tui.widgets.todos import TodoLine
 from tui.widgets.transcript import Transcript
 
@@ -48,12 +47,12 @@ def picture(compare: Compare, app: EbbApp, size: tuple[int, int], shown: Screen[
     return compare(app, terminal_size=size, run_before=look)
 
 
-def some_settings(folder: Path) -> SettingsScreen:
+def some_settings(folder: Path) -> PanelScreen:
     """The settings of a table that does not grow."""
     mine = '[agent]\nmodel = "ollama/qwen3"\n'
     settings = Setup(folder, mine, {"EBB_SANDBOX": "off"}).settings
-    return SettingsScreen(
-        lambda: [*settings.rows()[:20], setting_of(BY_KEY["tui.theme"], settings.config)], settings.put
+    return PanelScreen(
+        settings_panel(lambda: [*settings.rows()[:20], setting_of(BY_KEY["tui.theme"], settings.config)], settings.put)
     )
 
 
@@ -97,7 +96,7 @@ SOME_COMMANDS = [
 @SIZES
 def test_help(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = EbbApp(FakeSessions([FakeSession()]))
-    screen = HelpScreen(help_entries(SOME_KEYS, SOME_COMMANDS))
+    screen = PanelScreen(help_panel(SOME_KEYS, SOME_COMMANDS))
     assert picture(snap_compare, app, size, screen, "down", "down", "down")
 
 
@@ -110,7 +109,7 @@ def test_the_palette(snap_compare: Compare, size: tuple[int, int]) -> None:
     ]
     entries = palette_entries(SOME_COMMANDS, SOME_KEYS, infos, ["anthropic/claude-sonnet-5-5"], 10_000.0)
     some = [entry for entry in entries if not entry.value.startswith("/settings")][:-1]  # nor their heading
-    assert picture(snap_compare, app, size, PaletteScreen(some), "down", "down")
+    assert picture(snap_compare, app, size, PanelScreen(palette_panel(some)), "down", "down")
 
 
 @SIZES
@@ -118,7 +117,7 @@ def test_something_found_in_the_palette(snap_compare: Compare, size: tuple[int, 
     app = EbbApp(FakeSessions([FakeSession()]))
     entries = palette_entries(SOME_COMMANDS, SOME_KEYS, [], ["openai/gpt-6-sol", "ollama/qwen3"], 10_000.0)
     some = [entry for entry in entries if not entry.value.startswith("/settings")]
-    assert picture(snap_compare, app, size, PaletteScreen(some), *"mod")
+    assert picture(snap_compare, app, size, PanelScreen(palette_panel(some)), *"mod")
 
 
 SOME_OFFERS = [
@@ -135,7 +134,7 @@ SOME_OFFERS = [
 @SIZES
 def test_models(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = EbbApp(FakeSessions([FakeSession()]))
-    screen = ModelsScreen(SOME_OFFERS, ModelChoice, "ollama/qwen3", 48_200)
+    screen = PanelScreen(models_panel(SOME_OFFERS, ModelChoice, "ollama/qwen3", 48_200))
     assert picture(snap_compare, app, size, screen, "down", "down")
 
 
@@ -149,7 +148,7 @@ def test_the_list_of_what_is_to_be_done(snap_compare: Compare, size: tuple[int, 
         ),
         TodoItem("run the tests", "pending"),
     ]
-    assert picture(snap_compare, app, size, TodosScreen(items))
+    assert picture(snap_compare, app, size, PanelScreen(todos_panel(items)))
 
 
 @SIZES

@@ -10,12 +10,9 @@ from agent.compose import Sessions
 from agent.config.load import load_config
 from agent.messages import User
 from tests.agent.mcp.serving import House
-from tests.tui.piloting import Driven
+from tests.tui.piloting import Driven, list_on
 from tui.app import EbbApp
-from tui.screens.archive import ArchiveScreen
-from tui.screens.models import ModelsScreen
 from tui.screens.permission import PermissionScreen
-from tui.screens.places import PlacesScreen
 from tui.screens.question import QuestionScreen
 from tui.view.blocks import AnswerText, Call, Failure, Notice
 
@@ -127,7 +124,7 @@ async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
         said = [message.text for message in t.app.talk.session.history.messages if isinstance(message, User)]
         assert said == ["remember me", "and now?"]
         await t.type("/model " + t.app.talk.session.model.replace("script.json", "other.json"))
-        await t.asks(ModelsScreen)
+        await t.lists("model")
         await t.pilot.press("enter")
         await t.rests()
         assert isinstance(t.app.talk.view.blocks[-1], Failure), "a model that is not there leaves the session open"
@@ -149,8 +146,8 @@ async def test_compacting_by_hand_says_what_it_did_or_why_not(tmp_path: Path) ->
 async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_prompt(tmp_path: Path) -> None:
     async with working(tmp_path, calls("bash", command="seq 5000"), {"text": "Counted."}) as t:
         await t.type("/archive")
-        await t.until(lambda: isinstance(t.app.screen, ArchiveScreen) and t.app.screen.settled)
-        assert str(t.app.screen.query_one("#what").render()) == "nothing was kept"
+        await t.until(lambda: list_on(t.app, "archive"))
+        assert str(t.app.screen.query_one("#said").render()) == "nothing was kept yet"
         await t.pilot.press("escape")
         await t.rests()
         await t.type("count")
@@ -159,7 +156,7 @@ async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_promp
         await t.shows("Counted.")
         await t.rests()
         await t.type("/archive")
-        await t.until(lambda: isinstance(t.app.screen, ArchiveScreen) and t.app.screen.settled)
+        await t.until(lambda: list_on(t.app, "archive"))
         assert str(t.app.screen.query_one("#what").render()).endswith(" of 5,001")
         await t.pilot.press("enter")
         await t.rests()
@@ -176,7 +173,7 @@ async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_
         await t.rests()
         before = t.app.talk.view.used
         await t.type("/why 1500")
-        await t.until(lambda: isinstance(t.app.screen, PlacesScreen) and t.app.screen.settled)
+        await t.until(lambda: list_on(t.app, "why"))
         content = str(t.app.screen.query_one("#content").render()).splitlines()
         assert content[:2] == ["1499", "1500"]
         await t.pilot.press("enter")

@@ -23,13 +23,13 @@ from agent.messages import ToolCall, Usage
 from agent.view_events import CompactionStarted, ContextCompacted, ReceiptItem
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, measured
 from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.piloting import list_on
 from tests.tui.screens.test_servers import FakeBoard
 from tui.app import EbbApp
 from tui.commands import Invocation, named
-from tui.screens.archive import ArchiveScreen
+from tui.screens.panel import PanelScreen
 from tui.screens.permission import PermissionScreen
-from tui.screens.places import PlacesScreen
-from tui.view.archive import rows_of
+from tui.view.archive import archive_panel, rows_of
 from tui.widgets.transcript import Transcript
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
@@ -208,7 +208,9 @@ def test_the_archive(snap_compare: Compare, size: tuple[int, int]) -> None:
 
     async def browse(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
-        screen = ArchiveScreen(app.talk.session.shelf, rows_of(KEPT, 10_000.0)) if app.talk.session else None
+        screen = (
+            PanelScreen(archive_panel(app.talk.session.shelf, rows_of(KEPT, 10_000.0))) if app.talk.session else None
+        )
         assert screen is not None
         app.push_screen(screen)
         await ready(app, lambda: screen.settled)(pilot)
@@ -242,10 +244,10 @@ def test_where_a_text_went(snap_compare: Compare, size: tuple[int, int], keys: t
     async def ask(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
         app.jobs.invoke(Invocation(named("why"), "test_calc.py:40"))
-        await ready(app, lambda: isinstance(app.screen, PlacesScreen) and app.screen.settled)(pilot)
+        await ready(app, lambda: list_on(app, "why"))(pilot)
         await pilot.press(*keys)
         await pilot.pause()
-        await ready(app, lambda: isinstance(app.screen, PlacesScreen) and app.screen.settled)(pilot)
+        await ready(app, lambda: list_on(app, "why"))(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=ask)
 

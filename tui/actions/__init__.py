@@ -1,1 +1,1 @@
-"""What each slash command does on the screen."""
+"""What each slash command does, in either terminal."""

@@ -1,41 +1,115 @@
-"""What commands act on. A desk knows the screen and the session, not what is done with them."""
+"""What commands act on, whichever terminal it is. A context knows the user and the session, not what is done with
+them."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Awaitable, Sequence
+from typing import Protocol
 
-from textual.app import App
-
+from agent.config.options import ThemeName
 from agent.config.settings import Settings
 from tui.commands import Invocation
-from tui.presenter import Presenter
+from tui.session.compaction import ByHand
 from tui.session.controller import SessionController
-from tui.theme_choice import ThemeChoice
-from tui.widgets.prompt import PromptInput
+from tui.text.inks import Line
+from tui.view.panel import Panel, Taken
 
 
-class Send(Protocol):
-    """Says a message at once, or with the next step of what runs; `later` only when that is over."""
+class Themes(Protocol):
+    """What the terminal wears."""
 
-    def __call__(self, text: str, *, later: bool = False) -> None: ...
+    chosen: ThemeName
+    colorless: bool
+
+    def wear(self, name: ThemeName) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class CommandContext:
-    app: App[Any]
-    talk: SessionController
-    showing: Presenter
-    model: str | None
-    """For new sessions, where no other was chosen."""
-    send: Send
-    invoke: Callable[[Invocation], None]
-    """Does what a command asks for, at once or as the next job."""
-    looks: ThemeChoice
-    settings: Settings | None
-    """None where nobody can change them."""
-    leave: Callable[[], Awaitable[None]]
-    """Ends all that runs, and the program."""
+class CommandContext(Protocol):
+    @property
+    def talk(self) -> SessionController: ...
+    @property
+    def model(self) -> str | None:
+        """For new sessions, where no other was chosen."""
+        ...
 
     @property
-    def prompt(self) -> PromptInput:
-        return self.app.query_one(PromptInput)
+    def settings(self) -> Settings | None:
+        """None where nobody can change them."""
+        ...
+
+    @property
+    def looks(self) -> Themes | None:
+        """None where there are no colours."""
+        ...
+
+    # What is said and asked
+
+    async def show(self, panel: Panel) -> Taken | None:
+        """What the user takes from a list; None where it was only looked at."""
+        ...
+
+    async def confirm(self, question: str, lines: Sequence[Line], yes: str) -> bool:
+        """Whether the user wants it. `yes`: what that does, in a word or two."""
+        ...
+
+    def hint(self, text: str) -> None:
+        """Says it for a moment."""
+        ...
+
+    def write(self, text: str) -> None:
+        """Lets the user go on with a text in the prompt, in the place of what is there."""
+        ...
+
+    def insert(self, text: str) -> None:
+        """The same, where the prompt is written on."""
+        ...
+
+    def show_session(self) -> None:
+        """Shows the session that is open now, which is another one than before."""
+        ...
+
+    # What is begun and ended
+
+    def send(self, text: str, *, later: bool = False) -> None:
+        """Says a message at once, or with the next step of what runs; `later` only when that is over."""
+        ...
+
+    def invoke(self, invocation: Invocation) -> None:
+        """Does what a command asks for, at once or as the next job."""
+        ...
+
+    def leave(self) -> Awaitable[None]:
+        """Ends all that runs, and the program."""
+        ...
+
+    # What each terminal does in its own way
+
+    async def show_help(self) -> None: ...
+    async def show_palette(self) -> None:
+        """Everything that can be done."""
+        ...
+
+    async def show_context(self) -> None:
+        """What the window holds."""
+        ...
+
+    async def steer(self, written: str) -> None:
+        """Does what was written after `/context`. Raises `AgentError`."""
+        ...
+
+    async def compact(self, by_hand: ByHand) -> None:
+        """A compaction, step by step."""
+        ...
+
+    async def find_message(self) -> None:
+        """A message that was written before."""
+        ...
+
+    async def edit_message(self, text: str) -> None:
+        """The message in the user's editor. Raises `AgentError`."""
+        ...
+
+    async def switch_vim(self) -> None: ...
+    def copy(self, text: str) -> None: ...
+    async def print_conversation(self) -> None: ...
+    def applied(self, key: str) -> None:
+        """A setting has become another: does what holds at once."""
+        ...

@@ -7,8 +7,10 @@ from time import monotonic
 from agent.config.settings import Settings
 from agent.errors import UsageError
 from agent.events import Decision, Event, PermissionAsked
+from tui.actions.sessions import pick_session
 from tui.plain.desk import LineContext
 from tui.plain.edit_call import change
+from tui.plain.greeting import greet
 from tui.plain.heard_session import HeardController, WantedAnswer
 from tui.plain.jobs import LineJobs
 from tui.plain.print_events import Printing, lines_of
@@ -22,7 +24,6 @@ from tui.plain.questions import (
     wants_to_change,
 )
 from tui.plain.reader import PROMPT, PromptReader
-from tui.plain.sessions import greet, pick_session
 from tui.prompt.double_press import DoublePress
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import GUARD, Arrival
@@ -55,7 +56,17 @@ class PlainFront(LineJobs):
         super().__init__()
         self._talk = HeardController(sessions, self._changed, drafts, self._hear)
         self.desk = LineContext(
-            self._talk, history, self.say, self._ask, self._write, model, self.send, settings, self.leave, self._read_by
+            self._talk,
+            history,
+            self.say,
+            self._ask,
+            self._write,
+            model,
+            self.send,
+            self.invoke,
+            settings,
+            self.leave,
+            self._read_by,
         )
         self.model = model
         self._history = history

@@ -1,17 +1,13 @@
-"""A compaction by hand in lines, step by step, and the last one taken back."""
+"""A compaction by hand in lines, step by step."""
 
 from agent.errors import AgentError
-from tui.plain.desk import LineContext
+from tui.plain.lines import Lines
 from tui.plain.print_events import lines_of_text, plain_lines
-from tui.session.compaction import begin, size_of, take_back, what_undo_does
-from tui.session.memory import take_back_note
-from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines, undo_lines
+from tui.session.compaction import ByHand, size_of
+from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
 
 
-async def compact(desk: LineContext, focus: str) -> None:
-    by_hand = await begin(desk.talk, focus)
-    if by_hand is None:
-        return
+async def compact(desk: Lines, by_hand: ByHand) -> None:
     desk.say((headline(by_hand.preview), *plain_lines(plan_lines(by_hand.preview))))
     if (await desk.ask("y has the summary written; an empty line leaves all as it is: ")).strip().lower() != "y":
         return
@@ -31,13 +27,3 @@ async def compact(desk: LineContext, focus: str) -> None:
             text = by_hand.completed(f"{text.rstrip()}\n{answer}")
     except AgentError as error:
         desk.talk.fail(error)
-    by_hand.leave()
-
-
-async def undo(desk: LineContext, _: str) -> None:
-    event = None if await take_back_note(desk.talk) else await what_undo_does(desk.talk)
-    if event is None:
-        return
-    desk.say(plain_lines(undo_lines(event)))
-    if (await desk.ask("y undoes it; an empty line leaves it: ")).strip().lower() == "y":
-        await take_back(desk.talk)

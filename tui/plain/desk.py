@@ -1,65 +1,109 @@
-"""What commands act on where there is no screen. A desk knows how to say and how to ask, not what."""
+"""What commands act on where there is no screen, and what they do there in its own way."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Sequence
 
-from agent.config.settings import Settings
-from tui.plain.reader import PromptReader
-from tui.prompt.history import History
-from tui.session.controller import SessionController
+from agent.errors import AgentError
+from tui.commands import COMMANDS
+from tui.plain.compaction import compact
+from tui.plain.edit_call import in_editor
+from tui.plain.greeting import greet
+from tui.plain.lines import Lines
+from tui.plain.panel import show_panel
+from tui.plain.print_events import lines_of_text, plain_lines, words_of
+from tui.session.compaction import ByHand
+from tui.text.inks import Line
+from tui.view.panel import Panel, PanelRow, Taken
 
-
-class SendLine(Protocol):
-    """Says a message at once, or with the next step of what runs; `later` only when that is over."""
-
-    def __call__(self, text: str, *, later: bool = False) -> None: ...
-
-
-class PutText(Protocol):
-    """Lets the user go on with a text in the prompt; where that cannot be, `unsent` ones wait to be sent."""
-
-    def __call__(self, text: str, unsent: bool = False) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class LineContext:
-    talk: SessionController
-    history: History
-    say: Callable[[Sequence[str]], None]
-    """Prints lines."""
-    ask: Callable[[str], Awaitable[str]]
-    """What the user types next; empty when the user does not want to answer."""
-    write: PutText
-    model: str | None
-    """For new sessions, where no other was chosen."""
-    send: SendLine
-    settings: Settings | None
-    """None where nobody can change them."""
-    leave: Callable[[], None]
-    reader: Callable[[], PromptReader]
-    """Who reads lines now."""
+HELP = (
+    "Type a message and press Enter. A line that ends with \\ goes on with the next.",
+    "What you type while the session works goes in at its next step; `/later TEXT` waits for the end of the turn.",
+    "Ctrl-C interrupts the session; twice in a row it quits. Ctrl-D on an empty line quits.",
+    "@ and the name of a file shows the model that file, ! runs a command, # remembers something.",
+)
+EDITING = (
+    "Alt-Enter begins a new line. Up, Down, Ctrl-R go through what you typed before; Tab completes commands and files."
+)
+"""Where keys do more than the terminal itself lets them."""
+PRINTING = "Keys do here what the terminal lets them do; `/history` brings back what you typed before."
 
 
-async def choose(desk: LineContext, heading: str, rows: Sequence[str], most: int = 20) -> int | None:
-    """The index of the row that the user chooses by number; None when none is. Words show the rows that hold them."""
-    shown = list(range(len(rows)))
-    while True:
-        desk.say(list_of(heading, [(index, rows[index]) for index in shown], most))
-        answer = (await desk.ask("Number, or words to find; an empty line leaves: ")).strip()
-        if not answer:
-            return None
-        if answer.isdecimal() and 0 < int(answer) <= len(rows):
-            return int(answer) - 1
-        wanted = answer.lower().split()
-        found = [index for index, row in enumerate(rows) if all(word in row.lower() for word in wanted)]
-        if not found:
-            desk.say((f"Nothing in the list holds {answer!r}.",))
-        shown = found or shown
+class LineContext(Lines):
+    """A `CommandContext`."""
 
+    looks = None
 
-def list_of(heading: str, rows: Sequence[tuple[int, str]], most: int) -> tuple[str, ...]:
-    """A numbered list; of a long one the beginning."""
-    left = len(rows) - most
-    more = (f"{left} more: type words to find them.",) if left > 0 else ()
-    return (heading, *(f"{index + 1}: {row}" for index, row in rows[:most]), *more)
+    async def leave(self) -> None:
+        self.close()
+
+    async def show(self, panel: Panel) -> Taken | None:
+        return await show_panel(self, panel)
+
+    async def confirm(self, question: str, lines: Sequence[Line], yes: str) -> bool:
+        self.say(plain_lines(lines))
+        return (await self.ask(f"y {yes}; an empty line leaves it: ")).strip().lower() == "y"
+
+    def hint(self, text: str) -> None:
+        self.say((text,))
+
+    def insert(self, text: str) -> None:
+        self.write(text)
+
+    def show_session(self) -> None:
+        greet(self)
+
+    async def show_help(self) -> None:
+        commands = (f"{command.usage}: {command.help}" for command in COMMANDS)
+        self.say((*HELP, EDITING if self.reader().edits else PRINTING, "Commands:", *commands))
+
+    async def show_palette(self) -> None:
+        await self.show_help()
+
+    async def show_context(self) -> None:
+        from tui.view.context import overview_lines  # noqa: PLC0415  # deferred: loaded when it is first shown
+
+        if self.talk.session is not None:
+            self.say(plain_lines(overview_lines(await self.talk.sessions.overview(self.talk.session.id), 80)))
+
+    async def steer(self, written: str) -> None:
+        """Once its price was agreed to."""
+        from tui.session.view_edits import carry_out_written, propose_written  # noqa: PLC0415  # deferred: as above
+
+        offered = await propose_written(self.talk, written)
+        if not offered.is_possible:
+            self.say((offered.text,))
+        elif (await self.ask(f"{offered.text}. Do it? y or n: ")).strip().lower() in ("y", "yes"):
+            await carry_out_written(self.talk, written)
+
+    async def compact(self, by_hand: ByHand) -> None:
+        await compact(self, by_hand)
+
+    async def find_message(self) -> None:
+        said, empty = "What you wrote before, the newest first.", "Nothing was written yet."
+        rows = tuple(PanelRow(text, ((text, "text"),)) for text in self.history.entries())
+        if taken := await self.show(Panel("history", ((("Messages", "strong"),),), rows, said=said, empty=empty)):
+            self.write(taken.value)
+
+    async def edit_message(self, text: str) -> None:
+        try:
+            written = (await in_editor(self, text, "message.md")).strip()
+        except AgentError as error:
+            return self.talk.fail(error)
+        if written:
+            self.write(written, unsent=True)
+            if not self.reader().edits:
+                self.say(("An empty line sends what you wrote.",))
+        return None
+
+    async def switch_vim(self) -> None:
+        self.talk.notice("this is for the prompt of the screen; here a line goes on after `\\` at its end")
+
+    def copy(self, text: str) -> None:
+        """A clipboard is reached with what steers a terminal, which lines do without: it is printed as it was
+        written."""
+        self.say(lines_of_text(text) or ("Nothing to copy.",))
+
+    async def print_conversation(self) -> None:
+        self.say([line for block in self.talk.view.blocks for line in words_of(block)] or ("Nothing was said yet.",))
+
+    def applied(self, key: str) -> None:
+        """Nothing that can be changed is seen in lines."""

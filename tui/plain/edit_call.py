@@ -3,7 +3,7 @@
 import os
 
 from agent.events import Decision, PermissionAsked
-from tui.plain.desk import LineContext
+from tui.plain.lines import Lines
 from tui.text.sanitise import visible
 from tui.view.permission import changeable, changed
 from tui.view.titles import path_of
@@ -11,7 +11,7 @@ from tui.view.titles import path_of
 COMMAND = "Command to run: "
 
 
-async def change(desk: LineContext, question: PermissionAsked) -> Decision | None:
+async def change(desk: Lines, question: PermissionAsked) -> Decision | None:
     """What the user makes of the call; None when nothing was made of it. Raises `UsageError`."""
     before = str(question.arguments[changeable(question)])
     if changeable(question) == "command" and visible(before) == before:
@@ -25,7 +25,7 @@ async def change(desk: LineContext, question: PermissionAsked) -> Decision | Non
     return Decision("edit", arguments=changed(question, text)) if text != before else None
 
 
-async def in_editor(desk: LineContext, text: str, name: str) -> str:
+async def in_editor(desk: Lines, text: str, name: str) -> str:
     """What the user makes of a text in an editor, in a file whose name ends as `name` does. Raises `UsageError`."""
     from tui.terminal.edit_text import changed_by, editor_of, keys_left_to_it  # noqa: PLC0415  # deferred: few texts are changed so
 

@@ -5,10 +5,10 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Coroutine, Sequence
 
 from tools.extent import counted
+from tui.actions.registry import ACTIONS
 from tui.commands import Invocation
 from tui.plain.desk import LineContext
 from tui.plain.reader import PromptReader
-from tui.plain.registry import ACTIONS
 from tui.session.job_queue import JobQueue
 
 

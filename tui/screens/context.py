@@ -86,7 +86,7 @@ class ContextScreen(Guarded[None]):
         yield Listing(id="listed")
         yield Field(placeholder="type to filter", id="looked-for", select_on_focus=False, compact=True)
         if self._talk.session is not None:
-            yield Pages(self._talk.session.shelf)
+            yield Pages()
         yield Static(id="requests", markup=False)
         yield Static(id="told", markup=False)
         yield KeyLine(KEYS, id="keys")
@@ -274,8 +274,8 @@ class ContextScreen(Guarded[None]):
             box = self.query_one("#looked-for", Input)
             box.display = row is None and bool(box.value)
             self.set_focus(None)
-            if row is not None:
-                pages.show(row.ref)
+            if row is not None and self._talk.session is not None:
+                pages.show(self._talk.session.shelf, row.ref)
         if row is None:
             self.query_one(Listing).focus()
         self._draw()

@@ -1,7 +1,6 @@
 """The themes, as a table: what each is called, whom it is for and its colours."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from textual.theme import Theme
@@ -147,22 +146,6 @@ ANSI_LIGHT = _ansi("ebb-ansi-light", "light", "ansi_blue", "ansi_magenta", "ansi
 
 THEMES = (DARK, LIGHT, HIGH_CONTRAST, ANSI, ANSI_DARK, ANSI_LIGHT)
 
-
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """A theme as it may be set."""
-
-    name: ThemeName
-    help: str
-
-
-OFFERED: tuple[Offered, ...] = (
-    Offered("auto", "light or dark, as the terminal is"),
-    Offered("dark", "quiet colours on a dark ground"),
-    Offered("light", "quiet colours on a light ground"),
-    Offered("high-contrast", "bright on black"),
-    Offered("ansi", "the 16 colours of the terminal itself"),
-)
 
 _FIXED: Mapping[ThemeName, Theme] = {"dark": DARK, "light": LIGHT, "high-contrast": HIGH_CONTRAST}
 

@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from functools import partial
 
 from rich.cells import cell_len, set_cell_size
 
 from agent.archive.listing import ArchiveItem
+from tools.extent import counted
+from tui.text.inks import Ink, Line
 from tui.text.numbers import age, size, tokens
 from tui.text.sanitise import visible_line
+from tui.view.panel import Copied, PagedText, PagedTexts, Panel, PanelAction, PanelRow
 from tui.view.titles import title_of
 
-Ink: TypeAlias = Literal["text", "dim", "accent", "warn"]
-Span: TypeAlias = tuple[str, Ink]
-
+KEYS = "Enter inserts  Ctrl-Y copies  PgUp, PgDn read  Tab to list  Esc closes"
+LIST_KEYS = "Enter inserts  y copies  PgUp, PgDn read  letters filter  Esc closes"
 INKS: dict[str, Ink] = {"masked": "accent", "summarised": "accent", "removed": "warn"}
 """Those of states that have one."""
 
@@ -28,8 +30,6 @@ class ArchiveRow:
     size: str
     age: str
     state: str
-    searched: str
-    """What a filter looks at, in small letters."""
     recalled: str = ""
     """How often and when it was looked up; nothing when it never was."""
 
@@ -44,7 +44,6 @@ def _row(one: ArchiveItem, now: float) -> ArchiveRow:
         title = title_of(one.call.name, one.call.arguments)
     else:
         title = visible_line(f"{one.role}: {one.said}")
-    searched = f"{one.ref} {title} {one.state}".lower()
     return ArchiveRow(
         one.ref,
         title,
@@ -52,7 +51,6 @@ def _row(one: ArchiveItem, now: float) -> ArchiveRow:
         size(one.size),
         age(now - one.created).removesuffix(" ago"),
         one.state,
-        searched,
         _recalled(one, now),
     )
 
@@ -63,13 +61,39 @@ def _recalled(one: ArchiveItem, now: float) -> str:
     return f"recalled {one.accesses}×, {age(now - one.accessed)}"
 
 
-def matching(rows: Sequence[ArchiveRow], words: str) -> tuple[ArchiveRow, ...]:
-    """The rows that hold every word, in the order given."""
-    wanted = words.lower().split()
-    return tuple(row for row in rows if all(word in row.searched for word in wanted))
+def archive_panel(shelf: PagedTexts, rows: Sequence[ArchiveRow]) -> Panel:
+    """What was kept, each to be read and inserted into the prompt."""
+    column = max((len(row.ref) for row in rows), default=0)
+
+    async def copy(row: PanelRow, _: str) -> Copied:
+        return Copied(row.value)
+
+    return Panel(
+        "archive",
+        ((("Archive", "strong"),),),
+        tuple(
+            PanelRow(
+                row.ref,
+                partial(archive_line, row, ref_width=column),
+                f"{row.ref}, {row.title}, {row.lines}, {row.size}, {row.age}, {row.state}",
+                f"{row.ref} {row.title} {row.state}",
+                content=PagedText(shelf, row.ref),
+            )
+            for row in rows
+        ),
+        KEYS,
+        LIST_KEYS,
+        empty="nothing was kept yet",
+        not_found="nothing is found",
+        said=f"{counted(len(rows), 'thing')} kept, the newest first.",
+        actions=(PanelAction(("enter",), "insert"), PanelAction(("y", "ctrl+y"), do=copy)),
+        unit="kept",
+        reads=True,
+        looks=True,
+    )
 
 
-def archive_line(row: ArchiveRow, width: int, ref_width: int) -> tuple[Span, ...]:
+def archive_line(row: ArchiveRow, width: int, ref_width: int) -> Line:
     """The row as wide as the screen is: what was done takes what the columns leave."""
     before = f"{row.ref:<{ref_width}}  "
     recalled = f"  {row.recalled}" if row.recalled else ""

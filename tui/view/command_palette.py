@@ -11,18 +11,26 @@ from tui.keys import Key
 from tui.text.inks import Line
 from tui.text.numbers import age
 from tui.text.sanitise import visible_line
-from tui.text.themes import OFFERED
 from tui.view.help import key_value
-from tui.view.list_entry import ListEntry, heading
+from tui.view.panel import Panel, PanelRow, heading
+from tui.view.themes import OFFERED
 
 MOST_SESSIONS = 20
 _NAMES = 20
 """Columns that a name takes at least, where something is said of it."""
 
 
+def palette_panel(entries: Sequence[PanelRow]) -> Panel:
+    """Whatever can be done, found by a few letters of it. What is taken is a command as it could have been typed, or
+    `action:NAME`."""
+    head: Line = (("What is to be done?", "strong"),)
+    keys = "Up, Down   Enter does it   Esc leaves"
+    return Panel("commands", (head,), tuple(entries), keys, empty="Nothing is called that.", is_alone=True)
+
+
 def palette_entries(
     commands: Sequence[Command], keys: Sequence[Key], sessions: Sequence[SessionInfo], models: Sequence[str], now: float
-) -> tuple[ListEntry, ...]:
+) -> tuple[PanelRow, ...]:
     """Commands, keys, sessions, models, themes and settings. `now` is in Unix seconds."""
     by_action = {f"command('{command.name}')": command.name for command in commands}
     shown = {by_action[key.action]: key.shown for key in keys if key.action in by_action}
@@ -49,11 +57,11 @@ def palette_entries(
     return tuple(entries)
 
 
-def _entry(value: str, name: str, said: str, kind: str) -> ListEntry:
+def _entry(value: str, name: str, said: str, kind: str) -> PanelRow:
     name, said = visible_line(name), visible_line(said)
     line: Line = (
         ((f"  {set_cell_size(name, max(_NAMES, cell_len(name)))}  ", "text"), (said, "dim"))
         if said
         else ((f"  {name}", "text"),)
     )
-    return ListEntry(value, line, f"{name} {said} {kind}", at_end=(kind, "accent") if kind else None)
+    return PanelRow(value, line, searched=f"{name} {said} {kind}", at_end=(kind, "accent") if kind else None)

@@ -1,7 +1,8 @@
 """Files that were changed, as rows of a list. Plain values: it knows no screen and no disk."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rich.cells import cell_len, set_cell_size
 
@@ -11,7 +12,9 @@ from tools.extent import counted as so_many
 from tui.text.inks import Ink, Line
 from tui.text.sanitise import visible_line
 from tui.text.unified_diff import counted
+from tui.view.panel import DiffText, Panel, PanelAction, PanelRow
 
+KEYS = "Up, Down files  PgUp, PgDn read  n, p changes  s turn or session  Esc closes"
 OTHER = "not by a tool of this session"
 SCOPES: dict[Scope, str] = {"turn": "in the last turn", "session": "in this session"}
 
@@ -41,6 +44,36 @@ def _row(file: FileChange) -> FileChangeRow:
     diff = "\n".join(diff_lines(file.name, file.before, file.now)) if file.before != file.now else ""
     added, removed = counted(diff)
     return FileChangeRow(file.name, diff, added, removed, told, file.by_tool)
+
+
+def changes_panel(changes: Changes, of: Callable[[Scope], Awaitable[Panel]]) -> Panel:
+    """The changed files with their diffs. `of` gives those of the last turn, or of the session."""
+    rows = rows_of(changes)
+
+    async def turn(row: PanelRow, _: str) -> Panel:
+        return await of("session" if changes.scope == "turn" else "turn")
+
+    return Panel(
+        "diff",
+        headline_of(changes.scope, rows, changes.told),
+        tuple(
+            PanelRow(
+                row.name,
+                partial(change_line, row),
+                change_text(row),
+                about=(((visible_line(row.told), "warn"),),) if row.told else (),
+                content=DiffText(row.diff, "nothing differs" if row.is_known else ""),
+            )
+            for row in rows
+        ),
+        KEYS,
+        actions=(PanelAction(("s",), do=turn, needs_row=False),),
+        search="",
+        reads=True,
+        looks=True,
+        beside=100,
+        most=8,
+    )
 
 
 def change_line(row: FileChangeRow, width: int) -> Line:

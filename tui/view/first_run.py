@@ -7,7 +7,7 @@ from agent.providers.first_run import KeyFound
 from agent.providers.setup import FIRST_CHOICE
 from tui.text.inks import Line
 from tui.text.sanitise import visible_line
-from tui.view.list_entry import ListEntry, heading
+from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, Taken, Told, heading
 
 DEMO, CHOOSE = "demo", "choose"
 USE, WITH_KEY, TELL = "use:", "key:", "tell:"
@@ -29,9 +29,28 @@ def chosen_by_key(model: str, settings: Settings | None) -> tuple[str, ...]:
     return (f"{chosen} chose the model{too}", "/model takes another, /settings agent.model keeps one")
 
 
-def first_steps(keys: Sequence[KeyFound], local: Sequence[str] | None) -> tuple[ListEntry, ...]:
+def first_panel(keys: Sequence[KeyFound], local: Sequence[str] | None, file: str) -> Panel:
+    """What there is, what is needed, and a way on. `file`: where the choice is written."""
+
+    async def take(row: PanelRow, _: str) -> Outcome:
+        if row.value.startswith(TELL):
+            return Told("This is to be done outside of Ebbtide first.", "warn")
+        return Taken(row.value)
+
+    said = f"  a model is to be chosen once; it is written to {file}"
+    return Panel(
+        "first-run",
+        ((("Welcome to Ebbtide", "strong"), (said, "dim")),),
+        first_steps(keys, local),
+        "Up, Down   Enter goes on   Esc leaves",
+        empty="Nothing like it.",
+        actions=(PanelAction(("enter",), "take", take),),
+    )
+
+
+def first_steps(keys: Sequence[KeyFound], local: Sequence[str] | None) -> tuple[PanelRow, ...]:
     """`local`: the models of a server on this machine; None when none answers."""
-    entries: list[ListEntry] = [heading("Go on with")]
+    entries: list[PanelRow] = [heading("Go on with")]
     for name in local or ():
         entries.append(_entry(f"{USE}ollama/{name}", f"ollama/{name}", "on this machine, free of charge"))
     for key in keys:
@@ -55,7 +74,7 @@ def first_steps(keys: Sequence[KeyFound], local: Sequence[str] | None) -> tuple[
     return tuple(entries)
 
 
-def _entry(value: str, name: str, said: str, about: str = "") -> ListEntry:
+def _entry(value: str, name: str, said: str, about: str = "") -> PanelRow:
     name, said = visible_line(name), visible_line(said)
     line: Line = (("  ", "text"), (f"{name:<24}", "text"), (said, "dim"))
-    return ListEntry(value, line, f"{name} {said}", (((about, "text"),),) if about else ())
+    return PanelRow(value, line, searched=f"{name} {said}", about=(((about, "text"),),) if about else ())

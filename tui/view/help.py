@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tui.commands import Command
 from tui.keys import Key
 from tui.text.inks import Line
-from tui.view.list_entry import ListEntry, heading
+from tui.view.panel import Panel, PanelAction, PanelRow, heading
 
 _NAMES = 30
 
@@ -25,15 +25,27 @@ AREAS: tuple[tuple[str, tuple[str, ...]], ...] = (
 OTHERS = "Besides"
 
 
-def help_entries(keys: Sequence[Key], commands: Sequence[Command]) -> tuple[ListEntry, ...]:
+def help_panel(keys: Sequence[Key], commands: Sequence[Command]) -> Panel:
+    """All keys and commands, to look through and to find one by what it does."""
+    return Panel(
+        "help",
+        ((("Help", "strong"), ("  keys and commands", "dim")),),
+        help_entries(keys, commands),
+        "Up, Down, PgUp, PgDn   Enter writes a command into the prompt   Esc closes",
+        empty="Nothing does that.",
+        actions=(PanelAction(("enter",), "write", can=lambda row: row.value.startswith("/")),),
+    )
+
+
+def help_entries(keys: Sequence[Key], commands: Sequence[Command]) -> tuple[PanelRow, ...]:
     """Every key and every command, under the heading of its area."""
-    sorted_in: dict[str, list[ListEntry]] = {name: [] for name in (*(name for name, _ in AREAS), OTHERS)}
+    sorted_in: dict[str, list[PanelRow]] = {name: [] for name in (*(name for name, _ in AREAS), OTHERS)}
     for key in keys:
         sorted_in[_area_of_key(key)].append(_entry(key.shown, key.help, key_value(key), ()))
     for command in commands:
         told: tuple[Line, ...] = () if command.when_busy else ((("it waits until the session is free", "dim"),),)
         sorted_in[_area_of(command.name)].append(_entry(command.usage, command.help, f"/{command.name}", told))
-    entries: list[ListEntry] = []
+    entries: list[PanelRow] = []
     for name, lines in sorted_in.items():
         if lines:
             entries += [heading(name), *lines]
@@ -54,8 +66,8 @@ def _area_of_key(key: Key) -> str:
     return next((area for area, names in AREAS if key.shown in names or first in names), OTHERS)
 
 
-def _entry(name: str, said: str, value: str, about: tuple[Line, ...]) -> ListEntry:
+def _entry(name: str, said: str, value: str, about: tuple[Line, ...]) -> PanelRow:
     shown = name if len(name) < _NAMES else f"{name[: _NAMES - 2]}…"
     whole: Line = ((f"{name}  ", "accent"), (said, "text"))
     line: Line = (("  ", "text"), (f"{shown:<{_NAMES}}", "accent"), (said, "text"))
-    return ListEntry(value or name, line, f"{name} {said}", (whole, *about))
+    return PanelRow(value or name, line, searched=f"{name} {said}", about=(whole, *about))

@@ -7,7 +7,7 @@ from agent.providers.choices import ModelChoice, offer_of, offers, price_of_swit
 from tui.text.inks import Ink, Line
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line
-from tui.view.list_entry import ListEntry
+from tui.view.panel import Panel, PanelAction, PanelRow
 
 if TYPE_CHECKING:  # a type only
     from agent.config.settings import Settings
@@ -19,16 +19,50 @@ HEADING: Line = (
 UNKNOWN = "—"
 
 
-def model_entries(listed: Sequence[ModelChoice], current: str, used: int) -> tuple[ListEntry, ...]:
-    """A line for each model. `used`: tokens of the conversation that would go on with it."""
-    return tuple(
-        ListEntry(
-            offer.model,
-            model_line(offer, offer.model == current),
-            f"{offer.model} {'' if offer.has_key else 'no key'}",
-            lines_about(offer, current, used),
-        )
-        for offer in listed
+def models_panel(
+    listed: Sequence[ModelChoice],
+    offer_of: Callable[[str], ModelChoice],
+    current: str,
+    used: int,
+    words: str = "",
+    *,
+    asks: bool = False,
+) -> Panel:
+    """The models to choose from. `offer_of`: what is known of a model that is not in the list; `used`: tokens of the
+    conversation that would go on with it; `asks`: that costs something."""
+
+    def written(words: str) -> Sequence[PanelRow]:
+        """The model that somebody has named."""
+        provider, slash, name = words.partition("/")
+        if not (provider and slash and name) or any(words == offer.model for offer in listed):
+            return ()
+        line: Line = ((f"  {visible_line(words)}", "text"), ("  as it is written", "dim"))
+        return (PanelRow(words, line, about=lines_about(offer_of(words), current, used)),)
+
+    def question(row: PanelRow) -> str:
+        return f"y goes on with {visible_line(row.value)}; an empty line leaves: "
+
+    return Panel(
+        "model",
+        (HEADING,),
+        tuple(
+            PanelRow(
+                offer.model,
+                model_line(offer, offer.model == current),
+                in_words(offer, current),
+                f"{offer.model} {'' if offer.has_key else 'no key'}",
+                lines_about(offer, current, used),
+            )
+            for offer in listed
+        ),
+        "Enter goes on with it   PROVIDER/NAME may be typed   Esc leaves",
+        empty="Not in the list: write it as PROVIDER/NAME.",
+        said="Go on with a model; `/model PROVIDER/NAME` takes any other. Prices are in $ for a million tokens.",
+        actions=(PanelAction(("enter",), "take", confirm=question if asks else None),),
+        words=words,
+        mark=current,
+        looks=asks,
+        besides=written,
     )
 
 

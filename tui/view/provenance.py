@@ -1,13 +1,18 @@
 """What `/why` answers, as text: where a text went, a line for each place."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from rich.cells import cell_len, set_cell_size
 
-from agent.context.provenance import Fate, Occurrence
+from agent.context.provenance import Fate, Occurrence, Trace
 from tools.extent import counted
 from tui.text.inks import Ink, Line
 from tui.text.sanitise import visible_line
+from tui.view.panel import Outcome, PagedText, PagedTexts, Panel, PanelAction, PanelRow, Taken, Told
+
+KEYS = "Enter brings it back  o shows it whole  PgUp, PgDn read  Esc closes"
+KEYS_IN_VIEW = "o shows it whole  PgUp, PgDn read  Esc closes"
 
 SHORT: dict[Fate, str] = {
     "visible": "in view",
@@ -29,6 +34,43 @@ def count_of(text: str, places: int) -> str:
 
 def newest_first(places: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
     return tuple(reversed(places))
+
+
+def places_panel(texts: PagedTexts, text: str, trace: Trace) -> Panel:
+    """Each place where a text was said, what has become of it, and what brings it back into view."""
+    places = newest_first(trace.places)
+    column = max((len(place.ref) for place in places), default=0)
+    seen = {place.ref for place in places if place.fate == "visible"}
+
+    async def bring(row: PanelRow, _: str) -> Outcome:
+        if row.value not in seen:
+            return Taken(row.value)
+        return Told(f"the model sees `{row.value}` already: nothing has to be brought back", "warn")
+
+    async def read(row: PanelRow, _: str) -> Outcome:
+        return "whole"
+
+    told = count_of(text, len(places))
+    return Panel(
+        "why",
+        ((("Why  ", "strong"), (told, "dim")), *(((visible_line(each), "warn"),) for each in trace.told)),
+        tuple(
+            PanelRow(
+                place.ref,
+                partial(occurrence_line, place, column=column),
+                visible_line(f"{place.ref}, {fate_of(place)}: {place.what}"),
+                about=(((visible_line(fate_of(place)), "text" if place.fate == "visible" else "accent"),),),
+                content=PagedText(texts, place.ref, text),
+            )
+            for place in places
+        ),
+        lambda row: KEYS_IN_VIEW if row.value in seen else KEYS,
+        said=f"{told}. A number brings one back into view.",
+        actions=(PanelAction(("enter", "b"), "bring", bring), PanelAction(("o",), do=read)),
+        search="",
+        mark=next((place.ref for place in places if place.ref not in seen), ""),
+        reads=True,
+    )
 
 
 def occurrence_line(place: Occurrence, width: int, column: int) -> Line:

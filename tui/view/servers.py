@@ -1,11 +1,12 @@
 """The servers of a session as text: a line for each, and all there is to say of one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agent.mcp.status import ServerStatus, ToolOffer, ToolSeen
 from tui.text.inks import Ink, Line
 from tui.text.numbers import tokens
 from tui.text.sanitise import visible_line
+from tui.view.panel import PanelRow
 
 PHASES: dict[str, tuple[str, Ink]] = {
     "ready": ("ready", "good"),
@@ -32,6 +33,25 @@ def summary(servers: Sequence[ServerStatus]) -> str:
     ready = sum(server.phase == "ready" for server in servers)
     taken = sum(server.tokens for server in servers)
     return f"{ready} of {len(servers)} ready, {tokens(taken)} tokens in every request"
+
+
+def servers_head(servers: Sequence[ServerStatus], address: str) -> tuple[Line, ...]:
+    """`address`: where the user is to log in now."""
+    head: Line = (("Servers  ", "strong"), (summary(servers), "dim"))
+    login: Line = ((f"open this address to log in (y copies it): {visible_line(address)}", "warn"),)
+    return (head, login) if address else (head,)
+
+
+def server_rows(
+    servers: Sequence[ServerStatus], log: Callable[[ServerStatus], Sequence[Line] | None]
+) -> tuple[PanelRow, ...]:
+    """`log`: what is shown of a server's log in the place of all else; None where all else is."""
+    column = max((len(server.name) for server in servers), default=0)
+    rows = []
+    for server in servers:
+        line, shown = server_line(server, column), log(server)
+        rows.append(PanelRow(server.name, line, about=tuple(lines_about(server) if shown is None else shown)))
+    return tuple(rows)
 
 
 def server_line(server: ServerStatus, column: int) -> Line:

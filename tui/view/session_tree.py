@@ -1,6 +1,7 @@
 """The tree of a session's messages as lines."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from rich.cells import cell_len, set_cell_size
 
@@ -9,9 +10,33 @@ from tools.extent import counted
 from tui.text.inks import Ink, Line
 from tui.text.numbers import age
 from tui.text.sanitise import visible, visible_line
+from tui.view.panel import Panel, PanelAction, PanelRow
 
+KEYS = "Enter goes back to before it   o opens that branch   Esc closes"
 FILES = "Files are not rewound: they stay as they are now."
 MOST_FILES, MOST_LINES, LONGEST = 8, 6, 200
+
+
+def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
+    """The user's messages of a session and of its forks, each by its number: the place to go back to. `now` is in Unix
+    seconds."""
+    forks = len(tree.branches) - 1
+    told = counted(len(rows), "message") + (f", {counted(forks, 'fork')}" if forks else "")
+    return Panel(
+        "rewind",
+        ((("Rewind  ", "strong"), (told, "dim")),),
+        tuple(
+            PanelRow(str(at), partial(tree_line, row, now=now), in_words(row, now), about=about_lines(tree, row))
+            for at, row in enumerate(rows)
+        ),
+        KEYS,
+        said=f"Go back to before one of your messages, in a fork, the newest first. {FILES}",
+        actions=(PanelAction(("enter",), "rewind"), PanelAction(("o",), "open")),
+        search="",
+        mark=str(max((at for at, row in enumerate(rows) if row.is_on_path), default=0)),
+        is_newest_last=True,
+        is_guarded=True,
+    )
 
 
 def tree_line(row: TreeRow, width: int, now: float) -> Line:

@@ -41,6 +41,12 @@ def session_line(
     return (mark, (title, ink), (f"  {after}", "dim"))
 
 
+def session_words(info: SessionInfo, now: float) -> str:
+    """The session in a line that is read aloud."""
+    said, since = counted(info.messages, "message"), age(now - info.updated_at)
+    return visible_line(f"{info.title or UNTITLED}, {since}, {said}, {info.model}, {info.id}")
+
+
 def _fit(text: str, room: int) -> str:
     """The text as wide as its place."""
     return set_cell_size(text, room) if cell_len(text) <= room else f"{set_cell_size(text, max(room - 1, 0))}…"

@@ -1,12 +1,13 @@
 """Settings as lines: a row for each, and what there is to say of one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from agent.config.options import BY_KEY
 from agent.config.settings import Origin, Setting, text_of
 from tui.text.inks import Ink, Line
 from tui.text.sanitise import visible_line
-from tui.view.list_entry import ListEntry
+from tui.view.panel import Asks, Panel, PanelAction, PanelRow, Told
 
 _COLUMN = 36
 _VALUE = 22
@@ -19,12 +20,45 @@ _ORIGINS: dict[Origin, Ink] = {
 }
 
 
-def setting_entries(settings: Sequence[Setting]) -> tuple[ListEntry, ...]:
-    return tuple(
-        ListEntry(
-            setting.key, setting_line(setting), f"{setting.key} {setting.help} {setting.origin}", lines_about(setting)
-        )
-        for setting in settings
+def settings_panel(read: Callable[[], Sequence[Setting]], change: Callable[[str, str], str], words: str = "") -> Panel:
+    """Every setting. `change` takes a key and what was written for it, and tells what follows. Raises `AgentError`."""
+    settings = {setting.key: setting for setting in read()}
+
+    def value_of(row: PanelRow) -> str:
+        value = settings[row.value].value
+        return "" if value is None else value if isinstance(value, str) else text_of(value)
+
+    async def put(row: PanelRow, text: str) -> Panel:
+        told = Told(visible_line(change(row.value, text)), "good")
+        return replace(settings_panel(read, change), told=told)
+
+    asks = Asks(
+        value_of,
+        "Enter keeps it   empty: as without a setting   Esc leaves it as it was",
+        "New value, or `none` for as without a setting; an empty line leaves it: ",
+        replaces=True,
+        placeholder=lambda row: f"{row.value}: not set",
+        nothing="none",
+    )
+    return Panel(
+        "settings",
+        ((("Settings", "strong"),),),
+        tuple(
+            PanelRow(
+                setting.key,
+                setting_line(setting),
+                visible_line(f"{setting.key}, {text_of(setting.value)}, {setting.origin}"),
+                f"{setting.key} {setting.help} {setting.origin}",
+                lines_about(setting),
+            )
+            for setting in settings.values()
+        ),
+        "Up, Down   Enter changes   Esc closes",
+        empty="No setting.",
+        said="Settings. A number shows one and changes it.",
+        actions=(PanelAction(("enter",), "change", put, asks=asks),),
+        words=words,
+        looks=True,
     )
 
 

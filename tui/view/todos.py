@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from tui.text.inks import Ink, Line
 from tui.text.sanitise import visible_line
 from tui.view.blocks import Block, Call
+from tui.view.panel import Panel, PanelAction, PanelRow, Taken
 
 if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
     from agent.context.control_calls import TodoItem
@@ -37,6 +38,22 @@ def summary_of(items: "Sequence[TodoItem]") -> str:
     now = next((item for item in left if item.status == "doing"), left[0])
     place = next(index for index, item in enumerate(items, 1) if item is now)
     return f"{place} of {len(items)} · {visible_line(now.text)}"
+
+
+def todos_panel(items: "Sequence[TodoItem]") -> Panel:
+    """The list, to look at."""
+    done = sum(item.status == "done" for item in items)
+    head: Line = (("To do  ", "strong"), (f"{done} of {len(items)} done", "dim"))
+    said = "\n".join(f"{visible_line(item.status)}: {visible_line(item.text)}" for item in items)
+    close = PanelAction(("f3",), do=_close, needs_row=False)
+    return Panel(
+        "todos", (head,), (), "Up, Down   Esc closes", said=said, actions=(close,), about=todo_lines(items), search="",
+        reads=True,
+    )  # fmt: skip
+
+
+async def _close(row: PanelRow, _: str) -> Taken:
+    return Taken("")
 
 
 def todo_lines(items: "Sequence[TodoItem]") -> tuple[Line, ...]:

@@ -8,17 +8,17 @@ from textual.worker import Worker
 
 from agent.archive.listing import ContentPage
 from agent.errors import AgentError
-from tui.session.ports import Shelf
 from tui.text.sanitise import visible, visible_line
 from tui.text.styles import palette_of
+from tui.view.panel import PagedTexts
 
 
 class Pages(Vertical):
-    """Reads from a shelf what it is told to show."""
+    """Reads what it is told to show."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._shelf = shelf
+        self._shelf: PagedTexts | None = None
         self._ref = ""
         self._page = ContentPage((), 1, 0)
         self._holding = ""
@@ -36,17 +36,11 @@ class Pages(Vertical):
         """How many of them there is room for."""
         return max(1, self.query_one("#content").size.height)
 
-    def show(self, ref: str, holding: str = "") -> None:
+    def show(self, texts: PagedTexts, ref: str, holding: str = "") -> None:
         """Shows the beginning of what a reference stands for, or where it holds a text."""
+        self._shelf = texts
         self._page = ContentPage((), 1, 0)
         self._read(ref, 1, holding)
-
-    def say(self, text: str) -> None:
-        """Shows nothing but a sentence."""
-        self._ref = ""
-        if self._reading is not None:
-            self._reading.cancel()
-        self._told(text, Text())
 
     def turn(self, lines: int) -> None:
         """Shows what stands so many lines further down or up."""
@@ -71,6 +65,7 @@ class Pages(Vertical):
 
     async def _show(self, ref: str, first: int, holding: str) -> None:
         palette = palette_of(self.app.theme_variables)
+        assert self._shelf is not None
         try:
             if holding:
                 first = max(1, await self._shelf.line_of(ref, holding) - 1)

@@ -18,10 +18,9 @@ from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, conv
 from tests.waiting import until
 from tui.commands import COMMANDS
 from tui.plain.app import PlainFront
+from tui.plain.desk import EDITING, PRINTING
 from tui.plain.edit_call import COMMAND
-from tui.plain.panels import EDITING, PRINTING
 from tui.plain.reader import PROMPT, goes_on, joined
-from tui.plain.registry import ACTIONS
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import GUARD, Arrival
 from tui.view.blocks import Notice
@@ -118,10 +117,6 @@ async def talking(
 
 def answered(text: str) -> tuple[TextDelta, TurnFinished]:
     return TextDelta(text), TurnFinished("answered", text)
-
-
-def test_every_command_does_something_here_too() -> None:
-    assert sorted(ACTIONS) == sorted(command.name for command in COMMANDS)
 
 
 async def test_a_message_is_sent_and_its_answer_printed() -> None:

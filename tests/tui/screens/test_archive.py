@@ -7,9 +7,10 @@ from rich.cells import cell_len
 from agent.archive.listing import ArchiveItem, ContentPage
 from agent.messages import ToolCall
 from tests.tui.doubles import FakeSession, FakeShelf
-from tests.tui.piloting import Terminal, terminal
-from tui.screens.archive import ArchiveScreen
-from tui.view.archive import ArchiveRow, archive_line, matching, rows_of
+from tests.tui.piloting import Terminal, list_on, terminal
+from tui.screens.panel import PanelScreen
+from tui.view.archive import ArchiveRow, archive_line, archive_panel, rows_of
+from tui.view.panel import found
 from tui.widgets.listing import Listing
 from tui.widgets.pages import place_of
 
@@ -28,19 +29,20 @@ def shown(t: Terminal) -> str:
     return str(t.app.screen.query_one("#content").render())
 
 
+def told(t: Terminal) -> str:
+    return str(t.app.screen.query_one("#said").render())
+
+
 def above(t: Terminal) -> str:
     return str(t.app.screen.query_one("#what").render())
 
 
-async def browsing(t: Terminal) -> ArchiveScreen:
+async def browsing(t: Terminal) -> PanelScreen:
     await t.type("/archive")
-    await t.until(lambda: isinstance(t.app.screen, ArchiveScreen) and t.app.screen.settled)
-    screen = t.app.screen
-    assert isinstance(screen, ArchiveScreen)
-    return screen
+    return await t.lists("archive")
 
 
-async def pressed(t: Terminal, screen: ArchiveScreen, *keys: str) -> None:
+async def pressed(t: Terminal, screen: PanelScreen, *keys: str) -> None:
     await t.pilot.press(*keys)
     await t.until(lambda: screen.settled)
 
@@ -61,7 +63,7 @@ async def test_esc_inserts_nothing() -> None:
         await t.pilot.press("escape")
         await t.rests()
         assert t.prompt.text == ""
-        assert not isinstance(t.app.screen, ArchiveScreen)
+        assert not list_on(t.app, "archive")
 
 
 async def test_typing_filters_and_the_page_follows() -> None:
@@ -72,7 +74,7 @@ async def test_typing_filters_and_the_page_follows() -> None:
         await t.until(lambda: "wiped" in shown(t))
         assert shown(t) == "\u241b[2Jwiped\ufffd"
         await pressed(t, screen, *"zzz")
-        await t.until(lambda: "nothing is found" in above(t))
+        await t.until(lambda: "nothing is found" in told(t))
         await t.pilot.press("enter")
         assert t.app.screen is screen
 
@@ -116,7 +118,7 @@ async def test_what_is_gone_says_so() -> None:
 async def test_a_session_that_kept_nothing() -> None:
     async with terminal(FakeSession()) as t:
         await browsing(t)
-        assert above(t) == "nothing was kept"
+        assert told(t) == "nothing was kept yet"
         await t.pilot.press("enter", "down", "pagedown", "escape")
         await t.rests()
         assert t.prompt.text == ""
@@ -142,9 +144,7 @@ async def test_of_two_thousand_only_what_is_looked_at_is_painted() -> None:
 def test_rows_fit_their_width_whatever_they_say() -> None:
     wide = ran(12, "grep -r 漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 .", "summarised")
     rows = rows_of((wide, *KEPT), 90.0)
-    assert rows[3] == ArchiveRow(
-        "r1", "bash  echo \u241b[31mred", "1 line", "1.0 kB", "1 min", "removed", "r1 bash  echo \u241b[31mred removed"
-    )
+    assert rows[3] == ArchiveRow("r1", "bash  echo \u241b[31mred", "1 line", "1.0 kB", "1 min", "removed")
     for width in (70, 100):
         for row in rows:
             spans = archive_line(row, width, 3)
@@ -155,8 +155,9 @@ def test_rows_fit_their_width_whatever_they_say() -> None:
         ("      3 lines   3.0 kB   1 min  ", "dim"),
         ("preview   ", "dim"),
     )
-    assert matching(rows, "BASH log") == (rows[2],)
-    assert [row.ref for row in matching(rows, "")] == ["r12", "r3", "r2", "r1"]
+    panel = archive_panel(FakeShelf(), rows)
+    assert [row.value for row in found(panel, "BASH log")] == ["r2"]
+    assert [row.value for row in found(panel, "")] == ["r12", "r3", "r2", "r1"]
     assert place_of("r3", ContentPage((), 1, 0)) == "r3  empty"
 
 

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from agent.records.file_change import Changes, FileChange
 from tests.tui.doubles import FakeFiles, FakeSession
 from tests.tui.piloting import Terminal, terminal
-from tui.screens.changes import ChangesScreen
+from tui.screens.panel import PanelScreen
 from tui.view.file_changes import OTHER, FileChangeRow, change_line, change_text, headline_of, rows_of
 from tui.widgets.diffview import DiffView
 from tui.widgets.listing import Listing
@@ -83,10 +83,8 @@ def test_files_that_only_git_knows_of_are_not_said_to_be_of_the_session(others: 
     assert "".join(words for words, _ in headline_of("session", rows, ())[0]) == said
 
 
-async def shown(t: Terminal) -> ChangesScreen:
-    await t.asks(ChangesScreen)
-    assert isinstance(t.app.screen, ChangesScreen)
-    return t.app.screen
+async def shown(t: Terminal) -> PanelScreen:
+    return await t.lists("diff")
 
 
 def text_of(view: DiffView) -> str:
@@ -102,7 +100,7 @@ async def test_ctrl_d_shows_what_the_last_turn_changed() -> None:
         await t.pilot.press("down")
         await t.until(lambda: "- b" in text_of(view))
         await t.pilot.press("j")
-        await t.until(lambda: "not kept" in str(screen.query_one("#about").render()))
+        await t.until(lambda: "not kept" in str(screen.query_one("#said").render()))
         await t.pilot.press("end", "k", "k", "up")
         assert screen.query_one(Listing).marked == 0
         await t.pilot.press("ctrl+d", "escape")

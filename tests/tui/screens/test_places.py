@@ -4,9 +4,9 @@ from rich.cells import cell_len
 
 from agent.context.provenance import Occurrence
 from tests.tui.doubles import FakeSession, FakeShelf
-from tests.tui.piloting import Terminal, terminal
-from tui.screens.places import KEYS, KEYS_IN_VIEW, KEYS_WHOLE, PlacesScreen
-from tui.view.provenance import fate_of, occurrence_line
+from tests.tui.piloting import Terminal, list_on, terminal
+from tui.screens.panel import WHOLE_KEYS, PanelScreen
+from tui.view.provenance import KEYS, KEYS_IN_VIEW, fate_of, occurrence_line
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 
@@ -26,15 +26,12 @@ def answering(**given: object) -> FakeSession:
     return FakeSession(places=PLACES, shelf=FakeShelf((), TEXTS), **given)  # type: ignore[arg-type]  # its own fields
 
 
-async def looking(t: Terminal, text: str = "needle") -> PlacesScreen:
+async def looking(t: Terminal, text: str = "needle") -> PanelScreen:
     await t.type(f"/why {text}")
-    await t.until(lambda: isinstance(t.app.screen, PlacesScreen) and t.app.screen.settled)
-    screen = t.app.screen
-    assert isinstance(screen, PlacesScreen)
-    return screen
+    return await t.lists("why")
 
 
-async def pressed(t: Terminal, screen: PlacesScreen, *keys: str) -> None:
+async def pressed(t: Terminal, screen: PanelScreen, *keys: str) -> None:
     await t.pilot.press(*keys)
     await t.pilot.pause()
     await t.until(lambda: screen.settled)
@@ -54,7 +51,7 @@ async def test_the_newest_place_that_is_out_of_view_is_marked_and_one_key_brings
         async with terminal(session) as t:
             screen = await looking(t)
             assert says(t, "headline") == "Why  `needle` was said in 3 places"
-            assert (screen.query_one(Listing).marked, says(t, "fate"), named(t)) == (
+            assert (screen.query_one(Listing).marked, says(t, "said"), named(t)) == (
                 1, "summarised by sum-2", KEYS,
             )  # fmt: skip
             assert says(t, "content") == "␛[2Jfind the needle"
@@ -69,7 +66,7 @@ async def test_what_is_in_view_says_so_and_stays_where_it_is() -> None:
     async with terminal(session) as t:
         screen = await looking(t)
         await pressed(t, screen, "up")
-        assert (says(t, "fate"), named(t)) == ("in view: the model sees it", KEYS_IN_VIEW)
+        assert (says(t, "said"), named(t)) == ("in view: the model sees it", KEYS_IN_VIEW)
         await pressed(t, screen, "enter")
         assert t.app.screen is screen
         assert named(t) == "the model sees `r9` already: nothing has to be brought back"
@@ -86,14 +83,14 @@ async def test_a_place_is_shown_where_it_holds_the_text_and_whole() -> None:
         part = len(says(t, "content").splitlines())
         await pressed(t, screen, "o")
         await t.until(lambda: len(says(t, "content").splitlines()) > part)
-        assert (screen.query_one(Listing).display, named(t)) == (False, KEYS_WHOLE)
+        assert (screen.query_one(Listing).display, named(t)) == (False, f"Enter brings it back  {WHOLE_KEYS}")
         await pressed(t, screen, "up")
         assert says(t, "content").splitlines()[0] == "line 48 of r1"
         await pressed(t, screen, "pagedown", "pageup", "escape")
         assert t.app.screen is screen
         await t.until(lambda: len(says(t, "content").splitlines()) == part)
         await pressed(t, screen, "up", "down")
-        assert says(t, "fate") == "masked: a line stands for the output"
+        assert says(t, "said") == "masked: a line stands for the output"
 
 
 async def test_what_was_not_searched_stands_above_the_list() -> None:
@@ -106,7 +103,7 @@ async def test_a_text_that_was_never_seen_opens_no_list() -> None:
     async with terminal(FakeSession()) as t:
         await t.type("/why needle")
         await t.shows("the model has never seen `needle` in this session")
-        assert not isinstance(t.app.screen, PlacesScreen)
+        assert not list_on(t.app, "why")
 
 
 def test_lines_fit_their_width_whatever_they_say() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from agent.mcp.status import PromptSeen, ServerStatus, ToolSeen
 from tests.tui.doubles import FakeSession
-from tests.tui.piloting import Terminal, terminal
+from tests.tui.piloting import Terminal, list_on, terminal
 from tui.prompt.completion import candidates
-from tui.screens.servers import ServersScreen
+from tui.screens.panel import PanelScreen
 from tui.view.servers import lines_about, summary
 
 FORGE = ServerStatus(
@@ -66,12 +66,9 @@ class FakeBoard:
         self.done.append(f"login {name}")
 
 
-async def looking(t: Terminal) -> ServersScreen:
+async def looking(t: Terminal) -> PanelScreen:
     await t.type("/mcp")
-    await t.until(lambda: isinstance(t.app.screen, ServersScreen) and t.app.screen.is_mounted)
-    screen = t.app.screen
-    assert isinstance(screen, ServersScreen)
-    return screen
+    return await t.lists("mcp")
 
 
 def about(t: Terminal) -> str:
@@ -92,7 +89,7 @@ async def test_the_marked_server_is_told_of_switched_and_started_again() -> None
         board.changed()
         await t.until(lambda: "Forge 3" in about(t))
         await t.pilot.press("escape")
-        await t.until(lambda: not isinstance(t.app.screen, ServersScreen))
+        await t.until(lambda: not list_on(t.app, "mcp"))
         assert board.changed is None
 
 

@@ -4,17 +4,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
-from agent.config.options import OPTIONS
+from agent.config.options import OPTIONS, ThemeName
 from tests.tui.doubles import FakeSession, FakeSessions
-from tests.tui.piloting import Driven
+from tests.tui.piloting import Driven, list_on
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
-from tui.screens.settings import SettingsScreen
-from tui.screens.themes import ThemesScreen, theme_entries
 from tui.view.settings import allowed, lines_about, setting_line
+from tui.view.themes import themes_panel
+from tui.widgets.keyline import KeyLine
 
 MINE = '[agent]\nmodel = "ollama/qwen3"  # the local one\n'
 
@@ -29,14 +28,14 @@ async def driven(setup: Setup | None, size: tuple[int, int] = (80, 24)) -> Async
 
 
 def told(screen: Driven) -> str:
-    return str(screen.app.screen.query_one("#told", Static).render())
+    return screen.app.screen.query_one(KeyLine).said
 
 
 async def test_a_theme_is_worn_while_it_is_marked_and_kept_when_it_is_taken(tmp_path: Path) -> None:
     setup = Setup(tmp_path, MINE)
     async with driven(setup) as screen:
         await screen.type("/theme")
-        await screen.asks(ThemesScreen)
+        await screen.lists("theme")
         assert screen.app.theme == "ebb-dark"
         await screen.pilot.press("down")
         assert screen.app.theme == "ebb-light"
@@ -50,7 +49,7 @@ async def test_a_theme_that_was_only_looked_at_goes(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     async with driven(setup) as screen:
         await screen.type("/theme")
-        await screen.asks(ThemesScreen)
+        await screen.lists("theme")
         await screen.pilot.press(*"high")
         assert screen.app.theme == "ebb-high-contrast"
         await screen.pilot.press("escape")
@@ -69,15 +68,16 @@ async def test_a_theme_may_be_named(tmp_path: Path) -> None:
 
 
 async def test_without_colour_the_picker_says_so() -> None:
-    assert "NO_COLOR" in theme_entries("auto", colorless=True)[0].about[0][0][0]
-    assert theme_entries("auto", colorless=False)[0].about == ()
+    worn: list[ThemeName] = []
+    assert "NO_COLOR" in themes_panel("auto", colorless=True, wear=worn.append).rows[0].about[0][0][0]
+    assert themes_panel("auto", colorless=False, wear=worn.append).rows[0].about == ()
 
 
 async def test_a_setting_is_changed_and_put_back(tmp_path: Path) -> None:
     setup = Setup(tmp_path, MINE)
     async with driven(setup) as screen:
         await screen.type("/settings")
-        await screen.asks(SettingsScreen)
+        await screen.lists("settings")
         await screen.pilot.press(*"max_cost", "enter", *"2.5", "enter")
         await screen.until(lambda: "max_cost" in setup.written)
         assert setup.written == MINE.replace("one\n", "one\nmax_cost = 2.5\n")
@@ -93,7 +93,7 @@ async def test_what_a_setting_may_not_be_is_told_and_may_be_mended(tmp_path: Pat
     setup = Setup(tmp_path)
     async with driven(setup) as screen:
         await screen.type("/settings theme")
-        await screen.asks(SettingsScreen)
+        await screen.lists("settings")
         await screen.pilot.press("enter", *"pink", "enter")
         await screen.until(lambda: "`tui.theme` must be one of" in told(screen))
         box = screen.app.screen.query_one("#note", Input)
@@ -107,11 +107,11 @@ async def test_leaving_the_box_changes_nothing(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     async with driven(setup) as screen:
         await screen.type("/settings theme")
-        await screen.asks(SettingsScreen)
+        await screen.lists("settings")
         await screen.pilot.press("enter", *"pink", "escape")
-        assert isinstance(screen.app.screen, SettingsScreen)
+        assert list_on(screen.app, "settings")
         await screen.pilot.press("escape")
-        await screen.until(lambda: not isinstance(screen.app.screen, SettingsScreen))
+        await screen.until(lambda: not list_on(screen.app, "settings"))
         assert setup.written == ""
 
 
@@ -119,16 +119,6 @@ async def test_where_nothing_can_be_changed_it_is_said() -> None:
     async with driven(None) as screen:
         await screen.type("/settings")
         await screen.shows("`ebb config` lists them")
-
-
-@pytest.mark.parametrize("size", [(10, 5), (24, 10)])
-async def test_a_tiny_terminal_is_enough(tmp_path: Path, size: tuple[int, int]) -> None:
-    async with driven(Setup(tmp_path), size) as screen:
-        for command in ("/theme", "/settings"):
-            await screen.type(command)
-            await screen.until(lambda: len(screen.app.screen_stack) == 2 and screen.app.screen.is_mounted)
-            await screen.pilot.press("down", "pagedown", "enter", "escape", "escape")
-            await screen.until(lambda: len(screen.app.screen_stack) == 1)
 
 
 def test_every_setting_says_what_it_may_be(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from agent.messages import Note, User
 from tests.tui.piloting import Driven, terminal
 from tests.tui.ptys import running
 from tui.app import EbbApp
-from tui.screens.picker import Picker
 from tui.terminal.edit_text import changed_by
 
 
@@ -133,14 +132,14 @@ async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(tmp_pa
         assert app.talk.session is not None
         for place in places(config):
             await t.type("# tests run with tox")
-            await t.asks(Picker)
+            await t.lists("remember")
             await pilot.press(*([] if place == places(config)[0] else ["down"] * places(config).index(place)), "enter")
             await t.rests()
             assert place.path.read_text() == "- tests run with tox\n"
         told = app.talk.session.history.messages[0]
         assert told == User((Note("[The user wants you to remember from now on:\n- tests run with tox]"),))
         await t.type("# no, with nox")
-        await t.asks(Picker)
+        await t.lists("remember")
         await pilot.press("enter")
         await t.rests()
         await t.type("/undo")
@@ -152,7 +151,7 @@ async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(tmp_pa
         await t.type("/undo")
         await t.shows("there is nothing to undo")
         await t.type("# never mind")
-        await t.asks(Picker)
+        await t.lists("remember")
         await pilot.press("escape")
         await t.rests()
         assert t.prompt.text == "# never mind"

@@ -11,9 +11,13 @@ from agent.config.options import THEMES as NAMES
 from agent.config.options import ThemeName
 from tests.tui.doubles import FakeSession, FakeSessions
 from tui.app import EbbApp
-from tui.screens.help import HelpScreen
+from tui.commands import COMMANDS
+from tui.keys import KEYS
+from tui.screens.panel import PanelScreen
 from tui.text.styles import Palette, contrast, palette_of
-from tui.text.themes import ANSI, ANSI_DARK, ANSI_LIGHT, DARK, HIGH_CONTRAST, LIGHT, OFFERED, THEMES, Ground, theme_for
+from tui.text.themes import ANSI, ANSI_DARK, ANSI_LIGHT, DARK, HIGH_CONTRAST, LIGHT, THEMES, Ground, theme_for
+from tui.view.help import help_panel
+from tui.view.themes import OFFERED
 from tui.widgets.field import Field
 from tui.widgets.prompt import PromptInput
 
@@ -105,7 +109,7 @@ async def test_what_empty_fields_say_can_be_read(name: ThemeName, least: float) 
     async with app.run_test() as pilot:
         while not app.query(PromptInput):
             await pilot.pause()
-        await app.push_screen(HelpScreen())
+        await app.push_screen(PanelScreen(help_panel(KEYS, COMMANDS)))
         styles = (
             app.screen_stack[0].query_one(PromptInput).get_component_rich_style("text-area--placeholder"),
             app.screen.query_one(Field).get_component_rich_style("input--placeholder"),

@@ -9,7 +9,6 @@ from agent.events import ToolFinished, ToolStarted, TurnFinished
 from agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import terminal
-from tui.screens.todos import TodosScreen
 from tui.view.blocks import Call, UserText
 from tui.view.todos import summary_of, todo_lines, todos_in
 from tui.widgets.todos import TodoLine
@@ -65,7 +64,7 @@ async def test_the_line_is_there_while_something_is_done() -> None:
         await t.until(lambda: line.display)
         assert str(line.render()) == "2 of 3 · mend the parser  F3"
         await t.pilot.press("f3")
-        await t.asks(TodosScreen)
+        await t.lists("todos")
         await t.pilot.press("escape")
         hold.event.set()
         await t.rests()
@@ -83,4 +82,4 @@ async def test_the_list_of_a_session_that_goes_on_is_found() -> None:
     said = User((ToolOutput("1", "kept"),))
     async with terminal(FakeSession(history=Conversation((reply, said)))) as t:
         await t.type("/todos")
-        await t.asks(TodosScreen)
+        await t.lists("todos")

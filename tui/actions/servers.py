@@ -1,0 +1,85 @@
+"""The command that shows the servers of the session, and starts, stops and asks them for a login."""
+
+from collections.abc import Callable
+
+from agent.mcp.status import ServerControl
+from tui.actions.desk import CommandContext
+from tui.view.panel import Copied, Outcome, Panel, PanelAction, PanelRow
+from tui.view.servers import log_lines, server_rows, servers_head
+
+KEYS = "Space on, off  r restarts  l logs in  o shows its log  PgUp, PgDn  Esc closes"
+LOGGED = 200
+"""Lines of a log."""
+
+
+async def show_servers(desk: CommandContext, _: str) -> None:
+    board = desk.talk.session.servers if desk.talk.session is not None else None
+    if board is None:
+        desk.talk.notice("no server is declared; `ebb mcp add` declares one")
+    else:
+        await desk.show(ServerList(board).panel())
+
+
+class ServerList:
+    """The servers as they are now, and what is done with one."""
+
+    def __init__(self, board: ServerControl) -> None:
+        self._board = board
+        self._address = ""
+        """Where the user is to log in now."""
+        self._shows_log = False
+        self._changed: Callable[[], None] | None = None
+
+    def panel(self) -> Panel:
+        servers = {server.name: server for server in self._board.servers()}
+        rows = server_rows(
+            tuple(servers.values()),
+            lambda server: log_lines(server, self._board.log(server.name, LOGGED)) if self._shows_log else None,
+        )
+
+        def is_on(row: PanelRow) -> bool:
+            return row.value in servers and servers[row.value].is_on
+
+        actions = (
+            PanelAction(("space",), "on", self._switch, lambda row: not is_on(row)),
+            PanelAction(("space",), "off", self._switch, is_on),
+            PanelAction(("r",), "restart", self._restart),
+            PanelAction(("l",), "login", self._log_in),
+            PanelAction(("o",), "log", self._turn_to_log),
+            PanelAction(("y",), do=self._copy, needs_row=False),
+        )
+        return Panel(
+            "mcp", servers_head(tuple(servers.values()), self._address), rows, KEYS, actions=actions, search="",
+            reads=True, looks=True, most=10, tail=self._shows_log, watch=self._watch, now=self.panel,
+        )  # fmt: skip
+
+    def _watch(self, changed: Callable[[], None] | None) -> None:
+        self._changed = changed
+        self._board.watch(changed)
+
+    async def _switch(self, row: PanelRow, _: str) -> Panel:
+        await self._board.switch(row.value)
+        return self.panel()
+
+    async def _restart(self, row: PanelRow, _: str) -> Panel:
+        await self._board.restart(row.value)
+        return self.panel()
+
+    async def _log_in(self, row: PanelRow, _: str) -> Panel:
+        try:
+            await self._board.login(row.value, self._show_address)
+        finally:
+            self._show_address("")
+        return self.panel()
+
+    async def _turn_to_log(self, row: PanelRow, _: str) -> Panel:
+        self._shows_log = not self._shows_log
+        return self.panel()
+
+    async def _copy(self, row: PanelRow, _: str) -> Outcome:
+        return Copied(self._address) if self._address else None
+
+    def _show_address(self, url: str) -> None:
+        self._address = url
+        if self._changed is not None:
+            self._changed()

@@ -1,0 +1,41 @@
+"""How lines are said, asked for and sent."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent.config.settings import Settings
+from tui.commands import Invocation
+from tui.plain.reader import PromptReader
+from tui.prompt.history import History
+from tui.session.controller import SessionController
+
+
+class SendLine(Protocol):
+    def __call__(self, text: str, *, later: bool = False) -> None: ...
+
+
+class PutText(Protocol):
+    """Lets the user go on with a text in the prompt; where that cannot be, `unsent` ones wait to be sent."""
+
+    def __call__(self, text: str, unsent: bool = False) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """What a session in lines is made of."""
+
+    talk: SessionController
+    history: History
+    say: Callable[[Sequence[str]], None]
+    """Prints lines."""
+    ask: Callable[[str], Awaitable[str]]
+    """What the user types next; empty when the user does not want to answer."""
+    write: PutText
+    model: str | None
+    send: SendLine
+    invoke: Callable[[Invocation], None]
+    settings: Settings | None
+    close: Callable[[], None]
+    reader: Callable[[], PromptReader]
+    """Who reads lines now."""

@@ -1,0 +1,187 @@
+"""What commands act on where there is a screen, and what they do there in its own way."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from time import time
+from typing import Any, Protocol
+
+from textual.app import App, SuspendNotSupported
+
+from agent.config.settings import Settings
+from agent.errors import AgentError
+from tui.commands import COMMANDS, Invocation, parse
+from tui.keys import KEYS
+from tui.presenter import Presenter
+from tui.session.compaction import ByHand
+from tui.session.controller import SessionController
+from tui.terminal.attention import given_away
+from tui.text.inks import Line
+from tui.theme_choice import ThemeChoice
+from tui.view.panel import Panel, Taken
+from tui.widgets.prompt import PromptInput
+
+# Screens and what only they need are loaded when they are first shown: the prompt is there sooner without them.
+
+
+class Send(Protocol):
+    def __call__(self, text: str, *, later: bool = False) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenContext:
+    """A `CommandContext`."""
+
+    app: App[Any]
+    talk: SessionController
+    showing: Presenter
+    model: str | None
+    send: Send
+    invoke: Callable[[Invocation], None]
+    looks: ThemeChoice
+    settings: Settings | None
+    leave: Callable[[], Awaitable[None]]
+
+    @property
+    def prompt(self) -> PromptInput:
+        return self.app.query_one(PromptInput)
+
+    async def show(self, panel: Panel) -> Taken | None:
+        """Not where the same list is on the screen already."""
+        from tui.screens.panel import PanelScreen  # noqa: PLC0415  # deferred: see above
+
+        shown = self.app.screen
+        is_shown = isinstance(shown, PanelScreen) and shown.panel.name == panel.name
+        if is_shown or (panel.is_alone and len(self.app.screen_stack) > 1):
+            return None
+        return await self.app.push_screen_wait(PanelScreen(panel))
+
+    async def confirm(self, question: str, lines: Sequence[Line], yes: str) -> bool:
+        from tui.screens.confirm import ConfirmScreen  # noqa: PLC0415  # deferred: see above
+
+        return await self.app.push_screen_wait(ConfirmScreen(question, lines, yes))
+
+    def hint(self, text: str) -> None:
+        self.showing.for_a_moment(text)
+
+    def write(self, text: str) -> None:
+        self.prompt.put(text)
+
+    def insert(self, text: str) -> None:
+        self.prompt.insert(text)
+
+    def show_session(self) -> None:
+        self.showing.session()
+
+    async def show_help(self) -> None:
+        from tui.view.help import help_panel  # noqa: PLC0415  # deferred: see above
+
+        if taken := await self.show(help_panel(KEYS, COMMANDS)):
+            self.write(f"{taken.value} ")
+
+    async def show_palette(self) -> None:
+        from tui.view.command_palette import palette_entries, palette_panel  # noqa: PLC0415  # deferred: see above
+
+        sessions = self.talk.sessions
+        entries = palette_entries(COMMANDS, KEYS, await sessions.recent(), sessions.models(), time())
+        if taken := await self.show(palette_panel(entries)):
+            await self._run(taken.value)
+
+    async def _run(self, chosen: str) -> None:
+        """Does what was chosen: a command that needs more words is written into the prompt."""
+        kind, _, action = chosen.partition(":")
+        invocation = parse(chosen)
+        if kind == "action":
+            home, _, name = action.rpartition(".")
+            await self.app.run_action(name, self.app.screen_stack[0] if home == "main" else self.app)
+        elif isinstance(invocation, Invocation):
+            if invocation.command.hint.isupper() and not invocation.argument:
+                self.write(f"{chosen} ")
+            else:
+                self.invoke(invocation)
+
+    async def show_context(self) -> None:
+        from tui.screens.context import ContextScreen  # noqa: PLC0415  # deferred: see above
+
+        if self.talk.session is not None:
+            overview = await self.talk.sessions.overview(self.talk.session.id)
+            if not isinstance(self.app.screen, ContextScreen):
+                self.app.push_screen(ContextScreen(self.talk, overview))
+
+    async def steer(self, written: str) -> None:
+        from tui.session.view_edits import carry_out_written  # noqa: PLC0415  # deferred: see above
+
+        await carry_out_written(self.talk, written)
+
+    async def compact(self, by_hand: ByHand) -> None:
+        from tui.screens.compaction import CompactionScreen  # noqa: PLC0415  # deferred: see above
+
+        await self.app.push_screen_wait(CompactionScreen(by_hand))
+
+    async def find_message(self) -> None:
+        from tui.widgets.past import Past  # noqa: PLC0415  # deferred: see above
+
+        if self.app.query(Past) or not self.prompt.has_focus:
+            return
+        past = Past(self.prompt.past.entries())
+        await self.app.mount(past, before=self.prompt)
+        past.seek(self.prompt.take_typed_ahead())
+        taken = await past.taken
+        await past.remove()
+        self.prompt.focus()
+        if taken:
+            self.write(taken)
+
+    async def edit_message(self, _: str) -> None:
+        from tui.terminal.editor_screen import edited_meanwhile  # noqa: PLC0415  # deferred: see above
+
+        before, pastes = self.prompt.text, self.talk.pastes
+        try:
+            text = await edited_meanwhile(self.app, pastes.unfolded(before), "message.md")
+        except AgentError as error:
+            self.talk.notice(str(error))
+        else:
+            self.write(pastes.folded_again(text.rstrip("\n"), before))
+
+    async def switch_vim(self) -> None:
+        keys = "usual" if self.prompt.uses_vim else "vim"
+        self.prompt.use_vim(keys == "vim")
+        if self.settings is not None:
+            try:
+                self.hint(self.settings.put("tui.keys", keys))
+            except AgentError as error:
+                self.talk.notice(str(error))
+
+    def copy(self, text: str) -> None:
+        self.app.copy_to_clipboard(text)
+
+    async def print_conversation(self) -> None:
+        from tui.terminal.scrollback import print_all  # noqa: PLC0415  # deferred: few take it out
+
+        app = self.app
+        try:
+            with given_away(app):
+                blocks = self.talk.view.blocks
+                await print_all(blocks, app.size.width, dark=app.current_theme.dark, colorless=app.no_color)
+        except SuspendNotSupported:
+            self.talk.notice("there is no scrollback here to print into; open it in a terminal")
+
+    def applied(self, key: str) -> None:
+        if self.settings is not None and key == "tui.theme":
+            self.looks.wear(self.settings.config.tui_theme)
+        if self.settings is not None and key == "tui.keys":
+            self.prompt.use_vim(self.settings.config.tui_keys == "vim")
+
+    async def play_demo(self) -> None:
+        """Plays the demo where the terminal was before, and comes back."""
+        from tui.session.demo import run_demo  # noqa: PLC0415  # deferred: see above
+        from tui.terminal.edit_text import keys_left_to_it  # noqa: PLC0415  # deferred: see above
+
+        try:
+            with given_away(self.app), keys_left_to_it():
+                await asyncio.to_thread(run_demo, None)
+                with suppress(EOFError):  # the terminal is gone
+                    await asyncio.to_thread(input, "\nEnter goes back. ")
+        except SuspendNotSupported:
+            self.talk.notice("the demo needs a terminal: `ebb demo` plays it in one")

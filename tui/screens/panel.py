@@ -1,0 +1,397 @@
+"""The screen that draws the list of a command: found by typing, with what there is to say of the marked row."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+from textual.widgets import Input, Static
+from textual.worker import Worker
+
+from agent.errors import AgentError
+from tui.screens.guarded import GuardedScreen
+from tui.text.inks import Ink
+from tui.text.sanitise import visible
+from tui.text.styles import painted, palette_of
+from tui.view.panel import (
+    NO_ROW,
+    Copied,
+    Panel,
+    PanelAction,
+    PanelRow,
+    Taken,
+    Told,
+    action_of,
+    drawn,
+    found,
+    hints,
+    is_letter,
+    keys_of,
+)
+from tui.widgets.detail import Detail
+from tui.widgets.field import Field
+from tui.widgets.keyline import KeyLine
+from tui.widgets.listing import Listing
+from tui.widgets.worker import begin
+
+WHOLE_KEYS = "Up, Down, PgUp, PgDn read  Esc goes back to the list"
+_NEAR = 20
+"""Rows before the last one at which more are read."""
+
+
+class PanelScreen(GuardedScreen[Taken | None]):
+    """Gives the row that was chosen; None where none was. It does with a row what the panel says, and nothing else."""
+
+    AUTO_FOCUS = ""
+
+    def __init__(self, panel: Panel) -> None:
+        super().__init__()
+        self.panel = panel
+        self._rows = panel.rows
+        self._words = panel.words
+        self._editing: tuple[PanelAction, PanelRow] | None = None
+        """What words are being written for."""
+        self._is_told = False
+        """Something is said where the keys are named, until the next one."""
+        self._is_due = False
+        """It is to be drawn anew: many changes that come at once are one."""
+        self._adds: Panel | None = None
+        """To this one the next rows are being added."""
+        self._reading: dict[str, Worker[None]] = {}
+        self.add_class(panel.name)
+        self.set_class(panel.reads, "reads")
+
+    def compose(self) -> ComposeResult:
+        panel = self.panel
+        with Vertical(id="dialog", classes="high"):
+            yield Static(id="headline")
+            if panel.search:
+                yield Field(panel.words, placeholder=panel.search, id="filter", select_on_focus=False)
+            with Container(id="both"):
+                yield Listing(id="list")
+                yield Detail(id="detail")
+            yield Field(id="note", select_on_focus=True)
+            yield KeyLine(id="answers")
+
+    def on_mount(self) -> None:
+        panel, listing = self.panel, self.query_one(Listing)
+        listing.can_focus = not panel.search or any(map(is_letter, keys_of(panel)))
+        (self.query_one("#filter") if panel.search else listing).focus()
+        self._fill(panel.words)
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
+        if panel.watch is not None:
+            panel.watch(self._changed)
+
+    def on_unmount(self) -> None:
+        if self.panel.watch is not None:
+            self.panel.watch(None)
+
+    def on_resize(self) -> None:
+        panel, listing = self.panel, self.query_one(Listing)
+        is_beside = bool(panel.beside) and self.size.width >= panel.beside
+        self.set_class(is_beside, "beside")
+        if panel.most:
+            listing.styles.height = "1fr" if is_beside else max(1, min(panel.most, len(self._rows)))
+
+    @property
+    def is_asking(self) -> bool:
+        return self.panel.is_guarded
+
+    def means(self, key: events.Key) -> bool:
+        return not key.is_printable or key.key == "q" or key.key in keys_of(self.panel)
+
+    @property
+    def settled(self) -> bool:
+        """All that was asked for is on the screen."""
+        is_read = self.is_mounted and all(work.is_finished for work in self._reading.values())
+        return is_read and not self._is_due and self.query_one(Detail).settled
+
+    @property
+    def rows(self) -> tuple[PanelRow, ...]:
+        """Those that were found."""
+        return self._rows
+
+    @property
+    def row(self) -> PanelRow | None:
+        """The marked row; None where nothing is found."""
+        index = self.query_one(Listing).marked
+        return self._rows[index] if index < len(self._rows) and not self._rows[index].is_heading else None
+
+    @property
+    def is_editing(self) -> bool:
+        return self._editing is not None
+
+    @property
+    def is_whole(self) -> bool:
+        """What is read of a row has the room of the list."""
+        return bool(self.panel.rows) and not self.query_one(Listing).display
+
+    # What is listed
+
+    def show(self, panel: Panel) -> None:
+        """Shows another panel in the place of this one, with the same row marked, or that which the other one marks."""
+        before, self.panel = self.row, panel
+        self._list(panel.mark or (before.value if before is not None else ""))
+        if panel.told is not None:
+            self._tell(panel.told.text, panel.told.ink)
+
+    def _fill(self, words: str) -> None:
+        """Lists what the words find, from the beginning."""
+        self._words = words
+        if self.panel.find is None:
+            self._list("" if words.strip() else self.panel.mark, anew=True)
+        else:
+            self._read("fill", partial(self._find, self.panel.find(words)))
+
+    async def _find(self, panels: AsyncIterator[Panel]) -> None:
+        is_anew = True
+        async for panel in panels:
+            if is_anew:
+                self.panel, is_anew = panel, False
+                self._list(panel.mark, anew=True)
+            else:
+                self.show(panel)
+
+    def _list(self, mark: str, *, anew: bool = False) -> None:
+        self._rows = rows = found(self.panel, self._words)
+        listing = self.query_one(Listing)
+
+        def paint(index: int, width: int) -> Text:
+            return painted([drawn(rows[index], width)], palette_of(self.app.theme_variables))
+
+        (listing.show if anew else listing.change)(len(rows), paint)
+        at = next((at for at, row in enumerate(rows) if row.value == mark and mark), listing.marked)
+        listing.move(at - listing.marked)
+        if rows and rows[listing.marked].is_heading:
+            self._move(1)
+        listing.display = bool(self.panel.rows) or bool(self.panel.search)
+        self.on_resize()
+        self._draw()
+
+    def _draw(self) -> None:
+        palette, panel = palette_of(self.app.theme_variables), self.panel
+        first, *others = panel.head
+        if panel.unit:
+            count = f"{len(self._rows):,}" + (f" of {len(panel.rows):,}" if self._words.strip() else "")
+            first = (*first, (f"  {count} {panel.unit}", "dim"))
+        self.query_one("#headline", Static).update(painted([first, *others], palette))
+        self.query_one(Listing).refresh()
+        self._look()
+
+    def _move(self, step: int) -> None:
+        """Marks a row further down or up, past headings."""
+        listing, rows = self.query_one(Listing), self._rows
+        before = listing.marked
+        listing.move(step)
+        direction = 1 if step > 0 else -1
+        while rows and rows[listing.marked].is_heading:
+            at = listing.marked
+            listing.move(direction)
+            if listing.marked == at:  # nothing but a heading on that side
+                listing.move(before - at)
+                return
+
+    # What is told of a row
+
+    def on_listing_moved(self) -> None:
+        self._look()
+        more, near = self.panel.more, self.query_one(Listing).marked >= len(self._rows) - _NEAR
+        if more is not None and near and self._adds is not self.panel:
+            self._adds = self.panel
+            self._read("more", partial(self._add, more))
+
+    async def _add(self, more: Callable[[], Awaitable[Panel]]) -> None:
+        before, panel = self.panel, await more()
+        if self.panel is before:
+            self.show(panel)
+
+    def _look(self) -> None:
+        row, panel = self.row, self.panel
+        missing = panel.empty if not self._words.strip() else panel.not_found or panel.empty
+        told = panel.about or ((((missing, "dim"),),) if missing and not self._rows else ())
+        self.query_one(Detail).show(row or PanelRow("", (), about=told), tail=panel.tail)
+        if row is not None and panel.marked is not None:
+            panel.marked(row)
+        self._name_keys()
+
+    def _read(self, group: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Begins to read what is to be seen, in the place of what the group is about so far."""
+
+        async def run() -> None:  # not begun yet: a worker may be cancelled before it starts
+            try:
+                await work()
+            except AgentError as error:
+                self._tell(str(error), "warn")
+
+        self._reading[group] = self.run_worker(run, group=group, exclusive=True)
+
+    def _changed(self) -> None:
+        if self.is_mounted and not self._is_due:
+            self._is_due = True
+            self.call_later(self._renew)
+
+    def _renew(self) -> None:
+        self._is_due = False
+        if self.panel.now is not None:
+            self.show(self.panel.now())
+
+    # What is said in the last line
+
+    def _tell(self, text: str, ink: Ink) -> None:
+        self._is_told = True
+        self.query_one(KeyLine).tell(visible(text), ink)
+
+    def _name_keys(self) -> None:
+        if self._is_told:
+            return
+        asks = self._editing[0].asks if self._editing is not None else None
+        named = hints(self.panel, self.row or NO_ROW, in_list=self.query_one(Listing).has_focus)
+        whole = f"{named.partition('  ')[0]}  {WHOLE_KEYS}" if named.startswith("Enter") else WHOLE_KEYS
+        keys = asks.keys if asks is not None else whole if self.is_whole else named
+        self.query_one(KeyLine).show(keys)
+
+    def _untell(self) -> None:
+        if self._is_told:
+            self._is_told = False
+            self._name_keys()
+
+    def on_descendant_focus(self) -> None:
+        self._name_keys()
+
+    # What the user does
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if event.input.id == "filter" and event.value != self._words:
+            self._untell()
+            self._fill(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._untell()
+        if event.input.id == "filter":
+            self._act("enter")
+        elif self._editing is not None:
+            begin(self, partial(self._do, *self._editing, event.value), "act")
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 2 and isinstance(event.widget, Listing):
+            self._act("enter")
+
+    def on_key(self, event: events.Key) -> None:
+        self._untell()
+        if self.is_editing:
+            if event.key != "escape":
+                return
+            self._end_editing()
+        elif not self._takes(event):
+            return
+        event.stop()
+        event.prevent_default()
+
+    def _takes(self, event: events.Key) -> bool:
+        """Does what a key means. Tells whether it means something."""
+        listing, is_listed = self.query_one(Listing), not self.panel.search
+        is_in_list = is_listed or listing.has_focus
+        match event.key:
+            case "escape" | "o" if self.is_whole:
+                self._show_whole(False)
+            case "escape":
+                self.dismiss(None)
+            case "up" | "down":
+                self._step(-1 if event.key == "up" else 1)
+            case "pageup" | "pagedown":
+                self._page(-1 if event.key == "pageup" else 1)
+            case key if (is_in_list or not is_letter(key)) and self._act(key):
+                pass
+            case key if is_listed and self.query_one(Detail).takes(key):
+                pass
+            case "j" | "k" if is_listed:
+                self._move(1 if event.key == "j" else -1)
+            case "home" | "end" if is_listed:
+                self._move(-len(self._rows) if event.key == "home" else len(self._rows))
+            case "q" | "enter" if is_listed:
+                self.dismiss(None)
+            case _ if listing.has_focus and not is_listed and event.character and event.is_printable:
+                self.query_one("#filter", Field).go_on_with(event.character)
+            case _:
+                return False
+        return True
+
+    def _step(self, step: int) -> None:
+        if self.is_whole or not (self.panel.rows or self.panel.search):
+            self.query_one(Detail).turn(step)
+        else:
+            self._move(step)
+
+    def _page(self, direction: int) -> None:
+        if self.panel.reads:
+            self.query_one(Detail).page(direction)
+        else:
+            self._move(direction * max(1, self.query_one(Listing).size.height - 1))
+
+    def _act(self, key: str) -> bool:
+        """Does with the marked row what a key means for it. Tells whether it means something."""
+        row = self.row
+        action = action_of(self.panel, key, row)
+        if action is None:
+            return False
+        row = row or NO_ROW
+        if action.asks is not None:
+            self._edit(action, row)
+        elif action.do is None:
+            self.dismiss(Taken(row.value, action.word))
+        else:
+            begin(self, partial(self._do, action, row), "act")
+        return True
+
+    async def _do(self, action: PanelAction, row: PanelRow, words: str = "") -> None:
+        assert action.do is not None
+        try:
+            outcome = await action.do(row, words)
+        except AgentError as error:
+            self._tell(str(error), "warn")
+            return
+        self._end_editing()
+        match outcome:
+            case Taken():
+                self.dismiss(outcome)
+            case Panel():
+                self.show(outcome)
+            case Told(text, ink):
+                self._tell(text, ink)
+            case Copied(text):
+                self.app.copy_to_clipboard(text)
+                self._tell(f"copied {text}", "dim")
+            case "whole":
+                self._show_whole(not self.is_whole)
+            case None:
+                pass
+
+    def _edit(self, action: PanelAction, row: PanelRow) -> None:
+        """Lets the user write what an action needs."""
+        note, asks = self.query_one("#note", Field), action.asks
+        assert asks is not None
+        self._editing = (action, row)
+        note.value, note.placeholder, note.select_on_focus = asks.begin(row), asks.placeholder(row), asks.replaces
+        note.cursor_position = len(note.value)
+        note.display = True
+        note.focus()
+
+    def _end_editing(self) -> None:
+        if self._editing is not None:
+            is_of_list = not self.panel.search or any(map(is_letter, self._editing[0].keys))
+            self._editing = None
+            self.query_one("#note").display = False
+            self.query_one("#list" if is_of_list else "#filter").focus()
+            self._name_keys()
+
+    def _show_whole(self, whole: bool) -> None:
+        """Gives what is read of a row the room of the list, or gives it back."""
+        listing = self.query_one(Listing)
+        listing.display = not whole
+        if not whole:
+            listing.focus()
+        self._name_keys()
+        self.query_one(Detail).again()

@@ -1,0 +1,142 @@
+"""The stored sessions as a list: found by title and by what was said, renamed, forked, marked to be deleted. It opens
+and deletes none: it gives the one to go on with."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+
+from agent.errors import AgentError
+from agent.records.session_lookup import SessionInfo
+from tui.session.ports import Library
+from tui.session.session_pages import Listed
+from tui.text.inks import Line
+from tui.text.sanitise import visible_line
+from tui.view.panel import Asks, LoadedText, Panel, PanelAction, PanelRow, Told
+from tui.view.sessions import WIDE, about_lines, headline, session_line, session_words
+
+KEYS = "Enter opens   Tab to list: r renames, f forks, d deletes, a all projects   Esc closes"
+LIST_KEYS = "Enter opens   r renames   f forks   d deletes   a all projects   PgUp, PgDn   Esc closes"
+PAUSE = 0.15
+"""Seconds without a key after which what was said is searched: a search that has begun goes on to its end, and the next
+one waits for it."""
+LAST_SAID = 12
+"""Messages of a session that are shown."""
+NAME = Asks(
+    lambda row: row.title, "Enter takes the title   Esc leaves it as it is", "New title; an empty line leaves it: "
+)
+
+
+class SessionList:
+    def __init__(self, library: Library, current: str, now: float) -> None:
+        """`current`: the id of the session that is open; `now`: Unix seconds."""
+        self._library = library
+        self._current = current
+        self._now = now
+        self._listed = Listed(library)
+        self._doomed: dict[str, None] = {}
+        self._changed: Callable[[], None] | None = None
+
+    @property
+    def doomed(self) -> tuple[str, ...]:
+        """The ids of those that are to be deleted once the list is left."""
+        return tuple(self._doomed)
+
+    def panel(self, mark: str = "", told: Told | None = None) -> Panel:
+        listed = self._listed
+        more = listed.has_more and len(listed.sessions) >= 200
+        head = headline(
+            len(listed.sessions), more, everywhere=listed.everywhere, words=listed.words, searching=listed.searching,
+            doomed=len(self._doomed),
+        )  # fmt: skip
+        actions = (
+            PanelAction(("enter",), "open", can=lambda row: row.value not in self._doomed),
+            PanelAction(("r",), "rename", self._rename, asks=NAME),
+            PanelAction(("f",), "fork", self._fork),
+            PanelAction(("d", "delete"), "delete", self._doom),
+            PanelAction(("a",), do=self._turn_to_all, needs_row=False),
+        )
+        return Panel(
+            "sessions",
+            (head,),
+            tuple(map(self._row, listed.sessions)),
+            KEYS,
+            LIST_KEYS,
+            empty="no session in this project yet",
+            not_found="no session is found",
+            said="Go on with a session; `rename 3`, `fork 3` and `delete 3` do that with the third.",
+            actions=actions,
+            search="type to find: titles, and what was said",
+            mark=mark,
+            reads=True,
+            beside=WIDE,
+            told=told,
+            find=self._find,
+            more=self._more if listed.has_more and not listed.words else None,
+            watch=self._watch,
+            now=self.panel,
+        )
+
+    def _row(self, info: SessionInfo) -> PanelRow:
+        projects, excerpt = self._listed.everywhere, self._listed.excerpt_of(info)
+        draw = partial(session_line, info, now=self._now, current=self._current, doomed=self._doomed, projects=projects)
+        return PanelRow(
+            info.id, draw, session_words(info, self._now), content=LoadedText(self._about, (info, excerpt)),
+            title=visible_line(info.title),
+        )  # fmt: skip
+
+    async def _about(self, info: SessionInfo, excerpt: str) -> Sequence[Line]:
+        return about_lines(info, excerpt, await self._library.last_said(info.id, LAST_SAID))
+
+    def _watch(self, changed: Callable[[], None] | None) -> None:
+        self._changed = changed
+
+    async def _find(self, words: str) -> AsyncIterator[Panel]:
+        listed = self._listed
+        listed.words = words.strip()
+        try:
+            await listed.begin()
+            yield self.panel("" if listed.words else self._current)
+            if listed.words:
+                await asyncio.sleep(PAUSE)
+                await listed.add_said(lambda: self._changed() if self._changed is not None else None)
+                yield self.panel()
+        except AgentError:
+            listed.searching = ""
+            raise
+
+    async def _more(self) -> Panel:
+        await self._listed.add_page()
+        return self.panel()
+
+    async def _rename(self, row: PanelRow, title: str) -> Panel:
+        await self._library.rename(row.value, title)
+        return await self._again(row.value)
+
+    async def _fork(self, row: PanelRow, _: str) -> Panel:
+        fork = await self._library.fork(row.value)
+        told = Told(f"forked: `{fork.id}` begins as `{row.value}`, which stays as it is")
+        return await self._again(fork.id, told)
+
+    async def _turn_to_all(self, row: PanelRow, _: str) -> Panel:
+        self._listed.everywhere = not self._listed.everywhere
+        return await self._again(row.value)
+
+    async def _again(self, mark: str, told: Told | None = None) -> Panel:
+        """The list read anew."""
+        await self._listed.begin()
+        if self._listed.words:
+            await self._listed.add_said(lambda: None)
+        return self.panel(mark, told)
+
+    async def _doom(self, row: PanelRow, _: str) -> Panel:
+        """Lets a session be deleted when the list is left, or not."""
+        id = row.value
+        if id == self._current:
+            told = Told("this session is open: `/clear` starts another one, then it can be deleted", "warn")
+        elif id in self._doomed:
+            del self._doomed[id]
+            told = Told(f"`{id}` stays")
+        else:
+            self._doomed[id] = None
+            told = Told(f"`{id}` is deleted when you leave this list; d again keeps it", "warn")
+        return self.panel(told=told)

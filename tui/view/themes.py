@@ -1,0 +1,51 @@
+"""The themes as a list to choose from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from agent.config.options import ThemeName
+from tui.view.panel import Panel, PanelRow
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A theme as it may be set."""
+
+    name: ThemeName
+    help: str
+
+
+OFFERED: tuple[Offered, ...] = (
+    Offered("auto", "light or dark, as the terminal is"),
+    Offered("dark", "quiet colours on a dark ground"),
+    Offered("light", "quiet colours on a light ground"),
+    Offered("high-contrast", "bright on black"),
+    Offered("ansi", "the 16 colours of the terminal itself"),
+)
+
+
+def themes_panel(chosen: ThemeName, colorless: bool, wear: Callable[[ThemeName], None]) -> Panel:
+    """The one that is marked is worn meanwhile. `colorless`: there are no colours, whatever is chosen."""
+    told = "`NO_COLOR` is set in your environment, so that all themes look alike here"
+    return Panel(
+        "theme",
+        ((("Theme", "strong"),),),
+        tuple(
+            PanelRow(
+                offered.name,
+                (
+                    ("● " if offered.name == chosen else "  ", "good"),
+                    (f"{offered.name:<15}", "text"),
+                    (offered.help, "dim"),
+                ),
+                searched=f"{offered.name} {offered.help}",
+                about=(((told, "warn"),),) if colorless else (),
+            )
+            for offered in OFFERED
+        ),
+        "Up, Down show it   Enter keeps it   Esc leaves it as it was",
+        empty="There is no such theme.",
+        mark=chosen,
+        marked=lambda row: wear(cast(ThemeName, row.value)),
+    )

@@ -1,0 +1,127 @@
+"""What there is to read of the marked row of a list: lines, a text by pages, or a diff."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.widgets import Static
+from textual.worker import Worker
+
+from agent.errors import AgentError
+from tui.text.inks import Line
+from tui.text.sanitise import visible
+from tui.text.styles import painted, palette_of
+from tui.text.unified_diff import files_of
+from tui.view.panel import Content, DiffText, LoadedText, PagedText, PanelRow
+from tui.widgets.diffview import DiffView
+from tui.widgets.pages import Pages
+
+
+class Detail(Vertical):
+    """What is read already is not read again."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._content: Content = None
+        self._value = ""
+        self._loading: Worker[None] | None = None
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="about", can_focus=False):
+            yield Static(id="said", markup=False)
+        yield Pages()
+        yield DiffView(id="diff")
+
+    def on_mount(self) -> None:
+        self._diff.can_focus = False
+        self._pages.display = self._diff.display = False
+
+    @property
+    def settled(self) -> bool:
+        """What was asked for last is on the screen."""
+        is_loaded = self._loading is None or self._loading.is_finished
+        return is_loaded and (self._pages.settled or not self._pages.display)
+
+    def show(self, row: PanelRow, *, tail: bool = False) -> None:
+        """`tail`: the end of the lines is to be seen, not their beginning."""
+        if not isinstance(row.content, LoadedText):
+            self.say(row.about)
+        if row.content is None or row.content != self._content:
+            self._read(row.content)
+        if row.value != self._value or tail:
+            self.call_after_refresh(self._about.scroll_end if tail else self._about.scroll_home, animate=False)
+        self._value = row.value
+
+    def say(self, lines: Sequence[Line]) -> None:
+        """Shows these lines above what is read."""
+        said = painted(lines, palette_of(self.app.theme_variables))
+        said.no_wrap, said.overflow = False, "fold"
+        self.query_one("#said", Static).update(said)
+        self._about.display = bool(lines)
+
+    def turn(self, lines: int) -> None:
+        """Shows what stands so many lines further down or up."""
+        if self._pages.display:
+            self._pages.turn(lines)
+        else:
+            self._about.scroll_relative(y=lines, animate=False)
+
+    def page(self, direction: int) -> None:
+        """One page down (1) or up (-1)."""
+        if self._diff.display:
+            (self._diff.scroll_page_down if direction > 0 else self._diff.scroll_page_up)(animate=False)
+        else:
+            self.turn(direction * (self._pages.lines if self._pages.display else max(1, self._about.size.height - 1)))
+
+    def takes(self, key: str) -> bool:
+        """Does what a key means in a diff. Tells whether it means something."""
+        if not self._diff.display:
+            return False
+        match key:
+            case "n" | "p":
+                self._diff.next_change(1 if key == "n" else -1)
+            case "space":
+                self.page(1)
+            case "home" | "end":
+                (self._diff.scroll_home if key == "home" else self._diff.scroll_end)(animate=False)
+            case "m":
+                self._diff.action_more()
+            case _:
+                return False
+        return True
+
+    def again(self) -> None:
+        """Shows the same in the room that there is now."""
+        self._pages.again()
+
+    def _read(self, content: Content) -> None:
+        self._content = content
+        self._pages.display, self._diff.display = isinstance(content, PagedText), isinstance(content, DiffText)
+        match content:
+            case PagedText(texts, ref, holding):
+                self._pages.show(texts, ref, holding)
+            case DiffText(text, otherwise):
+                self._diff.show_diff(files_of(text)) if text else self._diff.show_code(otherwise, "")
+            case LoadedText(load, of):
+                self._loading = self.run_worker(partial(self._load, partial(load, *of)), group="load", exclusive=True)
+            case None:
+                pass
+
+    async def _load(self, load: Callable[[], Awaitable[Sequence[Line]]]) -> None:
+        try:
+            self.say(await load())
+        except AgentError as error:
+            self.say([((visible(str(error)), "warn"),)])
+
+    @property
+    def _about(self) -> VerticalScroll:
+        return self.query_one("#about", VerticalScroll)
+
+    @property
+    def _pages(self) -> Pages:
+        return self.query_one(Pages)
+
+    @property
+    def _diff(self) -> DiffView:
+        return self.query_one(DiffView)
