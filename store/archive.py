@@ -2,7 +2,7 @@
 any more removed. It knows rows and digests, not texts."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from store.befores import befores
@@ -83,6 +83,19 @@ class ArchiveStore:
             "select coalesce(max(number), 0) from outputs where session = ? and position < ?", session, position
         )
         return int(found[0][0])
+
+    def last_position(self, session: str) -> int:
+        """Of the message with the newest output; -1 where there is none."""
+        rows = self._store.query("select position from outputs where session = ? order by number desc limit 1", session)
+        return int(rows[0][0]) if rows else -1
+
+    def calls(self, session: str, positions: range) -> Mapping[int, Sequence[str]]:
+        """The ids of the calls whose outputs the messages at these positions held, by their positions."""
+        found = dict[int, list[str]]()
+        for row in self._rows("where session = ? and part = 0 order by number", session):
+            if row.position in positions:
+                found.setdefault(row.position, []).append(row.call)
+        return found
 
     def touch(self, session: str, number: int) -> None:
         """Counts an access, where that can be written."""

@@ -105,8 +105,10 @@ class ReferenceChecks:
         ):
             # Not by a function in SQL: it is not called for bytes that are no text.
             found += [position for position, role, body, digest in rows if not is_as_written(role, body, digest)]
+            if rows[-1][0] <= start:  # a damaged index gives them in any order, some again and again
+                break
             start = rows[-1][0]
-        return tuple(found)
+        return tuple(dict.fromkeys(found))
 
     def without_message(self, session: str) -> tuple[int, ...]:
         """The numbers of outputs that should stand in a message that is not there."""

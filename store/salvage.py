@@ -35,6 +35,11 @@ class _Pages:
         self.newer: dict[int, bytes] = {}
         """What stands in the place of some, by their numbers from 0."""
 
+    @property
+    def most(self) -> int:
+        """Bytes that a row can take."""
+        return len(self._data) + len(self.newer) * self._size
+
     def __getitem__(self, number: int) -> bytes:
         at = number * self._size
         return self.newer[number] if number in self.newer else bytes(self._data[at : at + self._size])
@@ -188,6 +193,8 @@ def _payload(page: bytes, at: int, kind: int, pages: _Pages) -> bytes:
     most = usable - 35 if kind == _TABLE_LEAF else (usable - 12) * 64 // 255 - 23
     if size <= most:
         return _exactly(page[at : at + size], size)
+    if size > pages.most:
+        raise ValueError("a row is larger than all pages")
     least = (usable - 12) * 32 // 255 - 23
     local = least + (size - least) % (usable - 4)
     local = local if local <= most else least

@@ -44,14 +44,42 @@ def test_a_session_goes_on_without_a_message_that_is_damaged(position: int, dama
         assert (run.code, "Traceback" in run.err) == (0, False), (arguments, run.err)
 
 
+@pytest.mark.parametrize("position", [0, 2, 5])
+def test_a_session_goes_on_without_a_message_that_stands_where_none_can(position: int, home: Home) -> None:
+    session = home.session("echo first", "echo second")
+    home.query("delete from snapshots")
+    home.query("update messages set position = 1 << 40 where session = ? and position = ?", session, position)
+    shown = home.ebb("sessions", "show", session)
+    assert (shown.code, f"{1 << 40} of the session cannot be read" in shown.err) == (0, True)
+    run = home.ebb("-p", "more", "-c", "-m", home.script())
+    assert (run.code, run.out) == (0, "Done.\n"), run.err
+    for arguments in (("sessions", "search", "second"), ("context",), ("sessions", "fork", session)):
+        run = home.ebb(*arguments)
+        assert (run.code, "Traceback" in run.err) == (0, False), (arguments, run.err)
+    assert home.ebb("doctor").code == 1
+
+
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 6])
 def test_a_session_goes_on_without_its_beginning(count: int, home: Home) -> None:
     session = home.session("echo first", "echo second", "echo third")
     home.query("delete from snapshots")
     home.query("delete from messages where session = ? and position < ?", session, count)
-    run = home.ebb("-p", "more", "-c", "-m", home.script())
+    run = home.ebb("-p", "more", "-c", "-m", home.script("echo fourth"), "--permission-mode", "auto")
     assert (run.code, run.out) == (0, "Done.\n"), run.err
-    assert ("of the session cannot be read" in run.err) is (count % 2 == 0)  # nothing else tells of what was before
+    assert "of the session cannot be read" in run.err  # their outputs tell of them
+    assert home.query("select number, position from outputs") == [(1, 2), (2, 4), (3, 6), (4, 10)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_what_can_be_read_of_outputs_stays_where_the_newest_messages_are_lost(count: int, home: Home) -> None:
+    session = home.session("seq 9000", "echo second", "seq 8000")
+    home.query("delete from snapshots")
+    home.query("delete from messages where session = ? and position >= ?", session, 8 - count)
+    run = home.ebb("-p", "more", "-c", "-m", home.script("echo fourth"), "--permission-mode", "auto")
+    assert (run.code, run.out) == (0, "Done.\n"), run.err
+    numbers = [number for (number,) in home.query("select number from outputs order by number")]
+    assert numbers == [1, 2, 3, 4]
+    assert home.ebb("sessions", "show", session, "r3").out.startswith("1\n2\n3\n")
 
 
 @pytest.mark.parametrize(("now", "shown"), [("gX", "gX"), ("g\udcff", "g\N{REPLACEMENT CHARACTER}")])

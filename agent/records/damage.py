@@ -1,7 +1,9 @@
 """Messages of which some are damaged or missing, read so that the others make a conversation that can go on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from types import MappingProxyType
 
 from agent.errors import StoreFailed
 from agent.messages import Assistant, Message, Text, ToolCall, ToolOutput, User
@@ -10,6 +12,8 @@ from store.sessions import MessageRow
 
 LOST = "[what stood here was damaged on the disk and cannot be read any more]"
 MOST_NAMED = 10
+FARTHEST = 100_000
+"""Messages that can be missing between two. What stands farther behind is not where it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +37,30 @@ def unreadable(position: int) -> str:
     return f"message {position} of the session cannot be read"
 
 
-def readable(rows: Sequence[MessageRow], positions: range | None = None) -> Readable:
+def in_place(rows: Sequence[MessageRow], start: int) -> Sequence[MessageRow]:
+    """The rows, which begin behind a position, without those that stand farther on than messages can be missing."""
+    if not rows or rows[-1].position - start < len(rows) + FARTHEST:
+        return rows
+    places = [start, *(row.position for row in rows)]
+    return rows[: next((n for n, (one, after) in enumerate(pairwise(places)) if after - one > FARTHEST), len(rows))]
+
+
+def readable(
+    rows: Sequence[MessageRow],
+    positions: range | None = None,
+    start: int | None = None,
+    calls: Mapping[int, Sequence[str]] = MappingProxyType({}),
+) -> Readable:
     """The messages in rows that stand in order. A line stands for each that cannot be read or is missing between
     others, with calls and outputs where its neighbours need them; one that was changed is shown as it is now. With
-    `positions`: exactly one for each of these."""
+    `positions`: exactly one for each of these. `start`: where the first of the rows is expected; `calls`: the
+    ids of the calls whose outputs messages are known to have held, by their positions."""
     found: list[Message | None] = []
     roles, lost, changed = list[str](), list[int](), list[int]()
-    first = positions.start if positions is not None else rows[0].position if rows else 0
+    begin = start if start is not None else rows[0].position if rows else 0
+    astray = [row.position for row in rows[len(in_place(rows, begin)) :]]
+    rows = rows[: len(rows) - len(astray)]
+    first = positions.start if positions is not None else rows[0].position if rows else begin
 
     def miss_until(position: int) -> None:
         for missing in range(first + len(found), position):
@@ -60,21 +81,25 @@ def readable(rows: Sequence[MessageRow], positions: range | None = None) -> Read
         roles.append(row.role)
     if positions is not None:
         miss_until(positions.stop)
+    told = _told([*lost, *astray], changed)
     if not lost:
-        return Readable(tuple(message for message in found if message is not None), _told(lost, changed))
+        return Readable(tuple(message for message in found if message is not None), told)
     messages: list[Message] = []
     for number, message in enumerate(found):
         after = found[number + 1] if number + 1 < len(found) else None
-        messages.append(message or _stand_in(messages[-1] if messages else None, roles[number], after))
-    return Readable(tuple(messages), _told(lost, changed))
+        before, following = messages[-1] if messages else None, calls.get(first + number + 1, ())
+        messages.append(message or _stand_in(before, roles[number], after, following))
+    return Readable(tuple(messages), told)
 
 
-def _stand_in(before: Message | None, role: str, after: Message | None) -> Message:
+def _stand_in(before: Message | None, role: str, after: Message | None, following: Sequence[str]) -> Message:
+    """`following`: the calls that the message behind it answered."""
     if isinstance(before, Assistant) and before.calls:
         return User(tuple(ToolOutput(call.id, LOST, "interrupted") for call in before.calls))
     if isinstance(after, User) and after.outputs:
-        calls = [ToolCall(output.call_id, "lost", {}) for output in after.outputs]
-        return Assistant((Text(LOST), *calls), "")
+        following = [output.call_id for output in after.outputs]
+    if following:
+        return Assistant((Text(LOST), *(ToolCall(id, "lost", {}) for id in following)), "")
     return Assistant((Text(LOST),), "") if role == "assistant" else User((Text(LOST),))
 
 

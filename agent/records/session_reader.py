@@ -1,7 +1,7 @@
 """What is written down of one session, and the calls of a project's sessions, to read. It writes nothing, and does not
 know how a session goes on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -9,12 +9,13 @@ from agent.context.last_request import Mark
 from agent.context.tool_selection import meant
 from agent.errors import StoreFailed
 from agent.messages import BY_USER, Assistant, Conversation, Message, ToolCall, Usage, User
-from agent.records.damage import readable
+from agent.records.damage import FARTHEST, in_place, readable
 from agent.records.images import are_apart, brought_in
 from agent.records.message_rows import decode_message
 from agent.records.rows import decode_mark, decode_snapshot
 from agent.records.store_thread import StoreThread
 from agent.records.usage import RequestUsage, Rewrite, Spent, asked_of, rewrite_of
+from store.archive import ArchiveStore
 from store.calls import replies_with_calls
 from store.sessions import SessionStore
 
@@ -37,13 +38,31 @@ class SessionLog:
     async def messages(self, start: int) -> tuple[tuple[Message, ...], int]:
         """The messages from a position on, as they are sent, and the position of what is written next."""
         rows = await self._thread.run(self._store.messages, self._session, start)
-        found = await self._thread.run(readable, rows)  # of a long session that takes a while
-        if rows and rows[0].position > start and _is_cut_inside_a_step(found.messages):
-            found = await self._thread.run(readable, rows, range(start, rows[-1].position + 1))
+        found = await self._thread.run(readable, rows, None, start)  # of a long session that takes a while
+        sound = in_place(rows, start)
+        begin, end = (sound[0].position, sound[-1].position + 1) if sound else (start, start)
+        is_cut = bool(found.told) or begin > start
+        calls = await self._calls_of_lost(range(start, end), is_cut=is_cut)
+        if found.messages and begin > start and _is_cut_inside_a_step(found.messages):
+            begin = start
+        begin, end = min([begin, *(position - 1 for position in calls)]), max([end, *(at + 1 for at in calls)])
+        if calls or (sound and begin < sound[0].position):
+            found = await self._thread.run(readable, rows, range(max(begin, start), end), start, calls)
         messages, self.damage = found.messages, found.told
         if are_apart(messages):
             messages = await self._thread.run(brought_in, messages, self._store.blobs)
-        return messages, rows[-1].position + 1 if rows else start
+        return messages, end
+
+    async def _calls_of_lost(self, positions: range, *, is_cut: bool) -> Mapping[int, Sequence[str]]:
+        """The ids of calls by the positions of their outputs, where messages are lost (`is_cut`), or were behind the
+        last that is left: nothing new may take the numbers of outputs that can still be read."""
+        archive = ArchiveStore(self._store)
+        with suppress(StoreFailed):  # then as many are counted as can be seen
+            last = await self._thread.run(archive.last_position, self._session)
+            if is_cut or last >= positions.stop:
+                farthest = range(positions.start, positions.stop + FARTHEST)
+                return await self._thread.run(archive.calls, self._session, farthest)
+        return {}
 
     async def newest(self, count: int) -> tuple[Message, ...]:
         """The newest messages of a view that has more than `count` of them; none of a shorter one."""

@@ -1,7 +1,7 @@
 """Messages of which some are damaged or missing."""
 
 from agent.messages import Message, Text, User
-from agent.records.damage import LOST, Readable, readable
+from agent.records.damage import FARTHEST, LOST, Readable, in_place, readable
 from agent.records.message_rows import encode_message
 from store.sessions import MessageRow
 
@@ -33,3 +33,12 @@ def test_without_positions_they_begin_with_the_first_that_is_there() -> None:
         (said(2), lost(), said(4)), "message 3 of the session cannot be read; all others are shown"
     )
     assert readable(()) == Readable(())
+
+
+def test_what_stands_where_no_message_can_is_left_out() -> None:
+    far = 1 << 40
+    told = f"message {far} of the session cannot be read; all others are shown"
+    assert readable(rows_at(2, 3, far)) == Readable((said(2), said(3)), told)
+    assert readable(rows_at(far), start=5) == Readable((), told)
+    assert [row.position for row in in_place(rows_at(2, 3, far), 0)] == [2, 3]
+    assert in_place(rows_at(2, FARTHEST), 0) == rows_at(2, FARTHEST)
