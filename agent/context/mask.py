@@ -9,7 +9,7 @@ from dataclasses import replace
 from agent.context.estimate import output_size
 from agent.context.incremental import derived_once
 from agent.context.long_replies import LongReply, as_retold, long_reply
-from agent.context.offload import without_frame
+from agent.context.offload import unframed, without_frame
 from agent.context.steps import is_by_user, unseen_from
 from agent.context.superseded import superseded
 from agent.context.tool_selection import as_run
@@ -270,7 +270,7 @@ def what_happened(call: ToolCall, output: ToolOutput) -> str:
         case "apply_patch":
             return f"Edited {', '.join(map(quoted_path, patched_paths(call))) or 'files'}{ending}"
         case name:
-            return f"Called {quoted(name, COMMAND)}{ending or f' – {quoted(text, SAID)}'}"
+            return f"Called {quoted(name, COMMAND)}{ending or f' – {_given(output)}'}"
 
 
 def _viewed(output: ToolOutput) -> str:
@@ -296,13 +296,21 @@ def _found(output: ToolOutput) -> str:
     return f"{extent.shown} of {extent.total} {extent.unit}"
 
 
+def _given(output: ToolOutput) -> str:
+    """How much a call gave back of which no more than the name is known, and how it begins."""
+    stored, pictures = output.stored, len(output.images) + len(output.pictures)
+    size = "" if stored is None else counted(stored.lines, "line") if stored.lines > 1 else f"{stored.size:,} bytes"
+    amount = ", ".join(filter(None, (size, counted(pictures, "picture") if pictures else "")))
+    return ": ".join(filter(None, (amount, quoted(unframed(output.text), SAID)))) or "nothing"
+
+
 def exit_of(output: ToolOutput) -> str:
     """How a command ended: `exit 0`, or how it failed and the first line that says why."""
     told = output.ending or output.text
     match, cut = _EXIT.search(told), _CUT_SHORT.search(output.ending)
     how = f"exit {match[1]}" if match else (cut[1] or cut[2]) if cut else output.status
     if output.status == "done":
-        return how if match else f"{how}: {quoted(output.text, SAID)}"
+        return how if match else f"{how}: {quoted(unframed(output.text), SAID)}"
     error = first_error(output.text)
     is_ending = error in output.ending.split("\n") if output.ending else _EXIT.fullmatch(error) is not None
     return f"{how} – {error}" if error and not is_ending else how

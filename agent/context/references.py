@@ -21,11 +21,11 @@ _OBJECT = re.compile(
     r"r(?P<output>[1-9]\d{0,17})|msg-(?P<message>[0-9a-f]{1,8})|sum-(?P<summary>[1-9]\d{0,17})", re.IGNORECASE
 )
 _LOCATION = re.compile(
-    r"L(?P<first>[1-9]\d{0,17})(?:-L?(?P<last>[1-9]\d{0,17}))?|B(?P<start>\d{1,18})-B?(?P<end>\d{1,18})|"
+    r"L?(?P<first>[1-9]\d{0,17})(?:[-–—]L?(?P<last>[1-9]\d{0,17}))?|B(?P<start>\d{1,18})-B?(?P<end>\d{1,18})|"
     r"match-(?P<match>[1-9]\d{0,17})|tool-(?P<tool>[1-9]\d{0,17})",
     re.IGNORECASE,
 )
-_AROUND = re.compile(r"^(?:[\s`'\"\[(<*‘“]|recall:|ref_id=)+|[\s`'\"\])>*’”.,;]+$", re.IGNORECASE)
+_AROUND = re.compile(r"^(?:[\s`'\"\[({<*‘“]|recall:|ref_id[=:])+|[\s`'\"\])}>*’”.,;!?]+$", re.IGNORECASE)
 """What people and models write around a reference."""
 
 
@@ -135,7 +135,7 @@ def parse_reference(text: str) -> Reference:
 
 
 def _object(thing: str, text: str) -> tuple[Target, Location | None]:
-    name, colon, place = thing.partition(":")
+    name, colon, place = thing.replace("#", ":", 1).partition(":")
     found, where = _OBJECT.fullmatch(name), _LOCATION.fullmatch(place)
     if found is None or (colon and where is None):
         raise BadReference(f"`{text}` is no reference: {FORMS}")

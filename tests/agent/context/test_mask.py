@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.mask import Numbered, as_shown, condensed, numbered_outputs
-from agent.messages import Assistant, Conversation, Image, OutputStatus, Text, ToolCall, ToolOutput, User
+from agent.context.offload import stored_form
+from agent.messages import Assistant, Conversation, Image, OutputStatus, Stored, Text, ToolCall, ToolOutput, User
 from tools.extent import Extent
 
 LATE = "ended: not finished after 5 s; give more"
@@ -126,6 +127,25 @@ def test_an_output_becomes_one_line(
             ToolOutput("c", "a\nkilled by SIGSEGV", "failed", ending="killed by SIGSEGV"),
             "Ran: x – killed by SIGSEGV – a",
         ),
+        (
+            "mcp__db__rows",
+            ToolOutput(
+                "c", stored_form("mcp__db__rows", "r1", 9000, 1200, "id 1\nid 2"), stored=Stored("d", 9000, 1200)
+            ),
+            "Called mcp__db__rows – 1,200 lines: id 1 id 2",
+        ),
+        (
+            "mcp__db__rows",
+            ToolOutput("c", stored_form("mcp__db__rows", "r1", 9000, 1, '{"id": 1'), stored=Stored("d", 9000, 1)),
+            'Called mcp__db__rows – 9,000 bytes: {"id": 1',
+        ),
+        ("shot", ToolOutput("c", "", images=(Image("image/png", ""),)), "Called shot – 1 picture"),
+        (
+            "shot",
+            ToolOutput("c", "both", images=(Image("image/png", ""),), pictures=(Stored("d", 9, 0, "image/png"),)),
+            "Called shot – 2 pictures: both",
+        ),
+        ("mcp__db__drop", ToolOutput("c", ""), "Called mcp__db__drop – nothing"),
     ],
 )
 def test_figures_are_those_that_the_tool_reported(name: str, output: ToolOutput, line: str) -> None:
