@@ -25,7 +25,7 @@ from agent.turn import run_turn
 from agent.view_events import BroughtBack
 from agent.window.bring_back import bring_back, kept
 from agent.window.env import Env, TurnLimits
-from agent.window.measure import is_over_trigger, remembered
+from agent.window.measure import is_over_trigger, remembered, weigh
 from agent.window.preflight import begin_session
 from agent.window.triggers import leave_room, tidied, tidying_due, unheard
 
@@ -143,6 +143,7 @@ class Session:
     async def prepare(self) -> None:
         """Loads what the first turn needs, in the background of whatever the front end does meanwhile."""
         self._parts.meter.prepare()
+        await asyncio.to_thread(weigh, self._conversation, self._parts.meter)
         await self._parts.targets.provider.prepare()
 
     @property

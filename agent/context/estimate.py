@@ -9,6 +9,7 @@ that a provider reports moves them (`learn`).
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from agent.context.images import ImageRule, image_tokens
 from agent.context.incremental import derived_once
@@ -20,6 +21,7 @@ LETTER, SIGN, OTHER, MESSAGE = 0.33, 0.6, 1.5, 12
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \t"
 _NOT_ASCII = bytes(range(128, 256))
 
+Part: TypeAlias = Text | Note | Image | ToolOutput | Reasoning | ToolCall | Opaque
 Vector = tuple[float, ...]
 
 WEIGHTS: Vector = (LETTER, SIGN, OTHER, 1.0, MESSAGE, 0.0)
@@ -102,13 +104,33 @@ def count_text(text: str, ruler: Ruler = BYTES) -> Counts:
 def count_message(message: Message, ruler: Ruler) -> Counts:
     """What is in a message, counted once as long as it lives."""
     extra = max(len(message.outputs) - 1, 0) if isinstance(message, User) else 0
-    return total((Counts(items=1 + extra), *(_part(part, ruler) for part in message.parts)))
+    return _count_parts(message.parts, 1 + extra, ruler)
 
 
 @derived_once
 def count_output(output: ToolOutput, ruler: Ruler) -> Counts:
     """What is in a message with nothing but that output."""
-    return Counts(items=1) + _part(output, ruler)
+    return _count_parts((output,), 1, ruler)
+
+
+def _count_parts(parts: Iterable[Part], items: int, ruler: Ruler) -> Counts:
+    texts, exact = list[str](), 0
+    for part in parts:
+        match part:
+            case Text(text=text) | Note(text=text):
+                texts.append(text)
+            case Image():
+                exact += image_tokens(part, ruler.images)
+            case ToolOutput(text=text, images=images):
+                texts.append(text)
+                exact += sum(image_tokens(image, ruler.images) for image in images)
+            case Reasoning(native=native) | Opaque(native=native):
+                texts.append(_json(native))
+            case ToolCall(name=name, arguments=arguments, source=source):
+                texts += name, source or _json(arguments)
+    # Of bytes those of all texts are counted together: that is the same, and quicker.
+    said = total(count_text(text, ruler) for text in (texts if ruler.tokenize is not None else ["".join(texts)]))
+    return Counts(said.letters, said.signs, said.others, said.tokens, items, exact=exact)
 
 
 def count_messages(messages: Iterable[Message], ruler: Ruler = BYTES) -> Counts:
@@ -142,20 +164,6 @@ def total(counts: Iterable[Counts]) -> Counts:
     for count in counts:
         whole += count
     return whole
-
-
-def _part(part: Text | Note | Image | ToolOutput | Reasoning | ToolCall | Opaque, ruler: Ruler) -> Counts:
-    match part:
-        case Text(text=text) | Note(text=text):
-            return count_text(text, ruler)
-        case Image():
-            return Counts(exact=image_tokens(part, ruler.images))
-        case ToolOutput(text=text, images=images):
-            return count_text(text, ruler) + Counts(exact=sum(image_tokens(image, ruler.images) for image in images))
-        case Reasoning(native=native) | Opaque(native=native):
-            return count_text(_json(native), ruler)
-        case ToolCall(name=name, arguments=arguments, source=source):
-            return count_text(name, ruler) + count_text(source or _json(arguments), ruler)
 
 
 def _json(value: object) -> str:

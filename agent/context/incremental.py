@@ -35,17 +35,22 @@ class Growing(Generic[T, M]):
     start: Callable[[], T]
     add: Callable[[T, M], T]
     """The value with one more message; it may change the value that it is given."""
-    _seen: tuple[M, ...] = ()
+    seen: tuple[M, ...] = ()
+    """The messages whose value was asked for last."""
     _value: T | None = field(default=None)
+
+    def left_of(self, messages: tuple[M, ...]) -> int:
+        """How many of these messages have to be added for their value."""
+        return len(messages) - (len(self.seen) if begins(self.seen, messages) else 0)
 
     def of(self, messages: tuple[M, ...]) -> T:
         """The value for these messages."""
-        if self._value is None or not begins(self._seen, messages):
-            self._seen, self._value = (), self.start()
+        if self._value is None or not begins(self.seen, messages):
+            self.seen, self._value = (), self.start()
         value = self._value
-        for message in messages[len(self._seen) :]:
+        for message in messages[len(self.seen) :]:
             value = self.add(value, message)
-        self._seen, self._value = messages, value
+        self.seen, self._value = messages, value
         return value
 
 

@@ -7,13 +7,14 @@ once.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from hashlib import blake2b
-from itertools import chain, repeat
+from operator import is_
 from typing import TypeAlias
 
 from agent.context.estimate import estimate_message
-from agent.context.incremental import Growing, begins
+from agent.context.incremental import Growing, begins, derived_once
 from agent.context.mask import is_worth_a_line
 from agent.context.tool_selection import ToolSpec
 from agent.messages import AssistantPart, Image, Message, ToolOutput, Usage, User, UserPart, extended
@@ -127,45 +128,30 @@ def in_sent_order(message: Message) -> tuple[Part, ...]:
 
 @dataclass(slots=True)
 class Digests:
-    """Digests of one session's requests. A message or a part that was in the last request is not hashed again: both are
-    known by identity, and kept, so that no other can come to stand at their address."""
+    """Digests of one session's requests. What was in the last request is known by identity, and is not hashed again."""
 
-    hashed: int = 0
-    """Parts hashed so far."""
+    _tools: tuple[tuple[ToolSpec, ...], str] = ((), "")
     _last: tuple[tuple[Message, ...], tuple[tuple[str, ...], ...]] = ((), ())
-    _parts: dict[int, tuple[object, str]] = field(default_factory=dict)
-    """Of the last request, those of tools and of messages that had to be looked at."""
-    _looked_at: dict[int, tuple[object, str]] = field(default_factory=dict)
 
     def of_tools(self, tools: Sequence[ToolSpec]) -> str:
-        return digest(" ".join(self._of(spec) for spec in tools).encode())
+        known, found = self._tools
+        if len(known) != len(tools) or not found or not all(map(is_, known, tools)):
+            found = digest(" ".join(digest(canonical(spec)) for spec in tools).encode())
+            self._tools = tuple(tools), found
+        return found
 
     def of_messages(self, messages: tuple[Message, ...]) -> tuple[tuple[str, ...], ...]:
-        """Of each message its role and its parts. Ends the request: what was not in it is forgotten."""
-        said, digests = self._last
-        if begins(said, messages):
-            made = extended(digests, *map(self._of_message, messages[len(said) :]))
-        else:
-            made = tuple(
-                known if message is last else self._of_message(message)
-                for message, last, known in zip(
-                    messages, chain(said, repeat(None)), chain(digests, repeat(())), strict=False
-                )
-            )
-        self._last = (messages, made)
-        self._parts, self._looked_at = self._looked_at, {}
+        """Of each message its role and its parts."""
+        said, known = self._last if begins(self._last[0], messages) else ((), ())
+        made = extended(known, *map(digests_of, messages[len(said) :]))
+        self._last = messages, made
         return made
 
-    def _of_message(self, message: Message) -> tuple[str, ...]:
-        return (type(message).__name__, *map(self._of, in_sent_order(message)))
 
-    def _of(self, value: Part | ToolSpec) -> str:
-        known = self._parts.get(id(value)) or self._looked_at.get(id(value))
-        if known is None:
-            known = (value, digest(canonical(value)))
-            self.hashed += 1
-        self._looked_at[id(value)] = known
-        return known[1]
+@derived_once
+def digests_of(message: Message) -> tuple[str, ...]:
+    """A message's role and its parts, which are hashed once as long as the message lives."""
+    return (type(message).__name__, *(digest(canonical(part)) for part in in_sent_order(message)))
 
 
 _KEPT = ("whole", "stored", "pictures", "files", "digest", "tools")
@@ -179,8 +165,12 @@ def canonical(value: Part | ToolSpec) -> bytes:
 
 
 def _fields(value: object) -> dict[str, object]:
-    names = (item.name for item in fields(value))  # type: ignore[arg-type]  # a dataclass
-    return {name: getattr(value, name) for name in names if name not in _KEPT}
+    return {name: getattr(value, name) for name in _sent_fields(type(value))}  # type: ignore[arg-type]  # a class
+
+
+@cache
+def _sent_fields(kind: type) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind) if item.name not in _KEPT)
 
 
 def _plain(value: object) -> object:

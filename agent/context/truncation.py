@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from agent.context.incremental import derived_once
 from agent.messages import Assistant, Conversation, Message, Note, Text, ToolCall, ToolOutput, User
 from tools.lazy import dataclass
 
@@ -148,7 +149,7 @@ def step_of(counts: tuple[int, ...]) -> int:
 
 def least_of(messages: Iterable[Message]) -> int:
     """The tokens that messages take at the least, whatever counts them."""
-    return sum(_least(text) for message in messages for text in _texts(message))
+    return sum(map(_least_of, messages))
 
 
 def is_new(conversation: Conversation) -> bool:
@@ -174,5 +175,6 @@ def _texts(message: Message) -> Iterable[str]:
                 pass  # reasoning may stay behind; what pictures take is known by nobody
 
 
-def _least(text: str) -> int:
-    return min(sum(1 for _ in _WORD.finditer(text)), len(text) // _CHARS_PER_WORD)
+@derived_once
+def _least_of(message: Message) -> int:
+    return sum(min(len(_WORD.findall(text)), len(text) // _CHARS_PER_WORD) for text in _texts(message))

@@ -115,7 +115,10 @@ class Meter:
             load(self)
 
     def use(self, ruler: Ruler) -> None:
-        """Counts with this ruler from the next measurement on. May be called from any thread."""
+        """Counts with this ruler from the next measurement on, and all that was counted so far before that. May be
+        called from any thread but the loop's."""
+        for message in self._messages.seen:
+            count_message(message, ruler)
         self._next = ruler
 
     def _take_ruler(self) -> None:

@@ -4,11 +4,16 @@ sent."""
 from dataclasses import replace
 
 from agent.context.budget import ContextBudget, Section, Window
+from agent.context.estimate import estimate_message, output_size
 from agent.context.last_request import Mark
+from agent.context.mask import as_shown
+from agent.context.prefix import digests_of
 from agent.context.prompt import Instructions, Prompt
 from agent.context.tool_selection import ToolSpec
-from agent.messages import Conversation
+from agent.context.truncation import least_of
+from agent.messages import Conversation, User
 from agent.providers.base import Request
+from agent.providers.meter import Meter
 from agent.window.env import Env
 
 
@@ -16,6 +21,18 @@ def budget_of(conversation: Conversation, env: Env) -> ContextBudget:
     """The budget of the next request with the tools that are offered now, in the window as far as it is known."""
     prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
     return env.meter.measure(prompt, conversation, env.offered, window_of(env), sections_of(env.instructions))
+
+
+def weigh(conversation: Conversation, meter: Meter) -> None:
+    """What is asked of each message before a session goes on, found out ahead: with many that takes a while. In any
+    thread."""
+    for message in as_shown(conversation):
+        meter.size_of(message)
+        estimate_message(message)
+        least_of((message,))
+        digests_of(message)
+        for output in message.outputs if isinstance(message, User) else ():
+            output_size(output)
 
 
 def sections_of(instructions: Instructions) -> dict[Section, str]:

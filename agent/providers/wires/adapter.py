@@ -1,7 +1,10 @@
 """One frame for all wires: a provider made of a pure body, a pure decoder and a row of facts."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 from agent.context.budget import Window
@@ -10,6 +13,9 @@ from agent.providers.wires.decoder import Decoder, converse
 from agent.providers.wires.encoding import Writer, WrittenRequest
 from agent.providers.wires.http import HttpWire, Json, Origin, Reader, SseReader, Wire, bearer
 from agent.providers.wires.quirks import Quirks
+
+MANY = 500
+"""Messages that are written down in a thread: it takes so long that somebody at the keys would notice."""
 
 Body: TypeAlias = Callable[[Request, ModelFacts, Window, frozenset[str], WrittenRequest[Any]], Json]
 """The JSON of a request, without what the server has refused. What was written down before is not written anew."""
@@ -54,14 +60,24 @@ class WireProvider:
         self._origin = Origin(facts.id, replace(endpoint, base_url=adapter.root(endpoint)))
         self._wire = adapter.sdk(self._origin) if wire == "sdk" else _http_wire(adapter, self._origin)
         self._written = WrittenRequest(adapter.writer)
+        self._writing = Lock()
         self._quirks = Quirks(adapter.quirks, adapter.known_quirks.get(self._origin.host, frozenset()))
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
-            body = self._adapter.body(request, self.facts, self.window, quirks, self._written)
-            return converse(self._wire, body, self._adapter.decoder(self._origin), self._origin)
+        async def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
+            if self._written.left_of(request.messages) > MANY:
+                body = await asyncio.to_thread(self._body, request, quirks)
+            else:
+                body = self._body(request, quirks)
+            async with aclosing(converse(self._wire, body, self._adapter.decoder(self._origin), self._origin)) as said:
+                async for chunk in said:
+                    yield chunk
 
         return self._quirks.stream(ask)
+
+    def _body(self, request: Request, quirks: frozenset[str]) -> Json:
+        with self._writing:  # who was interrupted may still write
+            return self._adapter.body(request, self.facts, self.window, quirks, self._written)
 
     async def prepare(self) -> None:
         await self._wire.prepare()

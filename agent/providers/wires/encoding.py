@@ -99,6 +99,10 @@ class WrittenRequest(Generic[W]):
         self._key: tuple[object, ...] | None = None
         self._growing: Growing[W, Message] | None = None
 
+    def left_of(self, messages: tuple[Message, ...]) -> int:
+        """How many of the messages are not written down yet, as far as nothing else has changed."""
+        return self._growing.left_of(messages) if self._growing is not None else len(messages)
+
     def of(self, messages: tuple[Message, ...], *key: object) -> Sheet:
         """The sheet with these messages. `key`: what else the writer is made of."""
         if self._growing is None or key != self._key:

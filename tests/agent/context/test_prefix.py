@@ -3,15 +3,19 @@
 import copy
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context import prefix
 from agent.context.prefix import (
     LOOKBACK,
     MOST_BREAKPOINTS,
     Breakpoints,
     Digests,
     Fingerprint,
+    Part,
+    canonical,
     cause_of_break,
     count_parts,
     diff,
@@ -151,15 +155,22 @@ def test_what_is_remembered_changes_no_digest(conversation: Conversation) -> Non
     assert fingerprint("s", TOOLS, restored, digests=digests).short == fingerprint("s", TOOLS, messages).short
 
 
-def test_a_part_is_hashed_once_and_forgotten_when_it_is_gone() -> None:
+def test_a_message_is_hashed_once_whatever_requests_it_is_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[Part | ToolSpec] = []
+
+    def watched(part: Part | ToolSpec) -> bytes:
+        hashed.append(part)
+        return canonical(part)
+
+    monkeypatch.setattr(prefix, "canonical", watched)
     digests, messages = Digests(), tuple(User((Text(str(n)),)) for n in range(100))
     fingerprint("s", TOOLS, messages, digests=digests)
-    digests.hashed = 0
-    fingerprint("s", TOOLS, (*messages, User((Text("new"),))), digests=digests)
-    assert digests.hashed == 1
+    assert hashed == [*TOOLS, *(message.parts[0] for message in messages)]
+    hashed.clear()
+    fingerprint("s", (*TOOLS,), (*messages, User((Text("new"),))), digests=digests)
     fingerprint("s", TOOLS, messages[:1], digests=digests)
-    fingerprint("s", TOOLS, messages, digests=digests)
-    assert digests.hashed == 100
+    fingerprint("s", TOOLS, (*messages[50:], *messages[:50]), digests=digests)
+    assert hashed == [Text("new")]
 
 
 def test_a_cache_is_broken_by_much_and_by_a_share() -> None:
