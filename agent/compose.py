@@ -6,26 +6,27 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
-from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.archive.recall import SessionRecall, recall_of
-from agent.calls.policy import Rule
-from agent.config.options import Mode
+from agent.archive.session_archive import SessionArchive
+from agent.calls.approval import Approval
+from agent.calls.execute import CallRunner
+from agent.calls.output_reader import OutputReader
+from agent.calls.output_view import Ingest, hooks_of
+from agent.calls.policy import Policy, Rule, parse_rule
+from agent.calls.project_rules import ProjectRules
+from agent.channel import Channel
 from agent.config.values import Config
-from agent.context.budget import Window
 from agent.context.estimate import decode_estimator
 from agent.context.last_request import Mark
-from agent.context.prompt import Instructions
-from agent.context.reminders import Surroundings
-from agent.context.small_window import SMALL
-from agent.debug import Debug, is_asked_for
 from agent.errors import StoreFailed
-from agent.input.instructions import git_branch, load_instructions
 from agent.messages import Conversation
 from agent.providers.factory import (
     build_provider,
@@ -36,37 +37,43 @@ from agent.providers.factory import (
     make_meter,
     targets_for,
 )
-from agent.providers.fallbacks import Connected, Targets
-from agent.providers.learned_limits import has_answered, window_in_force, window_shown
+from agent.providers.fallbacks import Connected
+from agent.providers.learned_limits import LearnedLimits, has_answered, window_in_force, window_shown
 from agent.providers.meter import Meter
 from agent.providers.stream import Retries
 from agent.providers.usage import counted_for
+from agent.records.call_progress import CallProgress
 from agent.records.damage import Readable, readable
-from agent.records.lifecycle import open_store, tidy
+from agent.records.lifecycle import lock_session, open_store, tidy
 from agent.records.recorder import Recorder
 from agent.records.resume import restore
 from agent.records.session_lookup import SessionInfo, find_session, info_of, project_of
-from agent.records.session_reader import SessionLog
+from agent.records.session_reader import SessionLog, earlier_calls
+from agent.records.situation import situation_of
 from agent.records.store_thread import StoreThread
+from agent.records.write_queue import WriteQueue
 from agent.session import Session
-from agent.session_parts import Parts, with_archive, with_rules
 from agent.session_settings import (
     compacting_of,
+    debug_of,
     hooks_for_calls,
-    missing_tools,
+    instructions_for,
     mode_of,
     model_of,
+    offloading_of,
     persistence_of,
     policy_of,
+    surroundings_of,
     tools_for,
 )
 from agent.window.deferral import Deferral, specs_of
-from agent.window.env import TurnLimits
-from agent.window.server_tools import ServerTools
-from store.errors import StoreError
-from store.locks import SessionLock
+from agent.window.env import Env, TurnLimits
+from agent.window.prefix_watch import PrefixWatch
+from agent.window.reminders import Reminders, surroundings_now
+from agent.window.server_tools import ServerTools, held_back
 from store.sessions import SessionRow, SessionStore
-from tools.base import Workspace
+from tools.base import ReadLimits, Workspace, nobody_to_ask
+from tools.tool_output_cache import unlisted_tools
 
 if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
     from agent.archive.library import Library
@@ -105,7 +112,7 @@ class Sessions:
         self._ephemeral = ephemeral
         self._thread: StoreThread | None = None
         self._opened: SessionStore | None = None
-        self._open_parts: dict[str, Parts] = {}
+        self._envs: dict[str, Env] = {}
         """What the sessions that are open are made of, by their ids."""
         self._kept_here: dict[str, list[Rule]] = {}
         """What the user has allowed in each session alone, by their ids: it outlives another model, not the program."""
@@ -116,6 +123,7 @@ class Sessions:
             self._opened = await self._thread.open()
             if self._opened.told and not self._interactive:
                 print(f"ebb: {self._opened.told}", file=sys.stderr)
+                self._opened.told = ""
         return self._thread, self._opened
 
     async def open(
@@ -139,51 +147,117 @@ class Sessions:
         async with AsyncExitStack() as closing:
             connected = await self._connect(chosen)
             closing.push_async_callback(connected.provider.close)
-            targets = targets_for(self.config, chosen, connected.provider, self._connect)
-            closing.push_async_callback(targets.close)
             is_new = row is None
             row = row or self._new_row(chosen)
             if not self._ephemeral:
-                closing.callback(self._lock(row.id).release)
+                closing.callback(lock_session(self.config, row.id).release)
             if row.draft:
                 closing.push_async_callback((await self.library()).drop_unused, row.id)
-            outputs = self._outputs(row.id)
-            if self._ephemeral:
-                closing.callback(shutil.rmtree, outputs, ignore_errors=True)
-            recorder = Recorder(thread, store, row, is_new=is_new)
-            summarisers = build_summarisers(
-                self.config, self._environment, lambda: targets.provider.facts, headless=not self._interactive
-            )
-            closing.push_async_callback(summarisers.close)
-            is_from_outside = self._interactive and not is_new and row.id not in self._kept_here
-            mode = self.config.permission_mode if is_from_outside else mode_of(self.config, row.mode)
-            parts = self._parts(targets, recorder, outputs, connected.meter, mode)
-            servers = self._servers(parts.served)
-            if servers is not None:
-                closing.push_async_callback(servers.close)
-            share, finders = self.config.tool_deferral_threshold, servers is not None and bool(servers.entries)
-            spares = not self.config.tools_allowed
-            deferral = Deferral(share, await recorder.tool_uses(), finders=finders, spares=spares)
-            parts = replace(parts, summarisers=summarisers, deferral=deferral, servers=servers)
-            if self._interactive and store.told:
-                parts, store.told = replace(parts, notices=(*parts.notices, store.told)), ""
-            parts = with_archive(parts, thread, store, row.project, self.config)
-            kept_here = self._kept_here.setdefault(row.id, [])
-            parts = with_rules(parts, thread, store, row.project, self.config, kept_here)
-            self._open_parts[row.id] = parts
-            closing.callback(self._open_parts.pop, row.id)
-            if is_new:
-                return Session(parts, on_close=closing.pop_all().aclose)
-            there = self._interactive
-            restored = await restore(recorder, parts.workspace, chosen, mode, parts.debug, ask_again=there)
+            return await self._assemble(row, chosen, connected, closing, is_new=is_new)
+
+    async def _assemble(
+        self, row: SessionRow, model: str, connected: Connected, closing: AsyncExitStack, *, is_new: bool
+    ) -> Session:
+        """A session, with all that it is made of: each part is made here and is a field of `Env`. What ends with the
+        session is put on `closing`."""
+        config, there, provider = self.config, self._interactive, connected.provider
+        thread, store = await self._store()
+        channel, workspace = Channel(interactive=there), Workspace(self._root, self._outputs(row.id))
+        if self._ephemeral:
+            closing.callback(shutil.rmtree, workspace.outputs, ignore_errors=True)
+        emit, interrupt, look = channel.emit, channel.interrupt, partial(situation_of, workspace)
+        writes = WriteQueue(thread, store, channel.notice, channel.interrupt)
+        recorder = Recorder(thread, store, row, is_new=is_new, look=look, writes=writes)
+        debug = debug_of(config, self._environment, interactive=there)
+        targets = targets_for(config, model, provider, self._connect)
+        closing.push_async_callback(targets.close)
+        summarisers = build_summarisers(config, self._environment, lambda: targets.provider.facts, headless=not there)
+        closing.push_async_callback(summarisers.close)
+        compacting = compacting_of(config, provider.window.effective)
+        tools, served = tools_for(compacting, config), ServerTools()
+        servers = self._servers(served, closing)
+        finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
+        uses = await recorder.tool_uses()
+        deferral = Deferral(config.tool_deferral_threshold, uses, finders=finders, spares=spares)
+        is_from_outside = there and not is_new and row.id not in self._kept_here
+        mode = config.permission_mode if is_from_outside else mode_of(config, row.mode)
+        windows = (provider.window, *(target.window for target in targets.fallbacks))
+        instructions = instructions_for(config, self._root, mode, *windows)
+        progress = CallProgress(recorder.keep_states)
+        policy = policy_of(config, self._root, mode, workspace.outputs)
+        approval, problem = await self._approval(policy, row, channel, progress)
+        kept = SessionArchive.open(thread, store, recorder, workspace, config, debug)
+        workspace = replace(
+            kept.reached_from(workspace),
+            measure=connected.meter.size_of_text,
+            reads=ReadLimits(config.max_message_bytes, config.max_line_length),
+            held_back=lambda: held_back(tools, served, deferral.held_back),
+            ask=channel.questions.words if there else nobody_to_ask,
+        )
+        reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
+        hooks = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit)
+        keeper = Ingest(kept.archive, offloading_of(config), emit, reader, debug, hooks)
+        callable_tools = ChainMap({tool.name: tool for tool in (*tools, *unlisted_tools())}, served.callable)
+        conversation, resumed = Conversation(), None
+        if not is_new:
+            conversation, resumed = await restore(recorder, workspace, model, mode, debug, ask_again=there)
+            conversation = counted_for(conversation, provider.facts.id)
             if is_from_outside and mode != row.mode:
-                await recorder.goes_on_with(chosen, mode)  # it may be opened anew in this program
-            conversation = counted_for(restored.conversation, connected.provider.facts.id)
-            parts.lessons.window = window_shown(recorder.mark, connected.provider)
-            if has_answered(recorder.mark, connected.provider):
-                parts.retries.reached.add(connected.provider.facts.id)
-            resumed = replace(restored.event, mode_before=row.mode if is_from_outside and mode != row.mode else "")
-            return Session(parts, conversation, restored.spent, closing.pop_all().aclose, resumed=resumed)
+                await recorder.goes_on_with(model, mode)  # it may be opened anew in this program
+                resumed = replace(resumed, mode_before=row.mode)
+        mark, used, outside = recorder.mark, recorder.used_before, partial(surroundings_of, config)
+        reached = {provider.facts.id} if has_answered(mark, provider) else set[str]()
+        surroundings = partial(surroundings_now, outside, approval, tools, deferral, served)
+        env = self._envs[row.id] = Env(
+            targets=targets,
+            instructions=instructions,
+            own_tools=specs_of(tools),
+            hands=CallRunner(callable_tools, workspace, approval, interrupt, emit, keeper, kept.files.note, progress),
+            recorder=recorder,
+            interrupt=interrupt,
+            emit=emit,
+            limits=TurnLimits(config.max_turns, config.max_cost),
+            compacting=compacting,
+            summarisers=summarisers,
+            lessons=LearnedLimits(window_shown(mark, provider)),
+            effort=config.reasoning_effort,
+            retries=Retries(persistence_of(config, interactive=there), reached=reached),
+            debug=debug,
+            meter=connected.meter,
+            watch=PrefixWatch(emit, debug, time.monotonic, instructions.sections, mark, used),
+            tail=Reminders(surroundings, conversation, config.context_note_at),
+            deferral=deferral,
+            served=served,
+            servers=servers,
+            kept=kept,
+        )
+        closing.callback(self._envs.pop, row.id)
+        if servers is not None:
+            servers.start(env, channel)
+        notices = (*provider.window.notices, *filter(None, (store.told, *kept.problems, problem)))
+        store.told = ""
+        end = AsyncExitStack()
+        session = Session(
+            env, channel, conversation, servers=servers, notices=notices, resumed=resumed, on_close=end.aclose
+        )
+        end.push_async_exit(closing.pop_all())  # until here whoever opens it ends what was begun for it
+        return session
+
+    async def _approval(
+        self, policy: Policy, row: SessionRow, channel: Channel, progress: CallProgress
+    ) -> tuple[Approval, str]:
+        """What may run, and why rules could not be read, if so. Where somebody is there to allow something, what was
+        allowed before counts, too: in the project, and in this session since the program was started. Scripts are told
+        what they may do by their settings and flags alone."""
+        kept_here = self._kept_here.setdefault(row.id, [])
+        if not channel.is_interactive:
+            return Approval(policy), ""
+        rules = ProjectRules(self.config.folders.config, self._root)
+        kept = rules.read()
+        policy = replace(policy, allow=(*policy.allow, *map(parse_rule, kept.allow), *kept_here))
+        earlier = partial(earlier_calls, *await self._store(), row.project, row.id)
+        ask = channel.questions.permission
+        return Approval(policy, ask, earlier, rules, progress.asked, kept_here), kept.problem
 
     async def _connect(self, model: str) -> Connected:
         """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""
@@ -193,79 +267,24 @@ class Sessions:
         provider = await build_provider(self.config, model, self._environment, headless=headless, is_precise=is_precise)
         return Connected(provider, make_meter(self.config, model, estimator, interactive=self._interactive))
 
-    def _servers(self, served: ServerTools) -> "RunningServers | None":
-        """The servers of a session, starting; None when none is declared."""
+    def _servers(self, served: ServerTools, closing: AsyncExitStack) -> "RunningServers | None":
+        """The servers of a session; None when none is declared."""
         if not self.config.may_have_servers:
             return None
-        from agent.mcp.running import open_servers  # noqa: PLC0415  # deferred: few projects have servers
+        from agent.mcp.running import servers_of  # noqa: PLC0415  # deferred: few projects have servers
 
-        return open_servers(self.config, self._environment, self._root, served, interactive=self._interactive)
+        servers = servers_of(self.config, self._environment, self._root, served, interactive=self._interactive)
+        closing.push_async_callback(servers.close)
+        return servers
 
     def _new_row(self, model: str) -> SessionRow:
         now = time.time()
         return SessionRow(secrets.token_hex(ID_BYTES), self._project, "", model, self.config.permission_mode, now, now)
 
-    def _parts(self, targets: Targets, recorder: Recorder, outputs: Path, meter: Meter, mode: Mode) -> Parts:
-        config, provider = self.config, targets.provider
-        compacting = compacting_of(config, provider.window.effective)
-        return Parts(
-            targets=targets,
-            instructions=self._instructions(mode, provider.window, *(target.window for target in targets.fallbacks)),
-            tools=tools_for(compacting, config),
-            workspace=Workspace(self._root, outputs),
-            policy=policy_of(config, self._root, mode, outputs),
-            recorder=recorder,
-            limits=TurnLimits(config.max_turns, config.max_cost),
-            compacting=compacting,
-            after_tool=hooks_for_calls(config),
-            effort=config.reasoning_effort,
-            retries=Retries(persistence_of(config, interactive=self._interactive)),
-            debug=self._debug(),
-            surroundings=self._surroundings,
-            note_at=config.context_note_at,
-            interactive=self._interactive,
-            meter=meter,
-            notices=provider.window.notices,
-        )
-
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(date=date.today().isoformat(), branch=git_branch(self.config.project))
-
-    def _instructions(self, mode: Mode, *windows: Window) -> Instructions:
-        """The system text of a session: `windows` are those of its model and of those that may take over, for which it
-        keeps its bytes."""
-        config = self.config
-        return load_instructions(
-            self._root,
-            config.project,
-            config.folders.config,
-            date.today(),
-            data_folder=config.folders.data,
-            mode=mode,
-            missing=missing_tools(config),
-            is_short=all(window.effective < SMALL for window in windows),
-        )
-
-    def _debug(self) -> Debug:
-        if not is_asked_for(self._environment):
-            return Debug()
-        return Debug(self.config.folders.logs / "context.jsonl", None if self._interactive else sys.stderr)
-
     def _outputs(self, session: str) -> Path:
         if self._ephemeral:
             return Path(tempfile.mkdtemp(prefix="ebb-")).resolve()
         return (self.config.folders.data / "outputs" / session).resolve()
-
-    def _lock(self, session: str) -> SessionLock:
-        folder = self.config.folders.data / "locks"
-        lock = SessionLock(folder, session)
-        try:
-            lock.acquire()
-        except StoreError as error:
-            raise StoreFailed(str(error), error.reason) from error
-        except OSError as error:
-            raise StoreFailed(f"cannot write to `{folder}`: {error.strerror or error}", "unreadable") from error
-        return lock
 
     async def _find(self, prefix: str) -> SessionRow:
         """The one session whose id starts so. An empty prefix is the newest session of the project."""
@@ -311,13 +330,13 @@ class Sessions:
         from agent.overview import equipped_with, overview_of  # noqa: PLC0415  # deferred: few look at the context
 
         thread, store = await self._store()
-        parts = self._open_parts.get(prefix)
+        env = self._envs.get(prefix)
         # A session in which nothing was said yet is open without being stored.
-        row = await thread.run(store.session, prefix) if parts is not None else await self._find(prefix)
+        row = await thread.run(store.session, prefix) if env is not None else await self._find(prefix)
         recorder = Recorder(thread, store, row or self._new_row(""))
         conversation = await recorder.read() if row else Conversation()
         model, sent = (row.model if row else ""), recorder.mark
-        equipped = equipped_with(parts) if parts is not None else await self._equipped(model, sent)
+        equipped = equipped_with(env) if env is not None else await self._equipped(model, sent)
         asked, rewritten = await recorder.log.requests(), await recorder.log.rewrites()
         id, title = (row.id, row.title) if row else (prefix, "")
         # In a thread: to count a long conversation takes a while.
@@ -333,7 +352,8 @@ class Sessions:
         meter = Meter(decode_estimator(await thread.run(store.calibration, model)))
         begun = sent.window if sent is not None and sent.window is not None and sent.believed is None else window
         following = fallbacks_of(self.config, model)
-        instructions = self._instructions(self.config.permission_mode, begun, *(target.window for target in following))
+        windows = (begun, *(target.window for target in following))
+        instructions = instructions_for(self.config, self._root, self.config.permission_mode, *windows)
         window = window if sent is None else window_in_force(sent, window)
         tools = specs_of(tools_for(compacting_of(self.config, window.effective), self.config))
         deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)
@@ -357,7 +377,7 @@ class Sessions:
 
     @contextmanager
     def _held(self, session: str) -> Iterator[None]:
-        lock = self._lock(session)
+        lock = lock_session(self.config, session)
         try:
             yield
             shutil.rmtree(self._outputs(session), ignore_errors=True)
@@ -366,8 +386,8 @@ class Sessions:
             lock.release()
 
     def _renamed(self, session: str, title: str) -> None:
-        if session in self._open_parts:
-            self._open_parts[session].recorder.renamed(title)
+        if session in self._envs:
+            self._envs[session].recorder.renamed(title)
 
     def models(self) -> tuple[str, ...]:
         """Names to offer."""

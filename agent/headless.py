@@ -201,7 +201,8 @@ async def _work(
     if session is None:
         outcome.interrupted()
         return
-    outcome.session, stop.session, session.listener = session.id, session, show
+    outcome.session, stop.session = session.id, session
+    session.listen(show)
     try:
         if stop.opening.requested():
             outcome.interrupted()

@@ -13,9 +13,9 @@ from agent.messages import Conversation, Usage
 from agent.providers.base import ModelFacts, Prices
 from agent.providers.meter import Meter
 from agent.records.usage import RequestUsage, Rewrite
-from agent.session_parts import Parts
-from agent.window.deferral import Deferral, specs_of
-from agent.window.measure import sections_of
+from agent.window.deferral import Deferral
+from agent.window.env import Env
+from agent.window.measure import sections_of, window_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +137,16 @@ SHOWN_ALWAYS = ("system", "instructions", "tools", "history")
 """Components that are listed also where they take nothing."""
 
 
-def equipped_with(parts: Parts) -> Equipped:
+def equipped_with(env: Env) -> Equipped:
     """What an open session makes its requests with."""
-    provider, own = parts.targets.provider, parts.meter
     return Equipped(
-        provider.facts,
-        parts.lessons.window or provider.window,
-        own.like(),
-        parts.instructions,
-        specs_of(parts.tools),
-        parts.served.specs,
-        parts.deferral,
+        env.provider.facts,
+        window_of(env),
+        env.meter.like(),
+        env.instructions,
+        env.own_tools,
+        env.served.specs,
+        env.deferral,
     )
 
 

@@ -6,26 +6,25 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from agent.archive.listing import ArchiveListing
-from agent.calls.questions import Questions
+from agent.channel import Channel
 from agent.config.options import Mode
 from agent.errors import AgentError, StoreFailed
-from agent.events import Decision, Event, Noticed, ReplyFinished, Resumed, TurnFailed, TurnFinished, TurnStarted
+from agent.events import Decision, Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
 from agent.interrupt import Interrupt
 from agent.mcp.status import ServerControl
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.providers.usage import counted_for
 from agent.records.file_history import FileLog
-from agent.records.situation import news_for_user, note_for_model, situation_of
+from agent.records.situation import news_for_user, note_for_model
 from agent.records.usage import Spent
-from agent.session_parts import Parts, env_of
 from agent.turn import run_turn
 from agent.view_events import BroughtBack
 from agent.window.bring_back import bring_back, kept
 from agent.window.env import Env, TurnLimits
-from agent.window.measure import is_over_trigger, remembered, weigh
+from agent.window.measure import is_over_trigger, weigh
 from agent.window.preflight import begin_session
 from agent.window.triggers import leave_room, tidied, tidying_due, unheard
 
@@ -40,6 +39,7 @@ class HasConversation(Protocol):
 
 
 Changed = TypeVar("Changed", bound=HasConversation)
+P = ParamSpec("P")
 
 
 class Session:
@@ -47,65 +47,48 @@ class Session:
 
     def __init__(
         self,
-        parts: Parts,
+        env: Env,
+        channel: Channel,
         conversation: Conversation | None = None,
-        spent: Spent | None = None,
-        on_close: Callable[[], Awaitable[None]] | None = None,
+        *,
+        servers: ServerControl | None = None,
+        notices: Sequence[str] = (),
         resumed: Resumed | None = None,
+        on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`on_close` gives back what was opened for the session: its provider, its lock. `resumed` tells how a session
-        that goes on differs from how it was left."""
-        self._parts = parts
-        self._conversation = conversation or Conversation()
-        self._spent = spent or Spent()
-        self._spent_here = Spent()
-        self._on_close = on_close
+        """`servers`: what brings tools into the session, if any is declared. `notices`: what the user should know
+        before the first turn. `resumed` tells how a session that goes on differs from how it was left. `on_close` gives
+        back what was opened for the session: its provider, its lock."""
+        self._env = env
+        self._channel = channel
+        self.servers = servers
+        self._notices = notices
         self.news = news_for_user(resumed) if resumed else ()
         self._resumed = resumed
         """Told with the next turn, then None."""
-        self._interrupt = Interrupt()
-        self._events: asyncio.Queue[Event | None] | None = None
-        self._asking = Questions(self._emit)
-        self._running: asyncio.Task[None] | None = None
-        """The turn that runs, or ran last."""
+        self._on_close = on_close
         self._is_behind = False
         self._busy = asyncio.Lock()
-        self._notices = parts.notices
         self._stop_tidying = Interrupt()
         self._tidying: asyncio.Task[None] | None = None
-        self._unheard: list[Event] = []
-        """What happened between two turns, told with the next one where nobody listens meanwhile."""
-        self.listener: Callable[[Event], None] | None = None
-        """Is told at once what happens between two turns."""
-        self._is_told = False
-        """Whether the end of the running turn has been told."""
         self._has_answered = False
         """Whether the newest turn was answered, here: another one after it may begin with less."""
-        self._env = env_of(
-            parts, self._conversation, self._asking, self._interrupt, self._emit, lambda: self._spent_here.cost or 0.0
-        )
-        self._conversation = begin_session(self._conversation, replace(self._env, emit=self._unheard.append))
-        if parts.servers is not None:
-            parts.servers.attend(
-                self._env,
-                self._asking.words if parts.interactive else None,
-                lambda: self._events is not None and not self._is_told,
-            )
-        parts.recorder.attend(lambda: situation_of(parts.workspace), self._tell, lambda: remembered(self._env))
-        parts.recorder.writes.interrupt = self._interrupt
+        channel.note_with(env.recorder.note)
+        channel.note_with(env.deferral.note)
+        self._conversation = begin_session(conversation or Conversation(), replace(env, emit=channel.tell))
 
     @property
     def id(self) -> str:
-        return self._parts.recorder.session
+        return self._env.recorder.session
 
     @property
     def title(self) -> str:
-        return self._parts.recorder.title
+        return self._env.recorder.title
 
     @property
     def model(self) -> str:
         """`provider/name`."""
-        return self._parts.targets.provider.facts.id
+        return self._env.provider.facts.id
 
     @property
     def mode(self) -> str:
@@ -116,15 +99,15 @@ class Session:
         next."""
         gate = self._env.hands.gate
         gate.policy = replace(gate.policy, mode=mode)
-        await self._parts.recorder.goes_on_with(self.model, mode)
+        await self._env.recorder.goes_on_with(self.model, mode)
 
     @property
     def root(self) -> Path:
-        return self._parts.workspace.root
+        return self._env.hands.workspace.root
 
     @property
     def limits(self) -> TurnLimits:
-        return self._parts.limits
+        return self._env.limits
 
     @property
     def history(self) -> Conversation:
@@ -133,23 +116,27 @@ class Session:
 
     @property
     def spent(self) -> Spent:
-        return self._spent
+        return self._env.recorder.spent
 
     @property
     def cost(self) -> float | None:
         """US dollars so far; None when the price of any request was not known."""
-        return self._spent.cost
+        return self.spent.cost
+
+    def listen(self, hear: Callable[[Event], None]) -> None:
+        """`hear` is told at once what happens between two turns."""
+        self._channel.listener = hear
 
     async def prepare(self) -> None:
         """Loads what the first turn needs, in the background of whatever the front end does meanwhile."""
-        self._parts.meter.prepare()
-        await asyncio.to_thread(weigh, self._conversation, self._parts.meter)
-        await self._parts.targets.provider.prepare()
+        self._env.meter.prepare()
+        await asyncio.to_thread(weigh, self._conversation, self._env.meter)
+        await self._env.provider.prepare()
 
     @property
     def is_at_question(self) -> bool:
         """Whether the session was left while the user was asked whether a call may run; `go_on` asks again."""
-        return self._events is None and bool(self._conversation.unanswered)
+        return not self._channel.is_busy and bool(self._conversation.unanswered)
 
     def send(
         self,
@@ -168,34 +155,12 @@ class Session:
         """The events of the turn that was left at a question, which is asked again; otherwise as `send`."""
         return self._events_of(User(()), None, pending_messages)
 
-    async def _events_of(
+    def _events_of(
         self, said: User, steps: int | None, pending_messages: Callable[[], Sequence[User]]
     ) -> AsyncGenerator[Event, None]:
-        if self._events is not None:
-            raise AgentError("a turn is running; wait for its end, or interrupt it")
-        self._interrupt.reset()
-        events = self._events = asyncio.Queue()
-        for missed in self._unheard:
-            events.put_nowait(missed)
-        self._unheard.clear()
-        self._is_told = False
         limits = self._env.limits if steps is None else replace(self._env.limits, steps=steps)
         env = replace(self._env, limits=limits, pending_messages=pending_messages)
-        turn = self._running = asyncio.create_task(self._turn(said, env))
-        turn.add_done_callback(lambda _: events.put_nowait(None))
-        try:
-            while (event := await events.get()) is not None:
-                yield event
-            if not turn.cancelled():
-                await turn
-        finally:
-            self.leave_turn()
-            await asyncio.gather(turn, return_exceptions=True)
-            self._events = None
-            if self.listener is not None:
-                for missed in self._unheard:
-                    self.listener(missed)
-                self._unheard.clear()
+        return self._channel.events_of(lambda: self._turn(said, env))
 
     async def _turn(self, said: User, env: Env) -> None:
         if not is_over_trigger(self._conversation, env):
@@ -204,69 +169,70 @@ class Session:
             await self._run_turn(said, env)
 
     async def _run_turn(self, said: User, env: Env) -> None:
-        self._emit(TurnStarted(self.id, self.model, said.text))
+        self._channel.emit(TurnStarted(self.id, self.model, said.text))
         for notice in self._notices:
-            self._emit(Noticed(notice))
+            self._channel.emit(Noticed(notice))
         self._notices = ()
         said = self._with_news(said)
         try:
             await self._catch_up()
             self._is_behind = True
-            if self._has_answered and not self._parts.interactive:
+            if self._has_answered and not self._channel.is_interactive:
                 self._conversation = await tidied(self._conversation, env)
             self._conversation, end, answer = await run_turn(said, self._conversation, env)
-            if not self._parts.interactive:
+            if not self._channel.is_interactive:
                 self._conversation = await leave_room(self._conversation, env)
-            self._parts.meter.end_turn(self._conversation)
+            self._env.meter.end_turn(self._conversation)
             await self._keep_turn()
             self._is_behind = False
         except AgentError as error:
             if not isinstance(error, StoreFailed):
                 with suppress(StoreFailed):  # the first failure is the one to tell; what is unwritten comes next time
                     await self._keep_turn()
-            self._emit(TurnFailed(error.code, str(error), error.exit_code, error.cause))
+            self._channel.emit(TurnFailed(error.code, str(error), error.exit_code, error.cause))
         else:
-            self._emit(TurnFinished(end, answer))
-            self._is_told = True
+            self._channel.emit(TurnFinished(end, answer))
             self._has_answered = end == "answered"
             if self._has_answered:
                 self._start_tidying()
 
     async def _keep_turn(self) -> None:
         """The turn, and what was learnt in it, survive a loss of power."""
-        await self._parts.recorder.keep_tool_uses(self._parts.deferral.take_uses())
-        await self._parts.recorder.end_turn(self.model, self.mode, self._parts.meter.encoded())
+        await self._env.recorder.keep_tool_uses(self._env.deferral.take_uses())
+        await self._env.recorder.end_turn(self.model, self.mode, self._env.meter.encoded())
 
     def _start_tidying(self) -> None:
         """Compacts between two turns where somebody will go on, so that the next one need not wait for it."""
-        is_wanted = self._parts.interactive and tidying_due(self._conversation, self._env) is not None
+        is_wanted = self._channel.is_interactive and tidying_due(self._conversation, self._env) is not None
         if is_wanted and (self._tidying is None or self._tidying.done()):
             self._stop_tidying.reset()
             self._tidying = asyncio.create_task(self._tidy())
 
     async def _tidy(self) -> None:
         """What goes wrong here goes wrong in the next turn, too, and is told then."""
-        env = replace(self._env, interrupt=self._stop_tidying)
+        env = replace(self._env, interrupt=self._stop_tidying, emit=self._channel.tell)
         async with self._busy:
             with suppress(AgentError):
                 self._conversation = await tidied(self._conversation, env)
-                await self._parts.recorder.end_turn(self.model, self.mode)
+                await self._env.recorder.end_turn(self.model, self.mode)
 
     def _with_news(self, said: User) -> User:
         """What the user said, with a note on what changed while the session was closed, told once."""
         resumed, self._resumed = self._resumed, None
         if resumed is None:
             return said
-        self._emit(resumed)
+        self._channel.emit(resumed)
         note = note_for_model(resumed)
         return User((*said.parts, Note(note))) if note else said
 
     async def _catch_up(self) -> None:
         """After a turn or a change that failed half-way, what is on disk is the conversation."""
         if self._is_behind:
-            conversation, _ = await self._parts.recorder.load(ask_again=self._parts.interactive)
+            conversation = await self._env.recorder.load(ask_again=self._channel.is_interactive)
+            for problem in self._env.recorder.problems:
+                self._channel.notice(problem)
             self._conversation = counted_for(conversation, self.model)
-            self._parts.meter.rewritten()
+            self._env.meter.rewritten()
             self._env.watch.read_again()
             self._is_behind = False
 
@@ -274,69 +240,64 @@ class Session:
         """Summarises the older part of the conversation now. Raises `AgentError`."""
         from agent.window.rewrite import compact_by_hand  # noqa: PLC0415  # deferred: few users ask for it
 
-        return (await self.change(compact_by_hand(focus, hear))).result
+        return (await self.change(compact_by_hand, focus, hear)).result
 
-    async def change(self, work: Callable[[Conversation, Env], Awaitable[Changed]]) -> Changed:
+    async def change(
+        self, work: Callable[Concatenate[Conversation, Env, P], Awaitable[Changed]], *args: P.args, **kwargs: P.kwargs
+    ) -> Changed:
         """What the work makes of the conversation, which goes on from there; a turn that is sent meanwhile begins
         afterwards. Raises `AgentError`, also while a turn runs."""
-        if self._events is not None:
+        if self._channel.is_busy:
             raise AgentError("the conversation cannot be changed while a turn is running; interrupt it first")
         if self._conversation.unanswered:
             raise AgentError(
                 "the conversation cannot be changed while a question about a call is open; answer it first"
             )
-        self._interrupt.reset()
+        self._channel.interrupt.reset()
         async with self._busy:
             await self._catch_up()
-            written = self._parts.recorder.count
+            written = self._env.recorder.count
             try:
-                changed = await work(self._conversation, self._env)
+                changed = await work(self._conversation, self._env, *args, **kwargs)
             except BaseException:
-                self._is_behind = self._parts.recorder.count != written
+                self._is_behind = self._env.recorder.count != written
                 raise
             self._conversation = changed.conversation
-            await self._parts.recorder.end_turn(self.model, self.mode)
+            await self._env.recorder.end_turn(self.model, self.mode)
         return changed
 
     @property
     def files(self) -> FileLog:
         """Which files the session has changed. Raises `AgentError` where nothing is kept."""
-        return kept(self._parts.files)
+        return kept(self._env.kept).files
 
     @property
     def shelf(self) -> ArchiveListing:
         """What the session has kept, to look through. Raises `AgentError` where nothing is kept."""
-        return kept(self._parts.shelf)
-
-    @property
-    def servers(self) -> ServerControl | None:
-        """What brings tools into the session; None where no server is declared."""
-        return self._parts.servers
+        return kept(self._env.kept).listing
 
     async def why(self, text: str) -> "Trace":
         """What has become of each place where the text was said. Raises `AgentError`."""
-        return await kept(self._parts.recall).why(text, self._conversation)
+        return await kept(self._env.kept).recall.why(text, self._conversation)
 
     async def bring(self, ref: str, *, only_price: bool = False) -> BroughtBack:
         """Shows the model again what a reference stands for, from the next request on. `only_price`: tells what that
         would take, and changes nothing. Raises `AgentError`."""
-        return (await self.change(bring_back(ref, kept(self._parts.recall), only_price=only_price))).event
+        return (await self.change(bring_back, ref, kept(self._env.kept).recall, only_price=only_price)).event
 
     def answer(self, question: str, answer: Decision | str) -> None:
         """Answers a `PermissionAsked` or a `QuestionAsked`. An answer that nobody waits for is dropped."""
-        self._asking.answer(question, answer)
+        self._channel.questions.answer(question, answer)
 
     def interrupt(self) -> None:
         """Ends the turn soon: the request is cancelled, running calls are stopped, and every call gets an output."""
-        self._interrupt.request()
+        self._channel.interrupt.request()
         self._stop_tidying.request()
 
     def leave_turn(self) -> None:
         """Ends the turn as the end of the program does: like `interrupt`, but a question about a call stays open, to be
         asked again when the session goes on."""
-        if self._asking.is_about_a_call and self._running is not None:
-            self._running.cancel()
-        self._interrupt.request()
+        self._channel.leave()
 
     async def close(self) -> None:
         """Ends what runs in the background and gives back what the session holds."""
@@ -345,27 +306,8 @@ class Session:
         try:
             if self._tidying is not None:
                 await self._tidying
-            await self._parts.workspace.jobs.close()
-            await self._parts.recorder.writes.close()
+            await self._env.hands.workspace.jobs.close()
+            await self._env.recorder.writes.close()
         finally:
             if self._on_close is not None:
                 await self._on_close()
-
-    def _tell(self, text: str) -> None:
-        """Also between two turns, and while the session is closed."""
-        if self._events is not None and not self._is_told:
-            self._events.put_nowait(Noticed(text))
-        else:
-            (self.listener or self._unheard.append)(Noticed(text))
-
-    def _emit(self, event: Event) -> None:
-        if isinstance(event, ReplyFinished):
-            self._spent = self._spent.plus(event.usage, event.cost)
-            self._spent_here = self._spent_here.plus(event.usage, event.cost)
-        self._parts.recorder.note(event)
-        self._parts.deferral.note(event)
-        if self._events is not None and not self._is_told:
-            self._events.put_nowait(event)
-        elif self._tidying is not None and not self._tidying.done():
-            hear = self.listener if self._events is None else None
-            (hear or self._unheard.append)(event)

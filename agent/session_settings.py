@@ -2,16 +2,25 @@
 opens nothing."""
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 
 from agent.calls.policy import Policy, Rule, parse_rule
 from agent.config.option_values import AfterTool
 from agent.config.options import MODES, Mode, stricter_mode
 from agent.config.values import Config
+from agent.context.budget import Window
+from agent.context.offload import Offloading
+from agent.context.prompt import Instructions
+from agent.context.reminders import Surroundings
 from agent.context.settings import Caps, CompactionSettings, RewritePatience
+from agent.context.small_window import SMALL
 from agent.context.summary import Wishes
+from agent.debug import Debug, is_asked_for
 from agent.errors import ConfigError
+from agent.input.instructions import git_branch, load_instructions
 from agent.providers.retry import Persistence
 from agent.providers.setup import first_choice
 from tools.base import Tool
@@ -125,3 +134,37 @@ def persistence_of(config: Config, *, interactive: bool) -> Persistence:
     until_stopped = interactive and config.sources.get("retry.patience") == "default"
     patience = None if until_stopped else config.retry_patience
     return Persistence(patience, config.retry_first, config.retry_fallback_after)
+
+
+def offloading_of(config: Config) -> Offloading:
+    """What of an output is shown."""
+    return Offloading(
+        config.result_offload_threshold, config.preview_bytes, config.max_message_bytes, config.tool_output_mode
+    )
+
+
+def instructions_for(config: Config, root: Path, mode: Mode, *windows: Window) -> Instructions:
+    """The system text of a session: `windows` are those of its model and of those that may take over, for which it
+    keeps its bytes."""
+    return load_instructions(
+        root,
+        config.project,
+        config.folders.config,
+        date.today(),
+        data_folder=config.folders.data,
+        mode=mode,
+        missing=missing_tools(config),
+        is_short=all(window.effective < SMALL for window in windows),
+    )
+
+
+def surroundings_of(config: Config) -> Surroundings:
+    """What there is besides the conversation: at the start its system text says it."""
+    return Surroundings(date=date.today().isoformat(), branch=git_branch(config.project))
+
+
+def debug_of(config: Config, environment: Mapping[str, str], *, interactive: bool) -> Debug:
+    """The debug log, where it is asked for; it is printed, too, where no terminal is drawn."""
+    if not is_asked_for(environment):
+        return Debug()
+    return Debug(config.folders.logs / "context.jsonl", None if interactive else sys.stderr)

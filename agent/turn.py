@@ -15,7 +15,7 @@ from agent.records.call_progress import may_begin, output_left
 from agent.records.situation import as_left
 from agent.window.env import Env
 from agent.window.fit import ask, make_room
-from agent.window.measure import budget_of
+from agent.window.measure import budget_of, remembered
 from agent.window.preflight import Ending, announce_end, begin_turn, place_of, room_for_outputs, run_in_room
 from agent.window.triggers import compact_if_asked
 
@@ -42,7 +42,7 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
     outputs = await answer_calls(reply.message, conversation, ending, last, env)
     shown = with_notes(User(outputs), conversation, env)
     conversation = conversation.plus(shown)
-    await env.recorder.snapshot(conversation, shown)
+    await env.recorder.snapshot(conversation, shown, remembered(env))
     return Step(conversation, reply, end_of(reply, ending, env.interrupt))
 
 
@@ -56,7 +56,7 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
     elif env.interrupt.requested():
         return conversation, "interrupted", last_words(conversation)
     for number in itertools.count(1):
-        if env.limits.cost is not None and env.spent() >= env.limits.cost:
+        if env.limits.cost is not None and env.spent >= env.limits.cost:
             return conversation, "cost_limit", last_words(conversation)
         conversation = await compact_if_asked(conversation, env)
         conversation = await hear(conversation, env)
@@ -76,7 +76,7 @@ async def finish_step(conversation: Conversation, env: Env) -> Conversation:
         return conversation
     outputs = with_notes(User(await finish_calls(conversation, env)), conversation, env)
     conversation = conversation.plus(outputs)
-    await env.recorder.snapshot(conversation, outputs)
+    await env.recorder.snapshot(conversation, outputs, remembered(env))
     return conversation
 
 

@@ -7,8 +7,8 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # types only: see above
+    from agent.compose import Sessions
     from tui.screen_context import ScreenContext
-    from tui.session.ports import Sessions
 
 
 @dataclass(frozen=True, slots=True)

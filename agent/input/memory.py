@@ -4,7 +4,6 @@ one that runs stays as it is: its model is told in a note."""
 import fcntl
 import hashlib
 import os
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,17 +88,13 @@ def _digest_of(handle: int) -> str:
     return hashlib.sha256(os.pread(handle, os.fstat(handle).st_size, 0)).hexdigest()
 
 
-def reminded_of(entry: str, *, is_taken_back: bool = False) -> Callable[[Conversation, Env], Awaitable[Reminded]]:
+async def reminded_of(conversation: Conversation, env: Env, entry: str, *, is_taken_back: bool = False) -> Reminded:
     """Tells the model of the running session what the user wants remembered, or no longer."""
     wish = (
         "The user takes back what you were to remember"
         if is_taken_back
         else "The user wants you to remember from now on"
     )
-
-    async def work(conversation: Conversation, env: Env) -> Reminded:
-        said = User((Note(f"[{wish}:\n{entry}]"),))
-        await env.recorder.said(said)
-        return Reminded(conversation.plus(said))
-
-    return work
+    said = User((Note(f"[{wish}:\n{entry}]"),))
+    await env.recorder.said(said)
+    return Reminded(conversation.plus(said))

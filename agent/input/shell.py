@@ -1,7 +1,7 @@
 """A command that the user runs themselves. The model sees it and what it printed as a call of its own, and long outputs
 are kept like any other."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from agent.calls.approval import Approval
@@ -10,6 +10,7 @@ from agent.context.mask import outputs_so_far
 from agent.events import Event, TurnFinished, TurnStarted
 from agent.messages import BY_USER, Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
 from agent.window.env import Env
+from agent.window.measure import remembered
 from agent.window.preflight import run_in_room
 from tools.bash import MOST_SECONDS
 
@@ -22,25 +23,21 @@ class Ran:
     output: ToolOutput
 
 
-def run_by_user(command: str, hear: Callable[[Event], None]) -> Callable[[Conversation, Env], Awaitable[Ran]]:
+async def run_by_user(conversation: Conversation, env: Env, command: str, hear: Callable[[Event], None]) -> Ran:
     """Runs a command and adds it to a conversation, whatever the permission rules say of calls of the model. An
     interruption ends it. `hear` is told what happens meanwhile."""
-
-    async def work(conversation: Conversation, env: Env) -> Ran:
-        said = User((Text(f"!{command}"), Note(NOT_ASKED)))
-        number = outputs_so_far(conversation) + 1
-        call = ToolCall(f"{BY_USER}{number}", "bash", {"command": command, "timeout": MOST_SECONDS})
-        reply = Assistant((call,))
-        hear(TurnStarted(env.recorder.session, env.provider.facts.id, said.text))
-        await env.recorder.said(said)
-        await env.recorder.replied(reply)
-        conversation = conversation.plus(said, reply)
-        free = Approval(Policy(env.hands.gate.policy.root, "auto"))
-        outputs = await run_in_room((call,), conversation, replace(env, hands=replace(env.hands, gate=free, emit=hear)))
-        shown = User(outputs)
-        conversation = conversation.plus(shown)
-        await env.recorder.snapshot(conversation, shown)
-        hear(TurnFinished("interrupted" if outputs[0].status == "interrupted" else "answered", ""))
-        return Ran(conversation, outputs[0])
-
-    return work
+    said = User((Text(f"!{command}"), Note(NOT_ASKED)))
+    number = outputs_so_far(conversation) + 1
+    call = ToolCall(f"{BY_USER}{number}", "bash", {"command": command, "timeout": MOST_SECONDS})
+    reply = Assistant((call,))
+    hear(TurnStarted(env.recorder.session, env.provider.facts.id, said.text))
+    await env.recorder.said(said)
+    await env.recorder.replied(reply)
+    conversation = conversation.plus(said, reply)
+    free = Approval(Policy(env.hands.gate.policy.root, "auto"))
+    outputs = await run_in_room((call,), conversation, replace(env, hands=replace(env.hands, gate=free, emit=hear)))
+    shown = User(outputs)
+    conversation = conversation.plus(shown)
+    await env.recorder.snapshot(conversation, shown, remembered(env))
+    hear(TurnFinished("interrupted" if outputs[0].status == "interrupted" else "answered", ""))
+    return Ran(conversation, outputs[0])

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from agent.channel import Channel
 from agent.config.values import Config
 from agent.errors import ConfigError
 from agent.events import Noticed
@@ -14,7 +15,7 @@ from agent.mcp.consent import APPROVE, NEVER, START_OPTIONS, TOOL_OPTIONS, diges
 from agent.mcp.declared import Declared, Unusable, declared_servers
 from agent.mcp.entries import ServerEntry
 from agent.mcp.mentions import with_named
-from agent.mcp.server_requests import Ask, AttendedSession, ServerRequests
+from agent.mcp.server_requests import AttendedSession, ServerRequests
 from agent.mcp.status import ServerStatus
 from agent.messages import User
 from agent.window.env import Env
@@ -51,8 +52,9 @@ class RunningServers:
         self._watcher: Callable[[], None] | None = None
         self._news = [one.line for one in self.unusable if not one.is_off]
 
-    def start(self) -> None:
-        """Starts those that may run, in the background."""
+    def start(self, env: Env, channel: Channel) -> None:
+        """Starts those that may run, in the background, to be heard in this session."""
+        self._desk.hearing = AttendedSession(env, channel)
         for entry in self.entries.values():
             if entry.declared.owner == "user":
                 self._start(entry)
@@ -67,10 +69,6 @@ class RunningServers:
     def _start(self, entry: ServerEntry) -> None:
         entry.server = self._make(entry.declared, self._desk)
         entry.server.start()
-
-    def attend(self, env: Env, ask: Ask | None, is_open: Callable[[], bool]) -> None:
-        """From now on servers are heard in this session."""
-        self._desk.hearing = AttendedSession(env, ask, is_open)
 
     async def settle(self, *, first: bool) -> None:
         """At the start of a turn: approvals are asked for, before the first request it is waited a while, and what is
@@ -223,7 +221,7 @@ class RunningServers:
     async def _answer(self, question: str, options: tuple[str, ...]) -> str | None:
         """None when nobody is there to ask."""
         hearing = self._desk.hearing
-        if hearing is None or hearing.ask is None:
+        if hearing is None or not hearing.channel.is_interactive:
             return None
         return await hearing.answer(question, options)
 
@@ -262,24 +260,24 @@ class RunningServers:
 
     def _tell(self, line: str) -> None:
         hearing = self._desk.hearing
-        if hearing is not None and hearing.is_open() and not self._news:  # what is older is told first
+        if hearing is not None and hearing.channel.is_open and not self._news:  # what is older is told first
             self._tell_now(line)
         else:
             self._news.append(line)
 
     def _tell_now(self, line: str) -> None:
         if self._desk.hearing is not None:
-            self._desk.hearing.env.emit(Noticed(line))
+            self._desk.hearing.channel.emit(Noticed(line))
 
 
 def _ignored(what: str, server: str) -> str:
     return f"{what}, so it is left out; start `ebb` in a terminal to decide, or run `ebb mcp test {server} --approve`"
 
 
-def open_servers(
+def servers_of(
     config: Config, environment: Mapping[str, str], root: Path, served: ServerTools, *, interactive: bool
 ) -> RunningServers:
-    """The servers of a session in a folder, starting."""
+    """The servers of a session in a folder, to be started."""
     wait = config.mcp_startup_timeout
     running: RunningServers
     desk = ServerRequests(root, lambda name: running.changed(name), interactive=interactive)
@@ -291,7 +289,6 @@ def open_servers(
         desk,
         (0.0 if interactive else HEADLESS_WAIT) if wait is None else wait,
     )
-    running.start()
     return running
 
 

@@ -21,7 +21,7 @@ SHOWN = 4000
 async def write_sample(request: SampleRequest, env: Env) -> Sample | SamplingRefused:
     """What the session's model writes, at the user's expense. It says why not when it is not asked."""
     provider, messages = env.provider, _messages(request, images=env.provider.facts.images)
-    if env.limits.cost is not None and env.spent() >= env.limits.cost:
+    if env.limits.cost is not None and env.spent >= env.limits.cost:
         return SamplingRefused("the limit of what this run may cost is reached")
     if not messages or not isinstance(messages[-1], User):
         return SamplingRefused("there is no message of the user to answer")

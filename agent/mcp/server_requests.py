@@ -2,11 +2,11 @@
 server."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
+from agent.channel import Channel
 from agent.events import Noticed
 from agent.mcp.elicitation import DECLINE, LEAVE_OUT, FormField, fields_of
 from agent.mcp.sampling import shown, size_of, write_sample
@@ -23,9 +23,6 @@ from tools.mcp.desk import (
     Value,
 )
 
-Ask: TypeAlias = Callable[[str, tuple[str, ...]], Awaitable[str]]
-"""Puts a question to the user, with answers to choose from; an empty answer is none."""
-
 ONCE, ALWAYS, NO = "this once", "always, for this server in this session", "no"
 YES, OPENED = "yes", "I have done so"
 MOST_ATTEMPTS = 5
@@ -37,20 +34,13 @@ class AttendedSession:
     """The session that servers are heard in."""
 
     env: Env
-    ask: Ask | None
-    """None when nobody is there to ask."""
-    is_open: Callable[[], bool]
-    """Whether a turn runs: between turns nobody hears a question."""
+    channel: Channel
 
     async def answer(self, question: str, options: tuple[str, ...]) -> str:
-        """The user's answer; empty when there is none."""
-        if self.ask is None or not self.is_open():
+        """The user's answer; empty when there is none, as between two turns."""
+        if not self.channel.is_interactive or not self.channel.is_open:
             return ""
-        return await self.env.interrupt.race(_asked(self.ask, question, options)) or ""
-
-
-async def _asked(ask: Ask, question: str, options: tuple[str, ...]) -> str:
-    return await ask(question, options)
+        return await self.channel.interrupt.race(self.channel.questions.words(question, options)) or ""
 
 
 class ServerRequests(ClientHandlers):
@@ -59,7 +49,7 @@ class ServerRequests(ClientHandlers):
     def __init__(self, root: Path, changed: Callable[[str], None], *, interactive: bool) -> None:
         """`changed` is told of every change of a server, by its name."""
         self.hearing: AttendedSession | None = None
-        """None until the session is there."""
+        """None until servers are started, and when they are closed."""
         self.shows_login: dict[str, Callable[[str], None]] = {}
         """Who is to be shown where to log in to a server, by its name."""
         self._root = root

@@ -154,6 +154,10 @@ class Meter:
         """Estimated tokens of a message by itself."""
         return self.estimator.tokens(count_message(message, self.ruler))
 
+    def size_of_text(self, text: str) -> int:
+        """Estimated tokens of a text."""
+        return self.estimator.tokens(count_text(text, self.ruler))
+
     def size_of_tool(self, spec: ToolSpec) -> int:
         """Estimated tokens of a tool's definition."""
         return self.estimator.tokens(count_tools((spec,), self.ruler))

@@ -13,6 +13,7 @@ from agent.records.garbage import remove_garbage
 from agent.records.store_thread import StoreThread
 from store.blobs import Blobs
 from store.errors import StoreError
+from store.locks import SessionLock
 from store.sessions import SessionStore
 
 DAY = 86_400.0
@@ -87,3 +88,16 @@ def _is_due(folder: Path) -> bool:
     except OSError:
         pass  # then it is not due today
     return False
+
+
+def lock_session(config: Config, session: str) -> SessionLock:
+    """The lock of a session, taken. Raises `StoreFailed` when another program has it."""
+    folder = config.folders.data / "locks"
+    lock = SessionLock(folder, session)
+    try:
+        lock.acquire()
+    except StoreError as error:
+        raise StoreFailed(str(error), error.reason) from error
+    except OSError as error:
+        raise StoreFailed(f"cannot write to `{folder}`: {error.strerror or error}", "unreadable") from error
+    return lock

@@ -16,6 +16,7 @@ from agent.context.mask import outputs_so_far
 from agent.context.tool_selection import meant
 from agent.errors import StoreFailed
 from agent.events import Event, ModelSwitched, ReplyFinished, TurnStarted
+from agent.interrupt import Interrupt
 from agent.messages import Assistant, CallState, Conversation, Message, Summary, User
 from agent.records.call_progress import is_to_be_asked, output_left
 from agent.records.images import as_in_log
@@ -53,7 +54,17 @@ UNREADABLE_SNAPSHOT = "the session's snapshot could not be read, so all of its m
 class Recorder:
     """Writes one session down as it happens."""
 
-    def __init__(self, thread: StoreThread, store: SessionStore, row: SessionRow, *, is_new: bool = True) -> None:
+    def __init__(
+        self,
+        thread: StoreThread,
+        store: SessionStore,
+        row: SessionRow,
+        *,
+        is_new: bool = True,
+        look: Callable[[], Situation] = Situation,
+        writes: WriteQueue | None = None,
+    ) -> None:
+        """`look`: what the workspace says of the situation, which each snapshot keeps. `writes`: what writes it."""
         self._thread = thread
         self._store = store
         self._row = row
@@ -69,19 +80,22 @@ class Recorder:
         self._output_rows: list[OutputRow] = []
         self._summary = Summary()
         self._archive = ArchiveStore(store)
-        self._situation = Situation()
+        self.situation = Situation()
+        """As it was last read or written."""
         self._kept: Growing[TodoState, Message] = Growing(TodoState, TodoState.plus)
-        self._look: Callable[[], Situation] = Situation
-        self._tell: Callable[[str], None] = self._keep_problem
-        self.writes = WriteQueue(thread, store, lambda text: self._tell(text))
-        """What waits to be written."""
-        self._mark: Callable[[], Mark | None] = lambda: None
+        self._look = look
+        self.spent = Spent()
+        """What all requests of the session took."""
+        self.spent_here = Spent()
+        """What those took that were sent since the program was started."""
         self.mark: Mark | None = None
         """The last request, as the snapshot that was read remembers it."""
         self.turn: tuple[int, float] | None = None
         """How many messages the session had when the last turn began, and when that was in Unix seconds; None before
         the first since the program was started."""
-        self._problems: list[str] = []
+        self.problems: list[str] = []
+        """What `load` could not read but did without, a sentence each."""
+        self.writes = writes or WriteQueue(thread, store, self.problems.append, Interrupt())
         self.left_open: Mapping[str, CallState] = {}
         """How far the calls had come that wait for an output since the session ended at a question."""
         self._call_states: dict[str, str] = {}
@@ -103,6 +117,10 @@ class Recorder:
         return self._row.id
 
     @property
+    def project(self) -> str:
+        return self._row.project
+
+    @property
     def family(self) -> str:
         """The id of the first of all sessions that were forked from each other: their requests begin alike."""
         return self._row.family or self._row.id
@@ -115,35 +133,21 @@ class Recorder:
         """The session has another title from now on."""
         self._row = replace(self._row, title=title)
 
-    @property
-    def situation(self) -> Situation:
-        """As it was last read or written."""
-        return self._situation
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """What `load` could not read but did without, a sentence each."""
-        return tuple(self._problems)
-
-    def attend(
-        self, look: Callable[[], Situation], tell: Callable[[str], None], mark: Callable[[], Mark | None]
-    ) -> None:
-        """From now on each snapshot keeps what `look` sees and the `mark` of the last request, and what fails without
-        stopping anything is told."""
-        self._look, self._tell, self._mark = look, tell, mark
-
-    async def load(self, *, ask_again: bool = False) -> tuple[Conversation, Spent]:
-        """The conversation as `read` gives it. Calls that a dead process left open are answered with what became of
-        them, here and on disk; with `ask_again` they stay open where it ended at a question."""
+    async def load(self, *, ask_again: bool = False) -> Conversation:
+        """The conversation as `read` gives it; what it took so far is `spent`. Calls that a dead process left open are
+        answered with what became of them, here and on disk; with `ask_again` they stay open where it ended at a
+        question."""
+        self.problems.clear()
         conversation = await self.read()
-        self._situation = await self._last_situation()
-        spent = await self.log.spent()
+        self.situation = await self._last_situation()
+        if self.spent_here == Spent():  # what was spent here may not be written yet
+            self.spent = await self.log.spent()
         self.left_open = await self._kept_states() if conversation.unanswered else {}
         if conversation.unanswered and not (ask_again and is_to_be_asked(self.left_open)):
             outputs = User(tuple(output_left(call, self.left_open) for call in conversation.unanswered))
             await self._write(self._rows(outputs), states={})
             conversation = conversation.plus(outputs)
-        return conversation, spent
+        return conversation
 
     async def _kept_states(self) -> Mapping[str, CallState]:
         """How far the calls of the last step had come, as far as that was written down."""
@@ -166,11 +170,11 @@ class Recorder:
         start, conversation = await self._view()
         messages, self._position = await self.log.messages(start)
         if start and not await self.log.may_begin(start, messages):
-            self._tell(UNREADABLE_SNAPSHOT)
+            self.problems.append(UNREADABLE_SNAPSHOT)
             start, conversation = 0, Conversation()
             messages, self._position = await self.log.messages(start)
         if self.log.damage:
-            self._tell(self.log.damage)
+            self.problems.append(self.log.damage)
         if conversation.anchored > len(messages):
             conversation = replace(conversation, anchor=None, anchored=0)  # a count of messages that are not there
         self._summary = conversation.summary
@@ -187,23 +191,20 @@ class Recorder:
         try:
             snapshot = await self._thread.run(self._store.snapshot, self.session)
         except StoreFailed as error:
-            self._tell(f"{UNREADABLE_SNAPSHOT}: {error}")
+            self.problems.append(f"{UNREADABLE_SNAPSHOT}: {error}")
             return 0, Conversation()
         decoded = decode_snapshot(snapshot.body) if snapshot else (0, Conversation())
         self.mark = decode_mark(snapshot.body) if snapshot else None
         if decoded is None:
-            self._tell(UNREADABLE_SNAPSHOT)
+            self.problems.append(UNREADABLE_SNAPSHOT)
         return decoded or (0, Conversation())
 
     async def _last_situation(self) -> Situation:
         try:
             return decode_situation(await self._thread.run(self._store.situation, self.session))
         except StoreFailed as error:
-            self._tell(f"files, list and background jobs of the session could not be restored: {error}")
+            self.problems.append(f"files, list and background jobs of the session could not be restored: {error}")
             return Situation()
-
-    def _keep_problem(self, text: str) -> None:
-        self._problems.append(text)
 
     async def said(self, message: User) -> None:
         """What the user said is on disk when this returns. The session is made with its first message."""
@@ -227,6 +228,8 @@ class Recorder:
                 self.turn = (self._position, time.time())
             case ReplyFinished():
                 self._usage.append(usage_row(event, time.time()))
+                self.spent = self.spent.plus(event.usage, event.cost)
+                self.spent_here = self.spent_here.plus(event.usage, event.cost)
             case ContextCompacted() | RewriteUndone() | ViewChanged() | ModelSwitched() | PrefixRenewed():
                 row = rewrite_row(event, self._position, time.time())
                 self._rewrites += [row] if row is not None else []
@@ -234,17 +237,23 @@ class Recorder:
                 pass
 
     async def snapshot(
-        self, conversation: Conversation, outputs: User, before: Conversation | None = None, back: int = 0
+        self,
+        conversation: Conversation,
+        outputs: User,
+        mark: Mark | None,
+        before: Conversation | None = None,
+        back: int = 0,
     ) -> None:
-        """The outputs and the view that they complete are on disk when this returns, with the situation. `before`: what
-        was shown until now, where the view was rewritten; `back`: the number of the view that is shown again. What
-        cannot be written besides messages is done without: the session then resumes from an earlier view."""
+        """The outputs and the view that they complete are on disk when this returns, with the situation. `mark`: what
+        is remembered of the last request; `before`: what was shown until now, where the view was rewritten; `back`: the
+        number of the view that is shown again. What cannot be written besides messages is done without: the session
+        then resumes from an earlier view."""
         rows = self._rows(outputs)
-        shown = SnapshotRow(self._position, encode_snapshot(conversation, self._position, self._mark()))
-        left = ViewRow(self._position, encode_snapshot(before, self._position, self._mark())) if before else None
+        shown = SnapshotRow(self._position, encode_snapshot(conversation, self._position, mark))
+        left = ViewRow(self._position, encode_snapshot(before, self._position, mark)) if before else None
         seen = self._look()
         situation = replace(
-            as_left(self._situation, self._kept.of(conversation.messages)), seen=seen.seen, jobs=seen.jobs
+            as_left(self.situation, self._kept.of(conversation.messages)), seen=seen.seen, jobs=seen.jobs
         )
         summaries = await self._new_summary(conversation)
         try:
@@ -259,7 +268,7 @@ class Recorder:
             except StoreFailed:  # then what was kept apart cannot be found again, but the session goes on
                 self._output_rows.clear()
                 await self._write([encode_message(as_in_log(outputs), row.position) for row in rows])
-            self._tell(f"the session's snapshot could not be written, so resuming it will take longer: {error}")
+            self.writes.tell(f"the session's snapshot could not be written, so resuming it will take longer: {error}")
 
     async def keep_learned(self, model: str, learned: str) -> None:
         """The next session with the model begins with what is known of its tokens."""
@@ -328,7 +337,7 @@ class Recorder:
     ) -> None:
         """`states`: how far calls have come; as before where it is None."""
         usage, rewrites, outputs = tuple(self._usage), tuple(self._rewrites), tuple(self._output_rows)
-        facts, over = changes_of(self._situation, situation or self._situation)
+        facts, over = changes_of(self.situation, situation or self.situation)
         if states is not None and states != self._call_states:
             known = self._call_states
             facts += tuple(FactRow(_CALL, id, body) for id, body in states.items() if known.get(id) != body)
@@ -354,7 +363,7 @@ class Recorder:
                     raise
                 raise StoreFailed(f"{error}; not written down: {_named(rows)}", error.reason) from error
             del self._usage[: len(usage)], self._rewrites[: len(rewrites)], self._output_rows[: len(outputs)]
-            self._situation = situation or self._situation
+            self.situation = situation or self.situation
             self._call_states = self._call_states if states is None else states
 
     def _rows(self, message: Message) -> list[MessageRow]:

@@ -2,32 +2,23 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
 
 from agent.debug import Debug
 from agent.events import Resumed
 from agent.messages import Conversation
 from agent.records.recorder import Recorder
 from agent.records.situation import shown_paths
-from agent.records.usage import Spent
 from tools.base import Workspace
 from tools.seen import differences
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
-    conversation: Conversation
-    spent: Spent
-    event: Resumed
-
-
 async def restore(
     recorder: Recorder, workspace: Workspace, model: str, mode: str, debug: Debug, *, ask_again: bool = False
-) -> Restored:
-    """The session as it was left; with `ask_again` calls stay open where it ended at a question. The workspace knows
-    again which files the model has seen. Raises `StoreFailed`."""
+) -> tuple[Conversation, Resumed]:
+    """The conversation as it was left, and what has changed since; with `ask_again` calls stay open where it ended at a
+    question. The workspace knows again which files the model has seen. Raises `StoreFailed`."""
     began = time.perf_counter()
-    conversation, spent = await recorder.load(ask_again=ask_again)
+    conversation = await recorder.load(ask_again=ask_again)
     took = round((time.perf_counter() - began) * 1000, 1)
     debug.say("context/resume", session=recorder.session, messages=len(conversation.messages), milliseconds=took)
     situation = recorder.situation
@@ -42,6 +33,6 @@ async def restore(
         shown_paths(found.changed, workspace.root),
         shown_paths(found.gone, workspace.root),
         tuple(situation.jobs.values()),
-        recorder.problems,
+        tuple(recorder.problems),
     )
-    return Restored(conversation, spent, event)
+    return conversation, event

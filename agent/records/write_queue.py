@@ -38,12 +38,14 @@ class _Write:
 class WriteQueue:
     """That of one session."""
 
-    def __init__(self, thread: StoreThread, store: SessionStore, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, thread: StoreThread, store: SessionStore, tell: Callable[[str], None], interrupt: Interrupt
+    ) -> None:
+        """`tell` is told what it waits for; `interrupt` is the user's wish to stop."""
         self._thread = thread
         self._store = store
-        self._tell = tell
-        self.interrupt = Interrupt()
-        """The user's wish to stop."""
+        self.tell = tell
+        self.interrupt = interrupt
         self._writes: deque[_Write] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._held_since: float | None = None
@@ -87,7 +89,7 @@ class WriteQueue:
         """As `settled`, and tells what it waits for. Whoever does not wait for it drops what is not written."""
         try:
             if self.is_stuck:
-                self._tell(CLOSING)
+                self.tell(CLOSING)
                 self._has_told = True
             await self.settled()
         finally:
@@ -106,7 +108,7 @@ class WriteQueue:
                 write.done.set_result(None)
         if self._has_told:
             self._has_told = False
-            self._tell(WRITTEN)
+            self.tell(WRITTEN)
 
     async def _tried(self, work: Callable[[], None]) -> BaseException | None:
         """Why the work could not be done, as often as it was tried; None when it is."""
@@ -122,7 +124,7 @@ class WriteQueue:
                 return failed
             if not self._has_told:
                 self._has_told = True
-                self._tell(WAITING)
+                self.tell(WAITING)
             await asyncio.sleep(PAUSE)
 
     def _at_once(self, work: Callable[[], None]) -> None:
@@ -138,7 +140,7 @@ class WriteQueue:
             write.done.set_exception(failed)
         self._lost = None if waited_for else failed
         self._has_told = False
-        self._tell(f"{failed}; what waited is not stored")
+        self.tell(f"{failed}; what waited is not stored")
 
 
 async def _end(done: asyncio.Future[None]) -> None:

@@ -1,1 +1,1 @@
-"""The context window at work: measure, fit, compact, rewrite, edit, undo; `Env`, what a step works with."""
+"""The context window at work: measure, fit, compact, rewrite, edit, undo; `Env`, what a session is made of."""

@@ -1,7 +1,7 @@
 """What left the view, brought back to its end at the user's wish. What is already in the view stays as it is: to show a
 masked output again in its place would change what was sent before."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -36,32 +36,28 @@ class BroughtText:
     event: BroughtBack
 
 
-def bring_back(
-    ref: str, recall: SessionRecall, *, only_price: bool = False
-) -> Callable[[Conversation, Env], Awaitable[BroughtText]]:
+async def bring_back(
+    conversation: Conversation, env: Env, ref: str, recall: SessionRecall, *, only_price: bool = False
+) -> BroughtText:
     """Adds what a reference stands for, or as much of it as half of the room that is left takes, to a conversation.
     `only_price`: gives the conversation as it is, and what would be told. Raises `AgentError`."""
-
-    async def work(conversation: Conversation, env: Env) -> BroughtText:
-        before = budget_of(conversation, env)
-        room = before.remaining // 2
-        if room <= 0:
-            raise AgentError("the window is full: `/compact` makes room first")
-        found = await recall.fetch(ref)
-        try:
-            text = _fitting(found, room, env.meter.size_of)
-        finally:
-            found.content.close()
-        message = User((Note(text),))
-        after = conversation.plus(message)
-        event = _event(found.ref, before, budget_of(after, env), not text.endswith("…]"), env)
-        if only_price:
-            return BroughtText(conversation, event)
-        await env.recorder.said(message)
-        env.emit(event)
-        return BroughtText(after, event)
-
-    return work
+    before = budget_of(conversation, env)
+    room = before.remaining // 2
+    if room <= 0:
+        raise AgentError("the window is full: `/compact` makes room first")
+    found = await recall.fetch(ref)
+    try:
+        text = _fitting(found, room, env.meter.size_of)
+    finally:
+        found.content.close()
+    message = User((Note(text),))
+    after = conversation.plus(message)
+    event = _event(found.ref, before, budget_of(after, env), not text.endswith("…]"), env)
+    if only_price:
+        return BroughtText(conversation, event)
+    await env.recorder.said(message)
+    env.emit(event)
+    return BroughtText(after, event)
 
 
 def _fitting(found: KeptContent, room: int, size_of: Callable[[Message], int]) -> str:

@@ -2,7 +2,6 @@
 these taken back. What each makes of a conversation and what it costs is decided in `agent.context.view_edits`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from agent.calls.output_reader import OutputReader
@@ -19,7 +18,7 @@ from agent.messages import Conversation, ToolCall, User
 from agent.view_events import ContextCompacted, Price, ViewChanged
 from agent.window.compact import ForcedStrategy
 from agent.window.env import Env
-from agent.window.measure import budget_of, choose_tools
+from agent.window.measure import budget_of, choose_tools, remembered
 from agent.window.rewrite import compact_now, terms_of
 from tools.base import ToolError
 
@@ -47,33 +46,25 @@ class Acted:
     """What there is to show of it."""
 
 
-def price_act(wish: EditRequest) -> Callable[[Conversation, Env], Awaitable[Priced]]:
+async def price_act(conversation: Conversation, env: Env, wish: EditRequest) -> Priced:
     """What an act would do and cost. It changes nothing."""
-
-    async def work(conversation: Conversation, env: Env) -> Priced:
-        prices = env.provider.facts.prices
-        return Priced(conversation, await planned(wish, conversation, env), prices.input / 1e6 if prices else None)
-
-    return work
+    prices = env.provider.facts.prices
+    return Priced(conversation, await planned(wish, conversation, env), prices.input / 1e6 if prices else None)
 
 
-def do_act(wish: EditRequest) -> Callable[[Conversation, Env], Awaitable[Acted]]:
+async def do_act(conversation: Conversation, env: Env, wish: EditRequest) -> Acted:
     """Does it. Raises `AgentError` when it cannot be done, or when no model gave a summary that is of use: then nothing
     has changed."""
-
-    async def work(conversation: Conversation, env: Env) -> Acted:
-        plan = await planned(wish, conversation, env)
-        if isinstance(plan, Refusal):
-            raise AgentError(plan.why)
-        match plan.act:
-            case "summarise_before":
-                return await _summarised_before(plan, conversation, env)
-            case "summarise":
-                return await _summed_up(plan, conversation, env)
-            case _:
-                return await _changed(plan, plan.after, conversation, env)
-
-    return work
+    plan = await planned(wish, conversation, env)
+    if isinstance(plan, Refusal):
+        raise AgentError(plan.why)
+    match plan.act:
+        case "summarise_before":
+            return await _summarised_before(plan, conversation, env)
+        case "summarise":
+            return await _summed_up(plan, conversation, env)
+        case _:
+            return await _changed(plan, plan.after, conversation, env)
 
 
 async def planned(wish: EditRequest, conversation: Conversation, env: Env) -> ViewEditPlan | Refusal:
@@ -148,7 +139,7 @@ async def _changed(
         cost,
     )
     env.emit(event)
-    await env.recorder.snapshot(after, User(()), conversation if is_rewrite else None)
+    await env.recorder.snapshot(after, User(()), remembered(env), conversation if is_rewrite else None)
     return Acted(after, (event,))
 
 

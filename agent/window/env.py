@@ -1,9 +1,10 @@
-"""What a turn works with: the parts of a session, as its steps see them. It does nothing itself."""
+"""What a session is made of, as its steps see it. It does nothing itself."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent.archive.session_archive import SessionArchive
 from agent.calls.execute import CallRunner
 from agent.context.prompt import Instructions
 from agent.context.settings import CompactionSettings
@@ -37,13 +38,6 @@ class TurnLimits:
 class Servers(Protocol):
     """What brings tools into a session."""
 
-    def attend(
-        self, env: "Env", ask: Callable[[str, tuple[str, ...]], Awaitable[str]] | None, is_open: Callable[[], bool]
-    ) -> None:
-        """From now on servers are heard in the session. `ask` puts a question to its user, if there is one; `is_open`:
-        a turn runs, so that events are shown."""
-        ...
-
     async def settle(self, *, first: bool) -> None:
         """At the start of a turn: asks the user what has to be asked, and tells what has to be told. `first`: no
         request was sent yet, so it waits a while for servers that start."""
@@ -56,7 +50,7 @@ class Servers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """What a step works with."""
+    """What a step works with. Whatever a session has besides its conversation is a field here."""
 
     targets: Targets
     """The model that is asked, and those that may follow it."""
@@ -67,13 +61,12 @@ class Env:
     recorder: Recorder
     interrupt: Interrupt
     emit: Callable[[Event], None]
-    spent: Callable[[], float]
-    """US dollars so far in this run."""
     limits: TurnLimits = TurnLimits()  # a frozen value
     compacting: CompactionSettings = CompactionSettings()  # noqa: RUF009  # a frozen value
     summarisers: Summarisers | None = None
     """The models that the user set for summaries."""
     lessons: LearnedLimits = field(default_factory=LearnedLimits)
+    """What the session has learnt about its model's window."""
     effort: str | None = None
     retries: Retries = field(default_factory=Retries)
     """How a request that fails is tried again."""
@@ -84,19 +77,26 @@ class Env:
     """What the conversation shows, kept from request to request."""
     watch: PrefixWatch = field(default_factory=PrefixWatch)
     rent: Rent = field(default_factory=Rent)
-    """What was paid for what could have left the view."""
+    """What was paid for what could have left the view: it decides when one is rewritten that would still fit."""
     tail: Reminders = field(default_factory=Reminders)
     deferral: Deferral = field(default_factory=Deferral)
     """Which of the tools are held back."""
     served: ServerTools = field(default_factory=ServerTools)
     """The tools of servers."""
     servers: Servers | None = None
+    kept: SessionArchive | None = None
+    """What left the view, to look up and to look through; None where nothing is kept."""
     pending_messages: Callable[[], Sequence[User]] = tuple
     """Takes what the user has said while the turn runs."""
 
     @property
     def provider(self) -> Provider:
         return self.targets.provider
+
+    @property
+    def spent(self) -> float:
+        """US dollars since the program was started."""
+        return self.recorder.spent_here.cost or 0.0
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:

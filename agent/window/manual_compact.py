@@ -2,7 +2,7 @@
 change. Between them nothing has changed, and what a summary took is counted whether or not it is used."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from agent.context.compaction import (
@@ -95,15 +95,11 @@ class Drafted:
     is_interrupted: bool = False
 
 
-def preview_compaction(focus: str | None = None) -> Callable[[Conversation, Env], Awaitable[Preview]]:
+async def preview_compaction(conversation: Conversation, env: Env, focus: str | None = None) -> Preview:
     """Finds out what a compaction would do, with a summary that is short enough to pay. Raises `AgentError` where there
     is none."""
-
-    async def work(conversation: Conversation, env: Env) -> Preview:
-        how, facts = await work_of(conversation, env), env.provider.facts
-        return await asyncio.to_thread(_previewed, conversation, focus, how, facts)
-
-    return work
+    how, facts = await work_of(conversation, env), env.provider.facts
+    return await asyncio.to_thread(_previewed, conversation, focus, how, facts)
 
 
 def _previewed(conversation: Conversation, focus: str | None, how: CompactionContext, facts: ModelFacts) -> Preview:
@@ -133,52 +129,51 @@ def _too_small(
     )
 
 
-def draft_summary(preview: Preview, hear: Callable[[Event], None]) -> Callable[[Conversation, Env], Awaitable[Drafted]]:
+async def draft_summary(
+    conversation: Conversation, env: Env, preview: Preview, hear: Callable[[Event], None]
+) -> Drafted:
     """Lets a model write the summary. `hear` is told what happens meanwhile, which is no part of a turn."""
+    _same(conversation, preview)
 
-    async def work(conversation: Conversation, env: Env) -> Drafted:
-        _same(conversation, preview)
-
-        def emit(event: Event) -> None:
-            env.emit(event)
-            hear(event)
-
-        env.lessons.failures = 0
-        bill = SummaryCost(emit)
-        how = replace(await work_of(conversation, env), emit=bill.hear)
-        draft = await summarise(conversation, preview.plan, how, preview.floor, preview.focus, cached=True)
-        if env.interrupt.requested():
-            return Drafted(conversation, None, bill.model, bill.cost, is_interrupted=True)
-        return Drafted(conversation, draft, bill.model, bill.cost)
-
-    return work
-
-
-def apply_summary(
-    preview: Preview, draft: Draft | None, drafted: Drafted, hear: Callable[[Event], None]
-) -> Callable[[Conversation, Env], Awaitable[Compacted]]:
-    """Compacts with a summary that was read and may have been edited; without one only the facts stand for what is left
-    out. Raises `AgentError` when it leaves out what must be in it, or saves too little; nothing has changed then."""
-
-    async def work(conversation: Conversation, env: Env) -> Compacted:
-        _same(conversation, preview)
-        after, result, items = await asyncio.to_thread(_applied, preview, draft)
-        writer = drafted.model if draft is not None else ""
-        is_edited = draft is not None and drafted.draft is not None and draft != drafted.draft
-        price = (await work_of(conversation, env)).price_of(result.strategies)
-        event = replace(
-            event_of(result, "asked", items),
-            model=f"{writer}, edited by you" if is_edited else writer or ("you" if draft is not None else ""),
-            cost=drafted.cost,
-            price=price,
-        )
+    def emit(event: Event) -> None:
         env.emit(event)
         hear(event)
-        done = Compacted(after, result, preview.floor.problem)
-        await keep_rewrite(conversation, done, env, "asked")
-        return done
 
-    return work
+    env.lessons.failures = 0
+    bill = SummaryCost(emit)
+    how = replace(await work_of(conversation, env), emit=bill.hear)
+    draft = await summarise(conversation, preview.plan, how, preview.floor, preview.focus, cached=True)
+    if env.interrupt.requested():
+        return Drafted(conversation, None, bill.model, bill.cost, is_interrupted=True)
+    return Drafted(conversation, draft, bill.model, bill.cost)
+
+
+async def apply_summary(
+    conversation: Conversation,
+    env: Env,
+    preview: Preview,
+    draft: Draft | None,
+    drafted: Drafted,
+    hear: Callable[[Event], None],
+) -> Compacted:
+    """Compacts with a summary that was read and may have been edited; without one only the facts stand for what is left
+    out. Raises `AgentError` when it leaves out what must be in it, or saves too little; nothing has changed then."""
+    _same(conversation, preview)
+    after, result, items = await asyncio.to_thread(_applied, preview, draft)
+    writer = drafted.model if draft is not None else ""
+    is_edited = draft is not None and drafted.draft is not None and draft != drafted.draft
+    price = (await work_of(conversation, env)).price_of(result.strategies)
+    event = replace(
+        event_of(result, "asked", items),
+        model=f"{writer}, edited by you" if is_edited else writer or ("you" if draft is not None else ""),
+        cost=drafted.cost,
+        price=price,
+    )
+    env.emit(event)
+    hear(event)
+    done = Compacted(after, result, preview.floor.problem)
+    await keep_rewrite(conversation, done, env, "asked")
+    return done
 
 
 def _applied(preview: Preview, draft: Draft | None) -> tuple[Conversation, CompactResult, tuple[ReceiptItem, ...]]:

@@ -15,7 +15,7 @@ from agent.events import FinalTurn, ModelSwitched, Noticed
 from agent.messages import Conversation, Note, ToolCall, ToolOutput, User
 from agent.providers.fallbacks import Connected
 from agent.window.env import Env
-from agent.window.measure import budget_of, choose_tools
+from agent.window.measure import budget_of, choose_tools, remembered
 
 Ending: TypeAlias = Literal["none", "announced", "overdue"]
 """Whether the window is so full that the turn ends in a report: with this step, or already with the one before."""
@@ -126,7 +126,7 @@ async def _switch(
     conversation = replace(conversation, anchor=None, anchored=0)
     env.emit(ModelSwitched(before, after, why, budget.used))
     await env.recorder.goes_on_with(after)
-    await env.recorder.snapshot(conversation, User(()))
+    await env.recorder.snapshot(conversation, User(()), remembered(env))
     return conversation
 
 

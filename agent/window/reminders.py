@@ -1,13 +1,19 @@
 """Notes at the end of what is sent next, each told once. What there is to tell is decided in
 `agent.context.reminders`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from agent.calls.approval import Approval
 from agent.context.control_calls import open_items
 from agent.context.reminders import Surroundings, after_telling, correction, notes_for, told_in
 from agent.messages import Conversation, Note, User
 from agent.records.situation import Situation
+from agent.window.deferral import Deferral
+from agent.window.server_tools import ServerTools
+from tools.base import Tool
+
+COMPACT = "compact_context"
 
 
 class Reminders:
@@ -44,3 +50,22 @@ class Reminders:
         self._told = after_telling(now, told, self._note_at)
         notes = notes_for(now, told, self._note_at)
         return replace(message, parts=(*message.parts, *notes)) if notes else message
+
+
+def surroundings_now(
+    outside: Callable[[], Surroundings],
+    approval: Approval,
+    tools: Sequence[Tool],
+    deferral: Deferral,
+    served: ServerTools,
+) -> Surroundings:
+    """The surroundings that `outside` knows, and how permissions and tools are at this moment."""
+    held, hosted = deferral.counted
+    return replace(
+        outside(),
+        mode=approval.policy.mode,
+        deferred=held,
+        hosted=hosted,
+        served=served.news(),
+        can_compact=deferral.offers(COMPACT) and any(tool.name == COMPACT for tool in tools),
+    )

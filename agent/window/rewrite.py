@@ -2,7 +2,7 @@
 decided in `agent.context`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent.context.budget import ContextBudget
@@ -17,24 +17,21 @@ from agent.providers.base import Request
 from agent.view_events import Cause
 from agent.window.compact import Compacted, ForcedStrategy, compact
 from agent.window.env import Env
-from agent.window.measure import budget_of, choose_tools, to_request
+from agent.window.measure import budget_of, choose_tools, remembered, to_request
 from agent.window.model_summary import CompactionContext
 from agent.window.rent import price_by, unit_prices
 
 
-def compact_by_hand(
-    focus: str | None, hear: Callable[[Event], None]
-) -> Callable[[Conversation, Env], Awaitable[Compacted]]:
+async def compact_by_hand(
+    conversation: Conversation, env: Env, focus: str | None, hear: Callable[[Event], None]
+) -> Compacted:
     """Compacts because the user asked for it. `hear` is told what happens meanwhile, which is no part of a turn."""
 
-    async def work(conversation: Conversation, env: Env) -> Compacted:
-        def emit(event: Event) -> None:
-            env.emit(event)
-            hear(event)
+    def emit(event: Event) -> None:
+        env.emit(event)
+        hear(event)
 
-        return await compact_now(conversation, replace(env, emit=emit), "asked", focus)
-
-    return work
+    return await compact_now(conversation, replace(env, emit=emit), "asked", focus)
 
 
 async def compact_now(
@@ -111,7 +108,7 @@ async def keep_rewrite(
         choose_tools(env)
     if chosen is None or chosen.price is None:
         env.rent.rewritten()
-    await env.recorder.snapshot(compacted.conversation, User(()), before)
+    await env.recorder.snapshot(compacted.conversation, User(()), remembered(env), before)
     say_rewrite(before, compacted, cause, chosen, env.debug)
 
 

@@ -80,6 +80,11 @@ class ServerTools:
         )
 
 
+def held_back(tools: Sequence[Tool], served: ServerTools, names: AbstractSet[str]) -> tuple[Tool, ...]:
+    """The tools that the model is not shown, but may search for: `names` are theirs."""
+    return (*(tool for tool in tools if tool.name in names), *served.findable(names))
+
+
 @dataclass(frozen=True, slots=True)
 class Gone(ServerTool):
     """Stands for a tool that no server offers now."""

@@ -12,7 +12,7 @@ from agent.messages import Conversation, User
 from agent.providers.usage import counted_for
 from agent.view_events import RewriteUndone
 from agent.window.env import Env
-from agent.window.measure import budget_of, choose_tools
+from agent.window.measure import budget_of, choose_tools, remembered
 from agent.window.rewrite import terms_of
 
 NOTHING = "there is nothing to undo: the view was not rewritten, or that was too long ago"
@@ -58,7 +58,7 @@ async def undo(conversation: Conversation, env: Env) -> UndoneRewrite:
     env.deferral.wished = restored.held_back
     choose_tools(env)
     env.emit(event)
-    await env.recorder.snapshot(restored, User(()), back=number)
+    await env.recorder.snapshot(restored, User(()), remembered(env), back=number)
     env.debug.say(
         "context/undo",
         beforeTokens=event.before_tokens,

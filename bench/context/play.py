@@ -12,18 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.archive.archive import Archive
-from agent.calls.policy import Policy
 from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
 from agent.context.settings import CompactionSettings
 from agent.events import TurnFailed
 from agent.messages import Usage
-from agent.providers.fallbacks import Targets
-from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from agent.session import Session
-from agent.session_parts import Parts
 from agent.view_events import ContextCompacted
 from agent.window.rent import Rent
 from bench.context.billing import common_prefix
@@ -31,6 +26,7 @@ from bench.context.model import EFFECTS, Billed, PlannedModel, Produce, reader_o
 from bench.context.workload import HEAVY, LIGHT, TOKENS_PER_BYTE, Mix, plan, prose
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
+from tests.agent.assembled import assembled
 from tools.base import Workspace
 
 SYSTEM, TOOLS = 5_000, 11_000
@@ -114,22 +110,20 @@ async def open_session(model: PlannedModel, folder: Path, thread: StoreThread, h
     """A session with the planned model, its tools and nothing on disk."""
     store = await thread.open()
     row = SessionRow("aa11bb22cc33", str(folder), "", model.facts.id, "auto", 0.0, 0.0)
-    parts = Parts(
-        targets=Targets(model),
+    return await assembled(
+        model,
+        Workspace(folder, folder / "outputs"),
+        thread,
+        store,
+        row,
         instructions=Instructions(prose(1, int(SYSTEM / TOKENS_PER_BYTE))),
         tools=tuple(Produce(name, TOOLS // len(EFFECTS), model.wait, habits.most) for name in EFFECTS),
-        workspace=Workspace(folder, folder / "outputs"),
-        policy=Policy(str(folder), "auto"),
-        recorder=Recorder(thread, store, row),
-        archive=Archive(thread, store, row.id, row.project),
         offloading=habits.offloading,
         compacting=habits.compacting,
         summarisers=reader_of(model, habits.reader) if habits.reader is not None else None,
-        interactive=False,
         rent=habits.rent(),
         now=lambda: model.now,
     )
-    return Session(parts)
 
 
 def _played(model: PlannedModel, rewritten_before: set[int], cold: int) -> Played:

@@ -54,7 +54,7 @@ async def resumed(folder: Path) -> tuple[list[float], list[float]]:
         store = await thread.open()
         recorder = Recorder(thread, store, ROW, is_new=False)
         began = time.perf_counter()
-        conversation, _ = await recorder.load()
+        conversation = await recorder.load()
         build_prompt(conversation, Instructions("Be brief."))
         both.append((time.perf_counter() - began) * 1000)
         assert len(conversation.messages) == SHOWN

@@ -6,24 +6,20 @@ from typing import Any
 
 from agent.archive.archive import Archive
 from agent.archive.recall import SessionRecall, fetching
-from agent.calls.policy import Policy
 from agent.config.option_values import AfterTool
 from agent.context.offload import Offloading
-from agent.context.prompt import Instructions
 from agent.events import Event
 from agent.messages import Assistant, ToolOutput, User
-from agent.providers.fallbacks import Targets
 from agent.providers.wires.scripted import Scripted
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from agent.session import Session
-from agent.session_parts import Parts
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
+from tests.agent.assembled import assembled
 from tools.base import Tool, Workspace
 from tools.catalog import builtin_tools
 from tools.kept import KeptContent
-from tools.tool_output_cache import unlisted_tools
 
 ID, OTHER = "aa11bb22cc33", "aa11ffeeddcc"
 
@@ -43,8 +39,10 @@ class Home:
         return self
 
     def recorder(self, session: str = ID, project: str = "/home/me/app", *, is_new: bool = True) -> Recorder:
-        row = SessionRow(session, project, "", "scripted/script", "ask", 1.0, 1.0)
-        return Recorder(self.thread, self.store, row, is_new=is_new)
+        return Recorder(self.thread, self.store, self.row(session, project), is_new=is_new)
+
+    def row(self, session: str = ID, project: str = "/home/me/app") -> SessionRow:
+        return SessionRow(session, project, "", "scripted/script", "ask", 1.0, 1.0)
 
     def archive(self, session: str = ID, project: str = "/home/me/app") -> Archive:
         return Archive(self.thread, self.store, session, project)
@@ -64,22 +62,18 @@ class Home:
         **offloading: Any,
     ) -> Session:
         """A session with the built-in tools and some more. `keeps`: whether it keeps what leaves the view."""
-        recorder, archive = self.recorder(is_new=is_new), self.archive()
-        conversation, spent = (None, None) if is_new else await recorder.load()
-        parts = Parts(
-            targets=Targets(provider),
-            instructions=Instructions("Be brief."),
+        return await assembled(
+            provider,
+            Workspace(self.root, self.outputs, kept=self.found, fetch=lambda ref, scope: self.found(ref)),
+            self.thread,
+            self.store,
+            self.row(),
+            is_new=is_new,
+            keeps=keeps,
             tools=(*builtin_tools(), *extra),
-            workspace=Workspace(self.root, self.outputs, kept=self.found, fetch=lambda ref, scope: self.found(ref)),
-            policy=Policy(str(self.root), "auto"),
-            recorder=recorder,
-            interactive=False,
-            archive=archive if keeps else None,
             offloading=Offloading(**offloading),
-            unlisted=unlisted_tools(),
-            after_tool=hooks,
+            hooks=hooks,
         )
-        return Session(parts, conversation, spent)
 
 
 def calls(*wanted: tuple[str, dict[str, Any]]) -> dict[str, Any]:

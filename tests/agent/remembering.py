@@ -49,7 +49,7 @@ class Sessions:
         outputs = User((ToolOutput(call.id, output, stored=stored),))
         await self._recorders[session].replied(reply)
         self.views[session] = self.views[session].plus(reply, outputs)
-        await self._recorders[session].snapshot(self.views[session], outputs)
+        await self._recorders[session].snapshot(self.views[session], outputs, None)
 
     async def compacts(self, summary: str, keep: int = 0, session: str = HERE) -> None:
         """The view becomes a summary and the newest messages."""
@@ -61,7 +61,7 @@ class Sessions:
         self.views[session] = replace(
             view, messages=view.messages[cut:], summary=Summary("", summary), outputs_before=before
         )
-        await self._recorders[session].snapshot(self.views[session], User(()))
+        await self._recorders[session].snapshot(self.views[session], User(()), None)
 
     def archive(self, session: str = HERE) -> Archive:
         return Archive(self.thread, self.store, session, PROJECTS[session])

@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from agent.archive.archive import Archive
-from agent.archive.recall import SessionRecall, fetching, looking_up
-from agent.calls.policy import Policy
 from agent.context.budget import Window
 from agent.context.preflight import Target
 from agent.context.prompt import Instructions, build_prompt
@@ -33,8 +31,6 @@ from agent.providers.meter import Meter
 from agent.records.message_rows import decode_message
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
-from agent.session import Session
-from agent.session_parts import Parts
 from agent.view_events import PrefixDrifted, RewriteUndone
 from agent.window.deferral import Deferral
 from agent.window.env import Env
@@ -43,12 +39,12 @@ from agent.window.undo import UndoneRewrite, undo
 from store.archive import ArchiveStore
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
+from tests.agent.assembled import assembled
 from tests.agent.context.test_context import is_valid
 from tests.agent.fuzzed import Act, Fuzzed, Planned, Writing, without_ids, words, writings
 from tests.conftest import thorough
 from tests.served import served_tools
 from tools.base import Workspace
-from tools.catalog import builtin_tools
 
 T = TypeVar("T")
 
@@ -139,39 +135,24 @@ class AnySession(RuleBasedStateMachine):
 
     async def open(self) -> None:
         is_new = await self.thread.run(self.store.session, ROW.id) is None
-        recorder = Recorder(self.thread, self.store, ROW, is_new=is_new)
-        conversation, spent = (None, None) if is_new else await recorder.load()
         self.archive = Archive(self.thread, self.store, ROW.id, ROW.project)
-        recall = SessionRecall(self.thread, self.store, self.archive, ROW.id, ROW.project)
-        fetch = fetching(recall)
         served = ServerTools()
         served.offer(served_tools())
-        workspace = Workspace(
-            self.root,
-            self.folder / "outputs",
-            kept=lambda ref: fetch(ref, None),
-            fetch=fetch,
-            look_up=looking_up(recall),
+        self.session = await assembled(
+            Targets(self.model, self.follow, self.connect),
+            Workspace(self.root, self.folder / "outputs"),
+            self.thread,
+            self.store,
+            ROW,
+            is_new=is_new,
+            interactive=True,
+            instructions=INSTRUCTIONS,
+            compacting=self.compacting,
+            deferral=Deferral(used=await Recorder(self.thread, self.store, ROW).tool_uses()),
+            served=served,
+            now=lambda: self.time,
         )
-        self.session = Session(
-            Parts(
-                targets=Targets(self.model, self.follow, self.connect),
-                instructions=INSTRUCTIONS,
-                tools=builtin_tools(),
-                workspace=workspace,
-                policy=Policy(str(self.root), "auto"),
-                recorder=recorder,
-                archive=self.archive,
-                recall=recall,
-                compacting=self.compacting,
-                deferral=Deferral(used=await recorder.tool_uses()),
-                served=served,
-                now=lambda: self.time,
-            ),
-            conversation,
-            spent,
-        )
-        self.model.interrupt = self.session._interrupt
+        self.model.interrupt = self.session._channel.interrupt
 
     async def connect(self, id: str) -> Connected:
         window = Window(60_000, 4_000, 2_000)

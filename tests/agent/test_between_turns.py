@@ -114,7 +114,7 @@ async def test_a_summary_that_nobody_waits_for_and_that_fails_leaves_a_row_that_
     provider = Scripted.of(*[{"text": "yes"}] * 2, *[{"when": ASKED, **said}] * 5, context_window=60_000)
     session = await home.open(provider, compacting=how, interactive=True)
     heard: list[Event] = []
-    session.listener = heard.append
+    session.listen(heard.append)
     await talk(session, LONG, LONG)
     async with session._busy:
         pass
@@ -146,7 +146,7 @@ async def test_whoever_listens_is_told_at_once_what_happens_while_nobody_talks(h
     provider = Scripted.of({"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000)
     session = await home.open(provider, compacting=CompactionSettings(CAPS), interactive=True)
     heard: list[Event] = []
-    session.listener = heard.append
+    session.listen(heard.append)
     await talk(session, LONG, LONG)
     async with session._busy:
         pass

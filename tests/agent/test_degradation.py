@@ -152,7 +152,7 @@ async def test_a_vocabulary_that_is_broken_leaves_the_count_by_class_of_byte(pla
         (folder / name).write_text("IQ== 0\nbroken")
     sessions = Sessions(config, place.root, environment, interactive=False)
     session = await sessions.open()
-    count = session._parts.meter.ruler.tokenize
+    count = session._env.meter.ruler.tokenize
     assert count is not None
     assert count("word " * 300) >= 300
     assert (await say(session, "go"))[-1] == TurnFinished("answered", "Yes.")
@@ -269,7 +269,7 @@ async def test_a_turn_can_be_interrupted_while_another_program_holds_the_databas
     session = await place.session({"text": "Done."}, {"text": "Yes."}, mode="auto")
     await say(session, "one")
     between: list[Event] = []
-    session.listener = between.append
+    session.listen(between.append)
     other = sqlite3.connect(place.home / "data" / "sessions.db", isolation_level=None)
     other.execute("begin immediate")
     events: list[Event] = []

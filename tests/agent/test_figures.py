@@ -66,13 +66,13 @@ async def test_preview_summary_receipt_and_overview_tell_one_size(desk: Desk) ->
     session = await desk.session(READ, READ, READ, {"text": "Done."}, mode="auto")
     await say(session, "go")
     overview = await desk.opened[-1].overview(session.id)
-    preview = await session.change(preview_compaction())
+    preview = await session.change(preview_compaction)
     assert preview.expected.before_tokens == overview.used
-    drafted = await session.change(draft_summary(preview, print))
+    drafted = await session.change(draft_summary, preview, print)
     draft = Draft("long.txt", "The file was read three times; it says the same each time.")
     offered, events = preview.result(draft), list[Event]()
     assert offered.after_tokens <= preview.expected.after_tokens
-    done = await session.change(apply_summary(preview, draft, drafted, events.append))
+    done = await session.change(apply_summary, preview, draft, drafted, events.append)
     (receipt,) = [event for event in events if isinstance(event, ContextCompacted)]
     assert (receipt.before_tokens, receipt.after_tokens) == (offered.before_tokens, offered.after_tokens)
     assert done.result == offered

@@ -40,7 +40,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from hypothesis import given, note, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -62,6 +62,7 @@ from agent.context.apply_strategy import last_message
 from agent.context.attachments import LONG_WORDS
 from agent.context.budget import Window
 from agent.context.estimate import decode_estimator, estimate_message, estimate_tools
+from agent.context.last_request import Mark
 from agent.context.ledger import keep_ledger, read_ledger, render_ledger
 from agent.context.mask import mask_outputs, numbered_outputs
 from agent.context.offload import Offloading, is_brought_back, is_shown_whole
@@ -88,7 +89,6 @@ from agent.records.images import brought_in
 from agent.records.message_rows import decode_message
 from agent.records.recorder import Recorder
 from agent.records.rows import decode_mark
-from agent.records.situation import Situation
 from agent.turn import run_turn
 from agent.view_events import Act as ViewAct
 from agent.view_events import Cause, ContextCompacted, PrefixDrifted, PrefixRenewed
@@ -194,6 +194,23 @@ HOSTED: dict[str, HostedSearch] = {"anthropic": "plain", "responses": "grouped"}
 """How providers search for tools that are held back, where they do."""
 
 
+class Beginnings(Recorder):
+    """Remembers of the last request how it began, and no figures: the models of a session here count each in their own
+    way, under one address."""
+
+    async def snapshot(
+        self,
+        conversation: Conversation,
+        outputs: User,
+        mark: Mark | None,
+        before: Conversation | None = None,
+        back: int = 0,
+    ) -> None:
+        if mark is not None:
+            mark = Mark(mark.model, mark.settings, mark.tools, mark.system, mark.sections, mark.messages, mark.count)
+        await super().snapshot(conversation, outputs, mark, before, back)
+
+
 class Anything(RuleBasedStateMachine):
     """A session in which anything may happen."""
 
@@ -281,7 +298,7 @@ class Anything(RuleBasedStateMachine):
         self.compacting = CompactionSettings(caps, on_full=on_full, policy=policy, patience=patience)
         self.limits = TurnLimits(steps)
         self.conversation = Conversation()
-        self.env = self.make_env(Recorder(self.thread, self.store, ROW), Meter())
+        self.env = self.make_env(Beginnings(self.thread, self.store, ROW), Meter())
         begin_session(self.conversation, self.env)
 
     @property
@@ -311,7 +328,6 @@ class Anything(RuleBasedStateMachine):
         return Connected(replace(self.model, facts=facts, window=window_with(size), real=size, native=native), Meter())
 
     def make_env(self, recorder: Recorder, meter: Meter) -> Env:
-        recorder.attend(Situation, lambda text: note(text), lambda: self.env.watch.mark)
         served = ServerTools()
         served.offer(served_tools(self.interrupt, self.wait))
         tools = {tool.name: tool for tool in own_tools(self.interrupt, self.wait)}
@@ -340,7 +356,6 @@ class Anything(RuleBasedStateMachine):
             recorder=recorder,
             interrupt=self.interrupt,
             emit=self.emit,
-            spent=lambda: 0.0,
             limits=self.limits,
             compacting=self.compacting,
             meter=meter,
@@ -457,7 +472,7 @@ class Anything(RuleBasedStateMachine):
         self.begin((), ())
 
         async def work() -> Conversation:
-            return (await bring_back(ref, self.recall)(self.conversation, self.env)).conversation
+            return (await bring_back(self.conversation, self.env, ref, self.recall)).conversation
 
         with suppress(AgentError):  # there is no such thing yet, or no room
             self.conversation = self.run(work())
@@ -494,7 +509,7 @@ class Anything(RuleBasedStateMachine):
         self.is_by_hand = bool(unseen_in(self.log))
 
         async def work() -> Conversation:
-            return (await do_act(wish)(before, self.env)).conversation
+            return (await do_act(before, self.env, wish)).conversation
 
         try:
             self.conversation = self.run(work())
@@ -522,8 +537,8 @@ class Anything(RuleBasedStateMachine):
         if self.env.watch.has_sent:
             snapshot = self.store.snapshot(ROW.id)
             self.is_remembered = snapshot is not None and decode_mark(snapshot.body) == self.env.watch.mark
-        recorder = Recorder(self.thread, self.store, ROW, is_new=self.store.session(ROW.id) is None)
-        self.conversation, _ = self.run(recorder.load())
+        recorder = Beginnings(self.thread, self.store, ROW, is_new=self.store.session(ROW.id) is None)
+        self.conversation = self.run(recorder.load())
         if wire is not None and WIRES[wire] is not self.adapter:
             other = replace(self.model, facts=self.facts_on(wire), native=WIRES[wire].native)
             self.targets = Targets(other, self.targets.fallbacks, self.connect)
@@ -551,7 +566,7 @@ class Anything(RuleBasedStateMachine):
 
     def catch_up(self) -> None:
         self.is_resumed = False
-        found, _ = self.run(self.env.recorder.load())
+        found = self.run(self.env.recorder.load())
         self.conversation = self.as_left(found)
         self.env.meter.rewritten()
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from agent.calls.policy import Policy, parse_rule
-from agent.context.prompt import Instructions
 from agent.context.reminders import Surroundings
 from agent.context.settings import Caps, CompactionSettings
 from agent.errors import AgentError, StoreFailed
@@ -33,16 +32,14 @@ from agent.events import (
 )
 from agent.input.memory import reminded_of
 from agent.messages import Assistant, Note, Text, ToolOutput, User
-from agent.providers.fallbacks import Targets
 from agent.providers.wires.scripted import Scripted
 from agent.records import write_queue
-from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from agent.session import Session
-from agent.session_parts import Parts
 from agent.view_events import CacheBroken, CompactionFailed, CompactionStarted, ContextCompacted, PrefixDrifted
 from store.errors import StoreError
 from store.sessions import SessionRow, SessionStore
+from tests.agent.assembled import assembled
 from tests.waiting import until
 from tools.base import Arguments, Effect, Result, Workspace
 from tools.catalog import builtin_tools
@@ -76,20 +73,21 @@ class Home:
     ) -> Session:
         if self._store is None:
             self._store = await self._thread.open()
-        recorder = Recorder(self._thread, self._store, ROW, is_new=not resume)
-        conversation, spent = await recorder.load(ask_again=ask_again) if resume else (None, None)
-        parts = Parts(
-            targets=Targets(provider),
-            instructions=Instructions("Be brief."),
-            tools=(*builtin_tools(), Broken()),
-            workspace=Workspace(self.root, self._folder / "outputs"),
-            policy=Policy(str(self.root), mode, **policy),
-            recorder=recorder,
-            compacting=compacting,
-            surroundings=surroundings,
+        return await assembled(
+            provider,
+            Workspace(self.root, self._folder / "outputs"),
+            self._thread,
+            self._store,
+            ROW,
+            is_new=not resume,
+            ask_again=ask_again,
             interactive=interactive,
+            keeps=False,
+            tools=(*builtin_tools(), Broken()),
+            policy=Policy(str(self.root), mode, **policy),
+            surroundings=surroundings,
+            compacting=compacting,
         )
-        return Session(parts, conversation, spent)
 
     async def row(self) -> SessionRow:
         """The session as it is stored."""
@@ -416,7 +414,7 @@ async def test_a_conversation_that_overflows_the_window_is_not_sent_for_its_summ
     provider = Scripted.of({"text": "first"}, {"text": "not a summary"}, context_window=8100)
     session = await home.open(provider)
     await events_of(session, "one")
-    await session._parts.recorder.said(User((Text("word " * 10_000),)))  # as an earlier version left it
+    await session._env.recorder.said(User((Text("word " * 10_000),)))  # as an earlier version left it
     session._is_behind = True
     assert (await events_of(session, "two"))[-1] == TurnFinished("answered", "not a summary")
     assert len(provider.requests) == 2
@@ -674,7 +672,7 @@ async def test_a_change_that_could_not_be_written_leaves_no_gap_behind(
         patch.setattr(write_queue, "PATIENCE", 0.0)
         patch.setattr(SessionStore, "write", locked)
         with pytest.raises(StoreFailed):
-            await session.change(reminded_of("- use tabs"))
+            await session.change(reminded_of, "- use tabs")
     await events_of(session, "more")
     again = await home.open(Scripted.of(), resume=True)
     assert [message.text for message in again.history.messages] == ["go", "one", "more", "two"]

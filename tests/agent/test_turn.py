@@ -120,7 +120,7 @@ async def test_a_call_that_was_approved_and_had_begun_stays_interrupted(home: Ho
         if isinstance(event, PermissionAsked):
             session.answer(event.id, Decision("allow"))
             await until((home.root / "log").exists)
-            end = session._running
+            end = session._channel._turn
             assert end is not None
             end.cancel()  # as a kill would end it
     again = await home.open(Scripted.of({"text": "I see."}), resume=True, ask_again=True, **RULES)

@@ -3,7 +3,7 @@ itself, through the recorder of the program."""
 
 from base64 import b64decode
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -33,7 +33,9 @@ from agent.messages import (
 )
 from agent.records.recorder import Recorder
 from agent.records.situation import Situation
+from agent.records.store_thread import StoreThread
 from agent.view_events import ContextCompacted, PrefixRenewed
+from store.sessions import SessionRow, SessionStore
 from tests.agent.histories import arguments, natives, statuses
 from tests.agent.providers.wires.cases import PIXEL
 
@@ -169,19 +171,18 @@ sessions: st.SearchStrategy[list[Happening]] = st.builds(
 """What happens in a session, which begins with what the user says and may end while calls run."""
 
 
-@dataclass(slots=True)
 class Writing:
     """A session as it is written down."""
 
-    recorder: Recorder
-    archive: Archive
-    recall: SessionRecall
-    view: Conversation = Conversation()  # noqa: RUF009  # a frozen value
-    situation: Situation = field(default_factory=Situation)
-    steps: int = 0
+    def __init__(self, thread: StoreThread, store: SessionStore, row: SessionRow, *, is_new: bool) -> None:
+        self.recorder = Recorder(thread, store, row, is_new=is_new, look=lambda: self.situation)
+        self.archive = Archive(thread, store, row.id, row.project)
+        self.recall = SessionRecall(thread, store, self.archive, row.id, row.project)
+        self.view = Conversation()
+        self.situation = Situation()
+        self.steps = 0
 
     async def write(self, all_of_it: Sequence[Happening]) -> None:
-        self.recorder.attend(lambda: self.situation, lambda text: None, lambda: None)
         for one in all_of_it:
             await self._happens(one)
         await self.recorder.end_turn("scripted/a", "auto")
@@ -199,7 +200,7 @@ class Writing:
             case Masks():
                 ids = [output.call_id for m in self.view.messages if isinstance(m, User) for output in m.outputs]
                 self.view = replace(self.view, masked=frozenset(ids))
-                await self.recorder.snapshot(self.view, User(()))
+                await self.recorder.snapshot(self.view, User(()), None)
             case Goes(model):
                 self.recorder.note(ModelSwitched("scripted/a", model, "it is full", 9))
                 self.recorder.note(PrefixRenewed(("system",)))
@@ -220,7 +221,7 @@ class Writing:
         outputs = User(tuple([await self._kept(given) for given in step.given]))
         self.situation = step.situation
         self.view = self.view.plus(outputs)
-        await self.recorder.snapshot(self.view, outputs)
+        await self.recorder.snapshot(self.view, outputs, None)
 
     async def _kept(self, given: Given) -> ToolOutput:
         stored = None if given.whole is None else await self.archive.put([given.whole])
@@ -248,7 +249,7 @@ class Writing:
             anchor=None, anchored=0,
         )  # fmt: skip
         self.recorder.note(ContextCompacted(9, 5, 9, compacts.keep, ("mask", "summary"), cost=compacts.cost))
-        await self.recorder.snapshot(self.view, User(()), left)
+        await self.recorder.snapshot(self.view, User(()), None, left)
 
 
 def _answers(message: Message) -> bool:

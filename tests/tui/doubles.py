@@ -1,15 +1,16 @@
 """Sessions that say what a test tells them to."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from agent.archive.indexer import nobody
-from agent.archive.library import SessionMatch
-from agent.archive.listing import ArchiveItem, ContentPage
+from agent.archive.library import Library, SessionMatch
+from agent.archive.listing import ArchiveItem, ArchiveListing, ContentPage
 from agent.archive.tree import Tree
+from agent.compose import Sessions
 from agent.config.options import Mode
 from agent.context.provenance import Occurrence, Trace
 from agent.errors import AgentError, ReferenceFailed, UsageError
@@ -31,18 +32,15 @@ from agent.messages import Assistant, Conversation, Image, Message, Note, Text, 
 from agent.overview import Epoch, Number, Overview, ServerShare
 from agent.records.damage import Readable
 from agent.records.file_change import Changes, FileChange, Scope
+from agent.records.file_history import FileLog
 from agent.records.session_lookup import SessionInfo
 from agent.records.usage import RequestUsage, Rewrite
+from agent.session import Session
 from agent.view_events import BroughtBack, CompactionStarted, ContextCompacted
-from agent.window.env import Env
+from agent.window.compact import CompactResult
 from agent.window.triggers import unheard
-from tui.session.ports import Changed
 
-
-@dataclass(frozen=True)
-class Compacted:
-    strategies: tuple[str, ...] = ("summary",)
-    is_interrupted: bool = False
+COMPACTED = CompactResult(90_000, 9_000, 120, 8, ("summary",))
 
 
 def session_info(id: str, title: str, **more: Any) -> SessionInfo:
@@ -51,7 +49,7 @@ def session_info(id: str, title: str, **more: Any) -> SessionInfo:
 
 
 @dataclass
-class FakeLibrary:
+class FakeLibrary(Library):
     """Sessions in a list, with what was said in them."""
 
     infos: tuple[SessionInfo, ...] = ()
@@ -60,12 +58,12 @@ class FakeLibrary:
     done: list[tuple[object, ...]] = field(default_factory=list)
 
     async def page(
-        self, *, everywhere: bool = False, words: str = "", after: SessionInfo | None = None
+        self, *, everywhere: bool = False, words: str = "", after: SessionInfo | None = None, limit: int = 200
     ) -> tuple[SessionInfo, ...]:
         found = [info for info in self.infos if all(word in info.title.lower() for word in words.lower().split())]
         here = [info for info in found if everywhere or info.project == "/home/me/project"]
         start = here.index(after) + 1 if after is not None else 0
-        return tuple(here[start : start + 200])
+        return tuple(here[start : start + limit])
 
     async def search(
         self, words: str, *, everywhere: bool = False, told: Callable[[int, int], None] = nobody
@@ -79,11 +77,12 @@ class FakeLibrary:
     async def last_said(self, id: str, count: int, /) -> tuple[Message, ...]:
         return self.said.get(id, ())[-count:]
 
-    async def rename(self, id: str, title: str, /) -> None:
+    async def rename(self, id: str, title: str, /) -> SessionInfo:
         if not title.strip():
             raise UsageError("a session's title cannot be empty: write one")
         self.done.append(("rename", id, title))
         self.infos = tuple(replace(info, title=title) if info.id == id else info for info in self.infos)
+        return next(info for info in self.infos if info.id == id)
 
     async def fork(self, id: str, at: int | None = None, /, *, draft: bool = False) -> SessionInfo:
         self.done.append(("fork", id, at, draft))
@@ -105,8 +104,8 @@ class FakeLibrary:
         return gone
 
 
-@dataclass
-class FakeShelf:
+@dataclass(frozen=True)
+class FakeShelf(ArchiveListing):
     """Things that were kept, and the lines of each by its reference."""
 
     kept: tuple[ArchiveItem, ...] = ()
@@ -127,8 +126,8 @@ class FakeShelf:
         return before.count("\n") + 1 if found else 1
 
 
-@dataclass
-class FakeFiles:
+@dataclass(frozen=True)
+class FakeFiles(FileLog):
     """Files that were changed."""
 
     changed: tuple[FileChange, ...] = ()
@@ -139,7 +138,7 @@ class FakeFiles:
 
 
 @dataclass
-class FakeSession:
+class FakeSession(Session):
     """A turn is a list of events. A question among them waits for its answer, `Hold` waits until it is let go, `Hears`
     is where a step begins that hears what was said meanwhile."""
 
@@ -149,13 +148,12 @@ class FakeSession:
     mode: str = "ask"
     title: str = ""
     root: Path = Path("/home/me/project")
-    history: Conversation = field(default_factory=Conversation)
+    history: Conversation = Conversation()  # noqa: RUF009  # frozen values
     cost: float | None = 0.0
-    shelf: FakeShelf = field(default_factory=FakeShelf)
-    files: FakeFiles = field(default_factory=FakeFiles)
+    shelf: FakeShelf = FakeShelf()
+    files: FakeFiles = FakeFiles()
     news: tuple[str, ...] = ()
     servers: ServerControl | None = None
-    listener: Callable[[Event], None] | None = None
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
     """What came with them."""
@@ -169,8 +167,12 @@ class FakeSession:
     _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
 
     async def send(
-        self, text: str, beside: Sequence[Image | Note] = (), *, pending_messages: Callable[[], Sequence[User]] = tuple
-    ) -> AsyncIterator[Event]:
+        self,
+        text: str,
+        beside: Sequence[Image | Note] = (),
+        steps: int | None = None,
+        pending_messages: Callable[[], Sequence[User]] = tuple,
+    ) -> AsyncGenerator[Event, None]:
         self._stop.clear()
         self.said.append(text)
         self.beside += beside
@@ -216,6 +218,9 @@ class FakeSession:
     async def change_mode(self, mode: Mode) -> None:
         self.mode = mode
 
+    def listen(self, hear: Callable[[Event], None]) -> None:
+        """Nothing happens between two turns."""
+
     async def prepare(self) -> None:
         """Nothing needs to be loaded."""
 
@@ -229,20 +234,20 @@ class FakeSession:
     def is_at_question(self) -> bool:
         return False
 
-    def go_on(self, pending_messages: Callable[[], Sequence[User]] = tuple) -> AsyncIterator[Event]:
+    def go_on(self, pending_messages: Callable[[], Sequence[User]] = tuple) -> AsyncGenerator[Event, None]:
         return self.send("", pending_messages=pending_messages)
 
-    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> Compacted:
+    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> CompactResult:
         self.said.append(f"compact {focus}")
         hear(CompactionStarted(90_000))
         hear(ContextCompacted(90_000, 9_000, 120, 8, ("summary",)))
-        return Compacted()
+        return COMPACTED
 
-    async def change(self, work: Callable[[Conversation, Env], Awaitable[Changed]]) -> Changed:
+    async def change(self, *work: Any, **how: Any) -> Any:
         """What the test has ready, whatever the work is."""
         if not self.changes:
             raise AgentError("this session is only played: nothing can be changed in it")
-        return cast(Changed, self.changes.pop(0))
+        return self.changes.pop(0)
 
     async def why(self, text: str) -> Trace:
         return Trace(self.places, self.unsearched)
@@ -269,7 +274,7 @@ class Hears:
 
 
 @dataclass
-class FakeSessions:
+class FakeSessions(Sessions):
     """Opens the sessions it was given, one after the other; then empty ones."""
 
     ready: list[FakeSession | AgentError] = field(default_factory=list)
@@ -303,7 +308,7 @@ class FakeSessions:
     async def knows(self, word: str) -> bool:
         return any(info.id.startswith(word) for info in self.infos)
 
-    async def recent(self) -> tuple[SessionInfo, ...]:
+    async def recent(self, *, everywhere: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
         return self.infos
 
     async def earlier(self, prefix: str, position: int, limit: int, /) -> Readable:

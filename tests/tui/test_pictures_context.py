@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -12,12 +13,10 @@ from agent.messages import Conversation, Usage
 from agent.overview import Epoch, Number, Overview, ToolShare
 from agent.records.usage import RequestUsage, Rewrite
 from agent.window.edit_view import Priced
-from agent.window.env import Env
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, overview
 from tests.tui.picturing import SIZES, Compare, ready
 from tui.app import EbbApp
 from tui.screens.context import ContextScreen
-from tui.session.ports import Changed
 
 TEXT = "\n".join(f"{number}\tdef parse_{number}(text: str) -> Tree:" for number in range(1, 90))
 
@@ -89,9 +88,9 @@ class Opened(FakeSessions):
 class Pricing(FakeSession):
     """A session in which everything that is asked for has the same price."""
 
-    async def change(self, work: Callable[[Conversation, Env], Awaitable[Changed]]) -> Changed:
+    async def change(self, *work: Any, **how: Any) -> Any:
         plan = ViewEditPlan("evict", "r12", "Viewed src/parser.py", Conversation(), 3, 8_212, 9_000, 10_350.0, 821.2)
-        return Priced(Conversation(), plan, 3e-6)  # type: ignore[return-value]  # what finding out the price gives
+        return Priced(Conversation(), plan, 3e-6)
 
 
 def app_of(looked_at: Overview | None = None) -> EbbApp:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from agent.config.settings import Settings
 from agent.errors import UsageError
@@ -28,9 +29,12 @@ from tui.prompt.double_press import DoublePress
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import GUARD, Arrival
 from tui.session.drafts import Drafts
-from tui.session.ports import Session, Sessions
 from tui.text.sanitise import visible
 from tui.view.blocks import Failure, OpenQuestion
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.compose import Sessions
+    from agent.session import Session
 
 
 class PlainFront(LineJobs):
@@ -41,10 +45,10 @@ class PlainFront(LineJobs):
 
     def __init__(
         self,
-        sessions: Sessions,
+        sessions: "Sessions",
         history: History,
         *,
-        session: Session | None = None,
+        session: "Session | None" = None,
         choose: bool = False,
         model: str | None = None,
         first_message: str | None = None,

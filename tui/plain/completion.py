@@ -1,18 +1,21 @@
 """What may be typed next, for lines that can be edited: commands, resources of servers, files."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tui.plain.reader import Offered
 from tui.prompt.completion import mentioned, with_files
 from tui.session.completion import Offers
-from tui.session.ports import Session
 from tui.text.sanitise import visible_line
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.session import Session
 
 
 class PlainOffering:
     """For the session that `session` gives; there may be none yet."""
 
-    def __init__(self, session: Callable[[], Session | None]) -> None:
+    def __init__(self, session: "Callable[[], Session | None]") -> None:
         self._offers = Offers(session)
 
     def texts(self, before: str) -> Sequence[Offered]:

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from agent.events import Event
 from tui.session.controller import SessionController
 from tui.session.drafts import Drafts
-from tui.session.ports import Sessions
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.compose import Sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class HeardController(SessionController):
     """A talk that also tells what happens in it."""
 
     def __init__(
-        self, sessions: Sessions, changed: Callable[[], None], drafts: Drafts | None, hear: Callable[[Event], None]
+        self, sessions: "Sessions", changed: Callable[[], None], drafts: Drafts | None, hear: Callable[[Event], None]
     ) -> None:
         super().__init__(sessions, changed, drafts)
         self._hear = hear

@@ -1,1 +1,1 @@
-"""The session that is shown: controller, queue, drafts, pages of sessions, ports."""
+"""The session that is shown: controller, queue, drafts, pages of sessions."""

@@ -1,6 +1,8 @@
 """A compaction by hand, one step after the other: what it would do, the summary, the change; and the last one taken
 back."""
 
+from typing import TYPE_CHECKING
+
 from agent.context.estimate import estimate_text
 from agent.context.summary import as_text, read_edited, with_facts
 from agent.errors import AgentError
@@ -9,14 +11,16 @@ from agent.window.compact import CompactResult
 from agent.window.manual_compact import Drafted, Preview, apply_summary, draft_summary, preview_compaction
 from agent.window.undo import offer_undo, undo
 from tui.session.controller import SessionController
-from tui.session.ports import Session
 from tui.text.numbers import dollars
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.session import Session
 
 
 class ByHand:
     """Between its steps nothing has changed. What a summary took is told when it is not used."""
 
-    def __init__(self, talk: SessionController, session: Session, preview: Preview) -> None:
+    def __init__(self, talk: SessionController, session: "Session", preview: Preview) -> None:
         self._talk = talk
         self._session = session
         self.preview = preview
@@ -33,7 +37,7 @@ class ByHand:
         """Lets a model write the summary, which may be interrupted. Raises `AgentError`."""
         before = self.drafted.cost
         with self._talk.occupied_with("summarising"):
-            drafted = await self._session.change(draft_summary(self.preview, self._talk.advance))
+            drafted = await self._session.change(draft_summary, self.preview, self._talk.advance)
         cost = None if before is None or drafted.cost is None else before + drafted.cost
         self.drafted = Drafted(drafted.conversation, drafted.draft, drafted.model, cost, drafted.is_interrupted)
         return self.drafted
@@ -55,7 +59,7 @@ class ByHand:
     async def apply(self, text: str) -> None:
         """Compacts with the text as it is. Raises `AgentError`, and then nothing has changed."""
         with self._talk.occupied_with("compacting"):
-            await self._session.change(apply_summary(self.preview, read_edited(text), self.drafted, self._talk.advance))
+            await self._session.change(apply_summary, self.preview, read_edited(text), self.drafted, self._talk.advance)
         self.is_done = True
 
     def interrupt(self) -> None:
@@ -82,7 +86,7 @@ async def begin(talk: SessionController, focus: str) -> ByHand | None:
         return None
     try:
         with talk.occupied_with("looking at what there is"):
-            return ByHand(talk, session, await session.change(preview_compaction(focus or None)))
+            return ByHand(talk, session, await session.change(preview_compaction, focus or None))
     except AgentError as error:
         talk.notice(str(error))
         return None

@@ -8,7 +8,7 @@ from tui.prompt.completion import Completion, candidates
 from tui.prompt.files import ProjectFiles
 
 if TYPE_CHECKING:  # a type only: sessions are loaded behind the first paint
-    from tui.session.ports import Session
+    from agent.session import Session
 
 
 class Offers:

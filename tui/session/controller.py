@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from agent.archive.tree import Said, Tree, changed_since
 from agent.config.options import MODES, Mode
@@ -15,13 +15,17 @@ from agent.events import Decision, Event, Noticed, Steered, TurnFailed
 from agent.messages import Conversation, Text, User
 from tui.prompt.pastes import UNFOLDED, Pastes
 from tui.session.drafts import Drafts
-from tui.session.ports import Library, Session, Sessions
 from tui.session.queue import Queue
 from tui.view.blocks import Notice, SessionView
 from tui.view.provenance import never_seen
 from tui.view.reduce import advance
 from tui.view.resumed import view_of, whole_steps
 from tui.view.session_tree import rewound
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.archive.library import Library
+    from agent.compose import Sessions
+    from agent.session import Session
 
 Given = TypeVar("Given")
 
@@ -40,7 +44,7 @@ class SessionController:
 
     def __init__(
         self,
-        sessions: Sessions,
+        sessions: "Sessions",
         changed: Callable[[], None],
         drafts: Drafts | None = None,
         pastes: Pastes | None = None,
@@ -110,11 +114,12 @@ class SessionController:
         self._show(replace(shown, busy=True, activity=self.view.activity))
         self.glimpsed()
 
-    async def adopt(self, session: Session) -> None:
+    async def adopt(self, session: "Session") -> None:
         """Shows a session from its history on."""
         # Of a long one that takes a while.
         shown = await asyncio.to_thread(view_of, session.history, is_at_question=session.is_at_question)
-        self.session, session.listener = session, self.advance
+        self.session = session
+        session.listen(self.advance)
         self._show(replace(shown, model=session.model, mode=session.mode, cost=session.cost))
         for text in session.news:
             self.notice(text)
@@ -233,7 +238,7 @@ class SessionController:
         """Runs a command of the user, which the model sees with what it printed."""
         from agent.input.shell import run_by_user  # noqa: PLC0415  # deferred: it is not needed before the first paint
 
-        await self.aside("running your command", lambda session: session.change(run_by_user(command, self.advance)))
+        await self.aside("running your command", lambda session: session.change(run_by_user, command, self.advance))
 
     async def compact(self, focus: str) -> None:
         if self.session is None:
@@ -271,7 +276,7 @@ class SessionController:
         if event is not None:
             self.advance(event)
 
-    async def aside(self, activity: str, work: Callable[[Session], Awaitable[Given]]) -> Given | None:
+    async def aside(self, activity: str, work: "Callable[[Session], Awaitable[Given]]") -> Given | None:
         """What the work gives; None without a session, and where it went wrong, which is shown."""
         if self.session is None:
             return None
@@ -361,7 +366,7 @@ class SessionController:
         self._changed()
 
 
-async def tree_here(talk: SessionController, library: Library) -> Tree | None:
+async def tree_here(talk: SessionController, library: "Library") -> Tree | None:
     """The user's messages of the session and its forks; None when there is nothing to go back to, which is told."""
     tree = await library.tree(talk.session.id) if talk.session is not None else None
     if tree is None or not any(branch.said for branch in tree.branches):
@@ -370,7 +375,7 @@ async def tree_here(talk: SessionController, library: Library) -> Tree | None:
     return tree
 
 
-async def go_back(talk: SessionController, library: Library, tree: Tree, said: Said) -> bool:
+async def go_back(talk: SessionController, library: "Library", tree: Tree, said: Said) -> bool:
     """Goes on in a fork from before the message, as far as it can be opened. The session that was left stays as it
     is."""
     fork = await library.fork(said.session, said.position, draft=True)

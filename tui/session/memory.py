@@ -15,7 +15,7 @@ async def keep_note(talk: SessionController, text: str, path: Path) -> None:
         kept = remember(text, path)
     except AgentError as error:
         return talk.fail(error)
-    await talk.aside("remembering", lambda session: session.change(reminded_of(kept.entry)))
+    await talk.aside("remembering", lambda session: session.change(reminded_of, kept.entry))
     return talk.advance(kept)
 
 
@@ -29,8 +29,8 @@ async def take_back_note(talk: SessionController) -> bool:
             except AgentError as error:
                 talk.notice(str(error))
                 return True
-            work = reminded_of(kept.entry, is_taken_back=True)
-            await talk.aside("forgetting", lambda session: session.change(work))
+            entry = kept.entry
+            await talk.aside("forgetting", lambda session: session.change(reminded_of, entry, is_taken_back=True))
             talk.notice(f"taken out of `{kept.path}` again, and this session was told")
             return True
         case _:

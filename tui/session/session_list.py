@@ -4,15 +4,18 @@ and deletes none: it gives the one to go on with."""
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
 from agent.records.session_lookup import SessionInfo
-from tui.session.ports import Library
 from tui.session.session_pages import Listed
 from tui.text.inks import Line
 from tui.text.sanitise import visible_line
 from tui.view.panel import Asks, LoadedText, Panel, PanelAction, PanelRow, Told
 from tui.view.sessions import WIDE, about_lines, headline, session_line, session_words
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.archive.library import Library
 
 KEYS = "Enter opens   Tab to list: r renames, f forks, d deletes, a all projects   Esc closes"
 LIST_KEYS = "Enter opens   r renames   f forks   d deletes   a all projects   PgUp, PgDn   Esc closes"
@@ -27,7 +30,7 @@ NAME = Asks(
 
 
 class SessionList:
-    def __init__(self, library: Library, current: str, now: float) -> None:
+    def __init__(self, library: "Library", current: str, now: float) -> None:
         """`current`: the id of the session that is open; `now`: Unix seconds."""
         self._library = library
         self._current = current

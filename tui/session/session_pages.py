@@ -1,15 +1,18 @@
 """The sessions that are listed, as far as they are known by now: page by page, or those that some words find."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from agent.records.session_lookup import SessionInfo
-from tui.session.ports import Library
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.archive.library import Library
 
 
 class Listed:
     """Begins empty. What goes wrong in the library is raised as `AgentError`, and what was listed stays."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: "Library") -> None:
         self._library = library
         self.sessions: list[SessionInfo] = []
         self.everywhere = False

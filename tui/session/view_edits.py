@@ -1,6 +1,7 @@
 """What the user does to the view of the session: priced and done, for whoever shows it."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from agent.context.view_edits import EditRequest, Refusal
 from agent.errors import AgentError
@@ -9,12 +10,14 @@ from agent.view_events import Act
 from agent.window.edit_view import do_act, price_act
 from agent.window.undo import offer_undo, undo
 from tui.session.controller import SessionController
-from tui.session.ports import Session
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line
 from tui.view.blocks import Notice
 from tui.view.edit_wording import proposal
 from tui.view.receipts import Compaction, UndoneReceipt, title_of
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.session import Session
 
 NO_SESSION = "there is no session yet"
 WORDS: dict[str, Act] = {
@@ -41,13 +44,13 @@ class Proposal:
 
 async def propose(talk: SessionController, wish: EditRequest) -> Proposal:
     """What an act would do and cost. Raises `AgentError`, also while a turn runs."""
-    priced = await _session(talk).change(price_act(wish))
+    priced = await _session(talk).change(price_act, wish)
     return Proposal(proposal(priced.plan, priced.dollars), not isinstance(priced.plan, Refusal))
 
 
 async def carry_out(talk: SessionController, wish: EditRequest) -> str:
     """Does it, and tells so in the transcript and in the line it gives. Raises `AgentError`, also while a turn runs."""
-    acted = await _session(talk).change(do_act(wish))
+    acted = await _session(talk).change(do_act, wish)
     return _told(talk, acted.events)
 
 
@@ -117,7 +120,7 @@ def _told(talk: SessionController, events: tuple[Event, ...]) -> str:
             return "done"
 
 
-def _session(talk: SessionController) -> Session:
+def _session(talk: SessionController) -> "Session":
     if talk.session is None:
         raise AgentError(NO_SESSION)
     return talk.session

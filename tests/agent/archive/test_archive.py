@@ -249,9 +249,11 @@ async def test_messages_summaries_and_pictures_have_references(home: Home) -> No
     outputs = User((ToolOutput("c1", "one\ntwo"), ToolOutput("c2", "picture", images=(picture, picture))))
     recorder = await said(home, asked, reply)
     conversation = Conversation((asked, reply))
-    await recorder.snapshot(conversation.plus(outputs), outputs)
-    await recorder.snapshot(replace(conversation.plus(outputs), summary=Summary("keep 7", "what was done")), User(()))
-    await recorder.snapshot(replace(conversation.plus(outputs), summary=Summary("", "and more")), User(()))
+    await recorder.snapshot(conversation.plus(outputs), outputs, None)
+    await recorder.snapshot(
+        replace(conversation.plus(outputs), summary=Summary("keep 7", "what was done")), User(()), None
+    )
+    await recorder.snapshot(replace(conversation.plus(outputs), summary=Summary("", "and more")), User(()), None)
     archive, digits = home.archive(), message_digits(asked)
     assert await archive.read(f"msg-{digits}") == b"fix the parser"
     assert await archive.read(f"msg-{digits[:5]}:B4-7") == b"the"
@@ -375,6 +377,6 @@ async def test_a_summary_that_could_not_be_written_is_written_with_the_next_snap
 
     with monkeypatch.context() as patch:
         patch.setattr(SessionStore, "write", without_summaries)
-        await recorder.snapshot(conversation, User(()))
-    await recorder.snapshot(conversation, User(()))
+        await recorder.snapshot(conversation, User(()), None)
+    await recorder.snapshot(conversation, User(()), None)
     assert await home.archive().read("sum-1") == b"what was done"

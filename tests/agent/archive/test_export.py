@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from agent.archive.archive import FORMER, Archive
 from agent.archive.export import Imported, export_session, import_session
 from agent.archive.indexer import Indexer
-from agent.archive.recall import SessionRecall
 from agent.config.load import load_config
 from agent.config.values import Folders
 from agent.context.references import message_digits
@@ -65,14 +64,13 @@ class Opened:
         return Archive(self.thread, self.store, self.row.id, self.row.project)
 
     async def write(self, session: list[Happening]) -> None:
-        recall = SessionRecall(self.thread, self.store, self.archive, self.row.id, self.row.project)
-        await Writing(self.recorder, self.archive, recall).write(session)
+        await Writing(self.thread, self.store, self.row, is_new=self.is_new).write(session)
 
     async def seen(self, called: str) -> dict[str, object]:
         """What a user sees of the session: what was said, what the model is shown, what it cost, what every reference
         stands for, and what is found of it. `called`: its id in references."""
         found, recorder = await self.found(), self.recorder
-        shown, spent = await recorder.load()
+        shown = await recorder.load()
         log = [decode_message(row) for row in self.store.messages(self.row.id)]
         refs = [f"r{number}:tool-{part}" for number, part in self.query("number, part", "outputs") if part]
         refs += [f"r{number}" for number, _ in self.query("number, part", "outputs")]
@@ -82,7 +80,7 @@ class Opened:
         return {
             "log": log,
             "view": shown,
-            "spent": spent,
+            "spent": recorder.spent,
             "requests": await recorder.log.requests(),
             "rewrites": await recorder.log.rewrites(),
             "situation": recorder.situation,

@@ -38,7 +38,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 
 def sent(session: Session) -> list[tuple[Message, ...]]:
-    provider = session._parts.targets.provider
+    provider = session._env.provider
     assert isinstance(provider, Scripted)
     return [request.messages for request in provider.requests]
 
@@ -89,7 +89,7 @@ async def test_a_request_of_a_fork_goes_to_the_same_cache(desk: Desk) -> None:
     await session.close()
     second = await opened(desk, {"text": "On."}, resume=fork.id)
     await say(second, "go on")
-    provider = second._parts.targets.provider
+    provider = second._env.provider
     assert isinstance(provider, Scripted)
     assert [request.session for request in provider.requests] == [session.id]
     await second.close()
@@ -142,7 +142,7 @@ async def test_the_list_is_as_it_was_then(desk: Desk) -> None:
     await session.close()
     for fork, items in ((early, ()), (whole, ("mend it",))):
         opened_fork = await opened(desk, resume=fork.id)
-        assert tuple(item.text for item in opened_fork._parts.recorder.situation.todos) == items
+        assert tuple(item.text for item in opened_fork._env.recorder.situation.todos) == items
         await opened_fork.close()
 
 
@@ -212,7 +212,7 @@ async def test_a_title_that_was_changed_stays_while_the_session_goes_on(desk: De
     await say(session, "hello")
     await (await sessions.library()).rename(session.id, "mine")
     assert session.title == "mine"
-    await session._parts.recorder.end_turn("scripted/other", "plan")
+    await session._env.recorder.end_turn("scripted/other", "plan")
     assert [info.title for info in await (await sessions.library()).page()] == ["mine"]
     await session.close()
 

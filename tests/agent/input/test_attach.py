@@ -233,7 +233,7 @@ async def test_pictures_that_a_window_cannot_hold_are_found_by_reference(tmp_pat
     assert [event async for event in session.send("look", pictures)][-1] == TurnFinished("answered", "Seen.")
     assert [event async for event in session.send("sure?")][-1] == TurnFinished("answered", "Yes.")
     ref = f"msg-{message_digits(User((Text('look'),)))}"
-    recall = kept(session._parts.recall)
+    recall = kept(session._env.kept).recall
     for number in (1, 14):
         found = await recall.fetch(f"{ref}:tool-{number}")
         assert (found.media_type, base64.b64encode(found.content.read(0, 99)).decode()) == (
@@ -264,9 +264,6 @@ async def test_a_message_that_another_model_has_no_room_for_is_shown_to_it_in_pa
 class Waiting:
     """Servers that are never settled."""
 
-    def attend(self, *told: object) -> None:
-        """Nothing to hear."""
-
     async def settle(self, *, first: bool) -> None:
         await asyncio.Event().wait()
 
@@ -295,7 +292,7 @@ HUGE = "first\n" + "a line of a log\n" * 60_000 + "last"
 async def test_a_session_whose_message_never_fitted_goes_on_with_the_next(tmp_path: Path) -> None:
     sessions = _sessions(tmp_path, [{"text": "Here."}, {"text": "Still."}], window=32_000)(_project(tmp_path))
     session = await sessions.open()
-    await session._parts.recorder.said(User((Text(HUGE),)))
+    await session._env.recorder.said(User((Text(HUGE),)))
     id = session.id
     await session.close()
     session = await sessions.open(id)

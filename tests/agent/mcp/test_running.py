@@ -91,7 +91,7 @@ async def test_two_servers_that_come_late_are_found_and_join_when_the_view_is_re
     await say(session)
     for gate in gates:
         await opened(gate)
-    await until(lambda: len(session._parts.served.late) == 2)
+    await until(lambda: len(session._env.served.late) == 2)
     events = await say(session)
     found, called = outputs(events)[:2]
     assert found[2].startswith("## mcp__office__echo\nSays it again.")
@@ -154,7 +154,7 @@ async def test_tools_that_come_and_go_leave_the_list_as_it_is(house: House) -> N
     session = await house.sessions(*steps).open()
     requests = Requests(session)
     await say(session)
-    await until(lambda: bool(session._parts.served.late))
+    await until(lambda: bool(session._env.served.late))
     gone, new = outputs(await say(session))
     assert gone == (
         "mcp__forge__echo",
@@ -198,14 +198,16 @@ async def test_a_session_that_cannot_be_opened_leaves_no_server_behind(
     house.user(forge=command(house.server("forge")))
     sessions = house.sessions({"text": "done"})
 
-    async def fails(*_: object) -> None:
-        await until(lambda: (house.folder / "forge" / "pid").exists())
+    def fails(*_: object) -> None:
         raise ConfigError("no")
 
-    monkeypatch.setattr("agent.records.recorder.Recorder.tool_uses", fails)
-    with pytest.raises(ConfigError):
-        await sessions.open()
-    assert not is_alive(int((house.folder / "forge" / "pid").read_text()))
+    with monkeypatch.context() as patched:
+        patched.setattr("agent.session.begin_session", fails)  # what comes last
+        with pytest.raises(ConfigError):
+            await sessions.open()
+    assert asyncio.all_tasks() == {asyncio.current_task()}, "what starts a server has ended"
+    pid = house.folder / "forge" / "pid"
+    assert not pid.exists() or not is_alive(int(pid.read_text()))
 
 
 async def test_the_context_shows_what_servers_tools_take(house: House) -> None:
@@ -225,7 +227,7 @@ async def tools_in(sessions: Sessions, session: Session) -> int:
 
 
 def phase(session: Session, server: str) -> str:
-    servers = session._parts.servers
+    servers = session.servers
     assert isinstance(servers, RunningServers)
     return servers.entries[server].state.phase
 
@@ -247,7 +249,7 @@ class Requests:
     """What a session's scripted model is asked."""
 
     def __init__(self, session: Session) -> None:
-        provider = session._parts.targets.provider
+        provider = session._env.provider
         assert isinstance(provider, Scripted)
         self._provider = provider
 

@@ -142,7 +142,7 @@ async def test_a_switch_is_kept_with_the_session(home: Home) -> None:
     row = await home.thread.run(store.session, ROW.id)
     assert row is not None
     assert row.model == "scripted/large"
-    (rewrite,) = await session._parts.recorder.log.rewrites()
+    (rewrite,) = await session._env.recorder.log.rewrites()
     tokens = of(ModelSwitched, events)[0].tokens
     assert rewrite == Rewrite("model", (), tokens, tokens, 0.0, rewrite.at, 0)
     await session.close()

@@ -305,7 +305,7 @@ async def test_of_a_session_that_was_closed_nothing_is_held(desk: Desk) -> None:
     session = await sessions.open()
     await say(session, "go")
     await session.close()
-    assert sessions._open_parts == {}
+    assert sessions._envs == {}
     assert len((await sessions.overview(session.id)).requests) == 1
 
 
@@ -365,17 +365,17 @@ async def test_a_window_that_the_provider_has_shown_is_known_after_a_new_start(d
     session = await desk.session({"text": "one"}, {"error": "overflow"}, fine, {"text": "again"})
     await say(session, "one " * 3000)
     await say(session, "two " * 3000)
-    shown, believed = session._parts.lessons.window, session._parts.targets.provider.window
+    shown, believed = session._env.lessons.window, session._env.provider.window
     await session.close()
     assert shown is not None
     assert shown.size < believed.size
     assert (await desk.sessions().overview(session.id)).window == Number("window", shown.size, SHOWN)
 
     again = await desk.session({"text": "more"}, resume=session.id)
-    assert again._parts.lessons.window == shown
+    assert again._env.lessons.window == shown
     await again.close()
     larger = await desk.sessions(context_window=believed.size * 2).open(session.id)
-    assert larger._parts.lessons.window is None
+    assert larger._env.lessons.window is None
     await larger.close()
     overview = await desk.sessions(context_window=believed.size * 2).overview(session.id)
     assert overview.window == Number("window", believed.size * 2, "command line")

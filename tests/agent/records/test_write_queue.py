@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import StoreFailed
+from agent.interrupt import Interrupt
 from agent.records import write_queue
 from agent.records.store_thread import StoreThread
 from agent.records.write_queue import CLOSING, WAITING, WRITTEN, WriteQueue
@@ -55,7 +56,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     thread = StoreThread(lambda: SessionStore(path, busy_timeout=0.05))
     store = await thread.open()
     await thread.run(store.create, ROW)
-    opened = Desk(path, store, WriteQueue(thread, store, told.append), told)
+    opened = Desk(path, store, WriteQueue(thread, store, told.append, Interrupt()), told)
     yield opened
     opened.other.close()
     await opened.queue.close()

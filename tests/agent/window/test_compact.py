@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.archive.archive import Archive
-from agent.calls.policy import Policy
 from agent.context.compaction import outputs_of
 from agent.context.control_calls import FINAL
 from agent.context.offload import Offloading
@@ -24,19 +23,17 @@ from agent.events import Event, FinalTurn, Noticed, ReplyFinished, TurnFailed, T
 from agent.interrupt import Interrupt
 from agent.messages import Assistant, Conversation, Image, Note, Text, ToolCall, ToolOutput, User
 from agent.providers.base import Provider, Request
-from agent.providers.fallbacks import Targets
 from agent.providers.summarisers import Summarisers
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
-from agent.records.recorder import Recorder
 from agent.records.rows import decode_snapshot, encode_snapshot
 from agent.records.store_thread import StoreThread
 from agent.session import Session
-from agent.session_parts import Parts
 from agent.view_events import Cause, CompactionFailed, CompactionStarted, ContextCompacted
 from agent.window.compact import compact
 from agent.window.model_summary import CompactionContext
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
+from tests.agent.assembled import assembled
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations
 from tests.agent.providers.wires.cases import PIXEL
@@ -61,21 +58,12 @@ class Home:
     async def open(self, provider: Scripted, *, resume: bool = False, **changes: Any) -> Session:
         if self._store is None:
             self._store = await self.thread.open()
-        recorder = Recorder(self.thread, self._store, ROW, is_new=not resume)
-        conversation, spent = await recorder.load() if resume else (None, None)
-        given: dict[str, Any] = {
-            "targets": Targets(provider),
-            "instructions": Instructions("Be brief."),
-            "tools": builtin_tools(),
-            "workspace": Workspace(self.root, self._folder / "outputs"),
-            "policy": Policy(str(self.root), "auto"),
-            "recorder": recorder,
-            "compacting": CompactionSettings(SMALL),
-            "archive": self.archive(self._store),
-            "offloading": Offloading(threshold=10**9),
-            "interactive": False,
-        }
-        return Session(Parts(**{**given, **changes}), conversation, spent)
+        model = changes.pop("targets", provider)
+        workspace = Workspace(self.root, self._folder / "outputs")
+        usual = {"compacting": CompactionSettings(SMALL), "offloading": Offloading(threshold=10**9)}
+        return await assembled(
+            model, workspace, self.thread, self._store, ROW, is_new=not resume, **{**usual, **changes}
+        )
 
     def archive(self, store: SessionStore) -> Archive:
         return Archive(self.thread, store, ROW.id, ROW.project)

@@ -235,7 +235,7 @@ async def test_the_next_session_of_the_project_knows_what_was_used(home: Home, e
     session = await home.open(first, tools=TOOLS)
     await events_of(session)
     await session.close()
-    recorder = session._parts.recorder  # a new session of the project would have one like it
+    recorder = session._env.recorder  # a new session of the project would have one like it
     second = script({"text": "done"}, window=60_000)
     uses = await recorder.tool_uses()
     assert list(uses) == [HELD]

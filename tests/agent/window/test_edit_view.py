@@ -85,13 +85,13 @@ async def turn(session: Session, text: str = "go") -> list[Event]:
 
 
 async def act(session: Session, name: Act, key: str = "") -> Event:
-    acted: Acted = await session.change(do_act(EditRequest(name, key)))
+    acted: Acted = await session.change(do_act, EditRequest(name, key))
     (event,) = acted.events
     return event
 
 
 async def price(session: Session, name: Act, key: str = "") -> Priced:
-    return await session.change(price_act(EditRequest(name, key)))
+    return await session.change(price_act, EditRequest(name, key))
 
 
 async def why(session: Session, name: Act, key: str = "") -> str:
@@ -132,7 +132,7 @@ async def test_an_evicted_output_is_a_line_until_it_is_brought_back_or_undone(ho
     await act(session, "evict", "r1")
     await turn(session, "go on")
     assert isinstance(await session.bring("r1"), BroughtBack)
-    rewrites = await session._parts.recorder.log.rewrites()
+    rewrites = await session._env.recorder.log.rewrites()
     assert [(one.reason, one.strategies) for one in rewrites] == [
         ("by hand", ("evict(r1)",)),
         ("undone", ("undo",)),
@@ -234,7 +234,7 @@ async def test_a_model_sums_up_one_output_and_everything_up_to_one(home: Home) -
     event = await act(session, "summarise", "r1")
     assert isinstance(event, ViewChanged)
     assert output(session, 1).startswith("Read by a model for this call:\nIt is rows.\n[A summary of r1 by a model")
-    assert (await session._parts.recorder.log.requests())[-1].purpose == "reading"
+    assert (await session._env.recorder.log.requests())[-1].purpose == "reading"
     before = session.history
     await act(session, "summarise_before", "r2")
     assert session.history.messages == before.messages[5:]
@@ -313,7 +313,7 @@ async def test_what_left_the_view_by_hand_is_still_found(home: Home) -> None:
     assert as_shown(session.history)[0] != message
     trace = await session.why("mine to the end")
     assert [place.fate for place in trace.places] == ["stored"]
-    assert (await session._parts.recall.fetch(trace.places[0].ref)).content.size > 7_000  # type: ignore[union-attr]  # there
+    assert (await session._env.kept.recall.fetch(trace.places[0].ref)).content.size > 7_000  # type: ignore[union-attr]  # there
     await act(session, "offload", "r1")
     entries = {entry.ref: entry.state for entry in await session.shelf.entries(session.history)}
     assert (entries["r1"], entries["r2"]) == ("preview", "shown")
@@ -325,7 +325,7 @@ async def test_a_recorder_of_an_earlier_version_finds_nothing_pinned(home: Home)
     session = await home.open(*WORK)
     await turn(session)
     await act(session, "pin", "r1")
-    recorder = session._parts.recorder
+    recorder = session._env.recorder
     again = Recorder(recorder._thread, recorder._store, recorder._row, is_new=False)
     assert await again.read() == session.history
     assert isinstance((await price(session, "pin", "r1")).plan, Refusal)

@@ -77,16 +77,16 @@ def masked(conversation: Conversation, env: Env) -> Awaitable[Any]:
 
 
 async def rewritten_by_hand(session: Session) -> None:
-    preview = await session.change(preview_compaction())
-    drafted = await session.change(draft_summary(preview, unheard))
-    await session.change(apply_summary(preview, drafted.draft, drafted, unheard))
+    preview = await session.change(preview_compaction)
+    drafted = await session.change(draft_summary, preview, unheard)
+    await session.change(apply_summary, preview, drafted.draft, drafted, unheard)
 
 
 REWRITES: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "mask": lambda session: session.change(masked),
     "summary": lambda session: session.compact(),
     "by hand": rewritten_by_hand,
-    "evicted": lambda session: session.change(do_act(EditRequest("evict", "r2"))),
+    "evicted": lambda session: session.change(do_act, EditRequest("evict", "r2")),
 }
 DECIDED = {
     "mask": ("compact.solve_floor", "compact.climb", "compact.size_of", "compact.receipt", "rewrite.unchanged"),

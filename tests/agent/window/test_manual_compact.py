@@ -49,7 +49,7 @@ async def test_the_preview_tells_what_would_become_of_each_part_and_changes_noth
     session = await worked(desk)
     before, spent = session.history, session.spent
 
-    preview = await session.change(preview_compaction("the files"))
+    preview = await session.change(preview_compaction, "the files")
 
     told = preview.expected
     assert (told.cause, told.strategies, told.before_messages) == ("asked", ("summary",), len(before.messages))
@@ -66,7 +66,7 @@ async def test_a_summary_is_offered_only_as_long_as_it_pays(desk: Desk) -> None:
     session = await desk.open(*reads("e"), {"text": "done"}, {"text": "hello"}, policy="fixed")
     await desk.say(session, "hi")
     await desk.say(session, "hi again")
-    preview = await session.change(preview_compaction())
+    preview = await session.change(preview_compaction)
     told, caps = preview.expected, preview.floor.caps
     fixed = preview.room.fixed
     assert told.after_tokens - fixed < WORTH * (told.before_tokens - fixed)
@@ -80,22 +80,22 @@ async def test_where_nothing_is_to_be_gained_it_says_why_before_anything_is_paid
     await desk.say(session, "hi")
     await desk.say(session, "are you there?")
     with pytest.raises(AgentError, match=r"nothing to gain: a request takes [\d,]+ tokens, and with an empty summary"):
-        await session.change(preview_compaction())
+        await session.change(preview_compaction)
     await session.close()
 
 
 async def test_the_price_is_told_before_the_summary_is_made(desk: Desk) -> None:
     session = await worked(desk, {**SUMMARY, "when": ASKED})
-    preview = await session.change(preview_compaction())
+    preview = await session.change(preview_compaction)
     events: list[Event] = []
 
-    drafted = await session.change(draft_summary(preview, events.append))
+    drafted = await session.change(draft_summary, preview, events.append)
 
     quote = preview.quote
     assert (quote.model, quote.is_cached, quote.written) == ("scripted/script", True, 600)
     assert quote.cost == pytest.approx(quote.read * 0.3 / 1e6 + 600 * 15 / 1e6)
     assert (drafted.draft, drafted.model, heard(events)) == (BOTH, "scripted/script", [ReplyFinished])
-    request = session._parts.targets.provider.requests[-1]  # type: ignore[attr-defined]  # the scripted model keeps it
+    request = session._env.provider.requests[-1]  # type: ignore[attr-defined]  # the scripted model keeps it
     prompt = build_prompt(preview.conversation, Instructions("Be brief."))
     assert request.messages[: len(prompt.messages)] == prompt.messages
     await session.close()
@@ -104,7 +104,7 @@ async def test_the_price_is_told_before_the_summary_is_made(desk: Desk) -> None:
 async def test_where_nothing_is_read_from_a_cache_the_price_is_that_of_fresh_input(desk: Desk) -> None:
     session = await desk.open(*reads("abcd"), {"text": "done"}, policy="fixed")
     await desk.say(session, DEMAND)
-    quote = (await session.change(preview_compaction())).quote
+    quote = (await session.change(preview_compaction)).quote
     assert not quote.is_cached
     assert quote.cost == pytest.approx(quote.read * 3.75 / 1e6 + 600 * 15 / 1e6)
     await session.close()
@@ -113,26 +113,26 @@ async def test_where_nothing_is_read_from_a_cache_the_price_is_that_of_fresh_inp
 async def test_a_summary_that_is_not_used_is_paid_for_and_changes_nothing(desk: Desk) -> None:
     session = await worked(desk, {**SUMMARY, "when": ASKED}, {"text": "go on"})
     before, cost = session.history, session.cost or 0.0
-    preview = await session.change(preview_compaction())
-    drafted = await session.change(draft_summary(preview, lambda event: None))
+    preview = await session.change(preview_compaction)
+    drafted = await session.change(draft_summary, preview, lambda event: None)
 
     assert session.history == before
     assert drafted.cost
     assert session.cost == pytest.approx(cost + drafted.cost)
-    assert [asked.purpose for asked in await session._parts.recorder.log.requests()][-1] == "summary"
+    assert [asked.purpose for asked in await session._env.recorder.log.requests()][-1] == "summary"
     assert await desk.say(session, "and now?") == []
     await session.close()
 
 
 async def test_an_edited_summary_is_what_the_model_sees(desk: Desk) -> None:
     session = await worked(desk, {**SUMMARY, "when": ASKED})
-    preview = await session.change(preview_compaction())
-    drafted = await session.change(draft_summary(preview, lambda event: None))
+    preview = await session.change(preview_compaction)
+    drafted = await session.change(draft_summary, preview, lambda event: None)
     mine = Draft("b.txt is the one", "I read four files. " * 90)
     mine = replace(mine, summary=with_facts(mine.summary, preview.missing(mine)))
     events: list[Event] = []
 
-    done = await session.change(apply_summary(preview, mine, drafted, events.append))
+    done = await session.change(apply_summary, preview, mine, drafted, events.append)
 
     assert (session.history.summary.retain, session.history.summary.summary) == (mine.retain, mine.summary)
     (told,) = events
@@ -150,42 +150,42 @@ async def test_an_edited_summary_is_what_the_model_sees(desk: Desk) -> None:
 
 async def test_a_summary_that_leaves_out_what_must_be_in_it_is_refused(desk: Desk) -> None:
     session = await worked(desk, {**SUMMARY, "when": ASKED})
-    preview = await session.change(preview_compaction())
-    drafted = await session.change(draft_summary(preview, lambda event: None))
+    preview = await session.change(preview_compaction)
+    drafted = await session.change(draft_summary, preview, lambda event: None)
     tight = replace(preview, floor=replace(preview.floor, caps=replace(preview.floor.caps, ledger=40)))
     mine = Draft("", "Files were read.")
     missing = tight.missing(mine)
     assert any("never touch b.txt" in line for line in missing)
 
     with pytest.raises(AgentError, match="leaves out what must be in it"):
-        await session.change(apply_summary(tight, mine, drafted, lambda event: None))
+        await session.change(apply_summary, tight, mine, drafted, lambda event: None)
 
     assert session.history == preview.conversation
     mended = replace(mine, summary=with_facts(mine.summary, missing))
-    await session.change(apply_summary(tight, mended, drafted, lambda event: None))
+    await session.change(apply_summary, tight, mended, drafted, lambda event: None)
     assert "never touch b.txt" in session.history.summary.summary
     await session.close()
 
 
 async def test_a_summary_that_is_too_long_to_be_worth_it_is_refused(desk: Desk) -> None:
     session = await worked(desk)
-    preview = await session.change(preview_compaction())
+    preview = await session.change(preview_compaction)
     mine = Draft("", "very long " * 20_000)
     mine = replace(mine, summary=with_facts(mine.summary, preview.missing(mine)))
     with pytest.raises(AgentError, match="make it shorter"):
-        await session.change(apply_summary(preview, mine, Drafted(preview.conversation, None), lambda event: None))
+        await session.change(apply_summary, preview, mine, Drafted(preview.conversation, None), lambda event: None)
     assert session.history == preview.conversation
     await session.close()
 
 
 async def test_where_no_model_gives_one_the_facts_stand_for_it_or_what_the_user_writes(desk: Desk) -> None:
     session = await worked(desk, {"text": "no", "when": ASKED}, {"text": "no", "when": ASKED})
-    preview = await session.change(preview_compaction())
-    drafted = await session.change(draft_summary(preview, lambda event: None))
+    preview = await session.change(preview_compaction)
+    drafted = await session.change(draft_summary, preview, lambda event: None)
     assert (drafted.draft, drafted.is_interrupted) == (None, False)
     events: list[Event] = []
 
-    await session.change(apply_summary(preview, None, drafted, events.append))
+    await session.change(apply_summary, preview, None, drafted, events.append)
 
     assert [event.strategies for event in events if isinstance(event, ContextCompacted)] == [("ledger",)]
     assert "never touch b.txt" in session.history.summary.ledger
@@ -194,12 +194,12 @@ async def test_where_no_model_gives_one_the_facts_stand_for_it_or_what_the_user_
 
 async def test_a_preview_of_what_has_changed_since_is_refused(desk: Desk) -> None:
     session = await worked(desk, {"text": "more"})
-    preview = await session.change(preview_compaction())
+    preview = await session.change(preview_compaction)
     await desk.say(session, "one thing more")
     with pytest.raises(AgentError, match=CHANGED[:40]):
-        await session.change(draft_summary(preview, lambda event: None))
+        await session.change(draft_summary, preview, lambda event: None)
     with pytest.raises(AgentError, match=CHANGED[:40]):
-        await session.change(apply_summary(preview, BOTH, Drafted(preview.conversation, BOTH), lambda event: None))
+        await session.change(apply_summary, preview, BOTH, Drafted(preview.conversation, BOTH), lambda event: None)
     await session.close()
 
 
@@ -207,5 +207,5 @@ async def test_where_there_is_too_little_it_says_so(desk: Desk) -> None:
     session = await desk.open({"text": "hello"})
     await desk.say(session, "hi")
     with pytest.raises(AgentError, match=NOTHING):
-        await session.change(preview_compaction())
+        await session.change(preview_compaction)
     await session.close()

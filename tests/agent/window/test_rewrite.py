@@ -11,23 +11,19 @@ import pytest
 
 from agent.archive.archive import Archive
 from agent.archive.listing import ArchiveListing
-from agent.calls.policy import Policy
-from agent.context.prompt import Instructions
 from agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
 from agent.debug import TOPICS, Debug
 from agent.events import ContextMeasured, Event, TurnFinished
 from agent.messages import ToolOutput, User
 from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request
-from agent.providers.fallbacks import Targets
 from agent.providers.wires.scripted import Scripted
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from agent.session import Session
-from agent.session_parts import Parts
 from agent.view_events import CompactionFailed, ContextCompacted, PrefixDrifted
 from store.sessions import SessionRow, SessionStore
+from tests.agent.assembled import assembled
 from tools.base import Workspace
-from tools.catalog import builtin_tools
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/script", "auto", 1.0, 1.0)
 SMALL = Caps(tail=1_000, ledger=900, retain=300, summary=300, protect=3_500)
@@ -77,21 +73,18 @@ class Desk:
         """`ago`: seconds since the session was left; None for a new one."""
         store = await self.thread.open()
         row = ROW if ago is None else replace(ROW, updated=time.time() - ago)
-        recorder = Recorder(self.thread, store, row, is_new=ago is None)
-        conversation = None if ago is None else (await recorder.load())[0]
-        parts = Parts(
-            targets=Targets(model.of(*replies, context_window=window)),
-            instructions=Instructions("Be brief."),
-            tools=builtin_tools(),
-            workspace=Workspace(self.folder, self.folder / "outputs"),
-            policy=Policy(str(self.folder), "auto"),
-            recorder=recorder,
+        return await assembled(
+            model.of(*replies, context_window=window),
+            Workspace(self.folder, self.folder / "outputs"),
+            self.thread,
+            store,
+            row,
+            is_new=ago is None,
+            keeps=False,
             compacting=CompactionSettings(SMALL, policy=policy, patience=patience),
-            interactive=False,
             now=lambda: self.now,
             debug=Debug(echo=self.lines),
         )
-        return Session(parts, conversation)
 
     async def say(self, session: Session, text: str = "go") -> list[ContextCompacted]:
         """The rewrites of a turn that ends answered."""
@@ -181,7 +174,7 @@ async def test_a_long_text_of_the_model_is_told_by_its_ends_and_read_by_its_refe
     store = await desk.thread.open()
     archive = Archive(desk.thread, store, ROW.id, "/p")
     assert await archive.read(told.text.partition("[recall:")[2].partition("]")[0]) == plan.encode()
-    loaded, *_ = await Recorder(desk.thread, store, ROW, is_new=False).load()
+    loaded = await Recorder(desk.thread, store, ROW, is_new=False).load()
     assert (loaded.retold, loaded.messages) == (history.retold, history.messages)
     (listed,) = await ArchiveListing(desk.thread, store, archive, ROW.id).entries(loaded)
     assert (listed.state, listed.role, listed.size) == ("preview", "model", len(plan))

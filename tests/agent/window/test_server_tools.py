@@ -34,9 +34,6 @@ class Bringing:
     lists: list[tuple[ServedTool, ...]]
     firsts: list[bool] = field(default_factory=list)
 
-    def attend(self, *_: object) -> None:
-        """Nobody is asked anything here."""
-
     async def with_named(self, said: User) -> User:
         return said
 
@@ -188,5 +185,5 @@ async def test_of_tools_that_came_late_the_one_that_was_used_is_shown_first(home
     specs = (*specs_of(builtin_tools()), *servers.served.specs)
     deferral.choose(specs, 1, lambda spec: int(spec.kind == "mcp"), lambda event: None)
     assert deferral.held_back == {tool.name for tool in late[:-1]}
-    assert list(await session._parts.recorder.tool_uses()) == [late[-1].name]
+    assert list(await session._env.recorder.tool_uses()) == [late[-1].name]
     await session.close()

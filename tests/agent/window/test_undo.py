@@ -63,7 +63,7 @@ async def test_after_an_undo_the_next_request_is_what_it_would_have_been(desk: D
     assert (undone.event.before_tokens < undone.event.after_tokens, undone.event.effective) == (True, room)
     await desk.say(session, "and now?")
     prompt = build_prompt(before.plus(*session.history.messages[-2:-1]), Instructions("Be brief."))
-    model = session._parts.targets.provider
+    model = session._env.provider
     assert model.requests[-1].messages == prompt.messages  # type: ignore[attr-defined]  # the scripted model keeps them
     await session.close()
 
@@ -220,7 +220,7 @@ async def test_an_undo_is_written_down_and_told(desk: Desk) -> None:
     await compacted(desk, session)
     event = (await session.change(undo)).event
 
-    written = await session._parts.recorder.log.rewrites()
+    written = await session._env.recorder.log.rewrites()
     assert [(one.reason, one.strategies, one.before, one.after) for one in written][-1] == (
         "undone", ("undo",), event.before_tokens, event.after_tokens,
     )  # fmt: skip

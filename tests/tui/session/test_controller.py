@@ -8,8 +8,9 @@ from agent.errors import AgentError, StoreFailed
 from agent.events import ContextMeasured, Event
 from agent.messages import Usage
 from agent.view_events import BroughtBack, CompactionStarted, NothingCompacted
+from agent.window.compact import CompactResult
 from agent.window.triggers import unheard
-from tests.tui.doubles import Compacted, FakeSession, FakeSessions, conversation
+from tests.tui.doubles import COMPACTED, FakeSession, FakeSessions, conversation
 from tui.session.controller import SessionController
 from tui.view.blocks import Failure, Notice
 from tui.view.receipts import Compaction, RunningCompaction
@@ -19,10 +20,10 @@ from tui.view.receipts import Compaction, RunningCompaction
 class Short(FakeSession):
     """A session with nothing to compact."""
 
-    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> Compacted:
+    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> CompactResult:
         hear(CompactionStarted(90_000))
         hear(NothingCompacted())
-        return Compacted(())
+        return replace(COMPACTED, strategies=())
 
 
 async def shown_after_compacting(session: FakeSession) -> list[type]:
@@ -62,10 +63,10 @@ async def test_where_nothing_can_be_compacted_it_says_so() -> None:
 async def test_an_interrupted_compaction_says_that_nothing_has_changed() -> None:
     @dataclass
     class Stopped(FakeSession):
-        async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> Compacted:
+        async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = unheard) -> CompactResult:
             hear(CompactionStarted(90_000))
             hear(NothingCompacted())
-            return Compacted((), is_interrupted=True)
+            return replace(COMPACTED, strategies=(), is_interrupted=True)
 
     talk = SessionController(FakeSessions([Stopped()]), lambda: None)
     await talk.open()

@@ -1,0 +1,62 @@
+"""What one session keeps apart from its messages, opened: to look up, to look through, and for its tools."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from agent.archive.archive import Archive
+from agent.archive.listing import ArchiveListing
+from agent.archive.recall import SessionRecall, fetching, looking_up
+from agent.config.values import Config
+from agent.debug import Debug
+from agent.records.file_history import FileLog
+from agent.records.garbage import excess_to_tell
+from agent.records.recorder import Recorder
+from agent.records.store_thread import StoreThread
+from store.sessions import SessionStore
+from tools.base import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class SessionArchive:
+    archive: Archive
+    """What left the view."""
+    recall: SessionRecall
+    """What may be looked up of everything that was said."""
+    listing: ArchiveListing
+    """All that the session has kept, to look through."""
+    files: FileLog
+    """What was in the files that the session changed."""
+    problems: tuple[str, ...] = ()
+    """What the user should know, a sentence each."""
+
+    @classmethod
+    def open(
+        cls,
+        thread: StoreThread,
+        store: SessionStore,
+        recorder: Recorder,
+        workspace: Workspace,
+        config: Config,
+        debug: Debug,
+    ) -> Self:
+        id, project = recorder.session, recorder.project
+        model, missing, over = config.recall_embedding_model, "", ""
+        if model is not None:
+            from agent.archive.embeddings import what_is_missing  # noqa: PLC0415  # deferred: few runs look for meanings
+
+            missing = what_is_missing(model)
+        if store.blobs is not None and config.archive_max_bytes is not None:
+            over = excess_to_tell(store.blobs.folder, config.archive_max_bytes)
+        archive = Archive(thread, store, id, project)
+        return cls(
+            archive,
+            SessionRecall(thread, store, archive, id, project, config.recall_scope, debug, None if missing else model),
+            ArchiveListing(thread, store, archive, id),
+            FileLog(thread, store, recorder, workspace.root),
+            tuple(filter(None, (missing, over))),
+        )
+
+    def reached_from(self, workspace: Workspace) -> Workspace:
+        """The workspace, whose tools look up what is kept."""
+        fetch = fetching(self.recall)
+        return replace(workspace, kept=lambda ref: fetch(ref, None), fetch=fetch, look_up=looking_up(self.recall))

@@ -1,0 +1,154 @@
+"""The line between a session and its front end: events out; answers, and the wish to stop, in."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any
+
+from agent.errors import AgentError
+from agent.events import (
+    Decision,
+    Event,
+    Noticed,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+    TurnFinished,
+)
+from agent.interrupt import Interrupt
+
+
+class Questions:
+    """The open questions of a session. Each is told as an event, and so is its answer."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+        self._waiting: dict[str, asyncio.Future[Decision | str]] = {}
+        self._numbers = itertools.count(1)
+
+    async def permission(self, question: PermissionAsked) -> Decision:
+        """What the user decides about a call; words alone mean no."""
+        answer = await self._wait_for(question)
+        decision = answer if isinstance(answer, Decision) else Decision("deny", note=answer)
+        self._emit(PermissionAnswered(question.id, decision.verdict))
+        return decision
+
+    async def words(self, text: str, options: tuple[str, ...]) -> str:
+        """What the user says to a question of the model or of a server."""
+        question = QuestionAsked(f"question-{next(self._numbers)}", text, options)
+        answer = await self._wait_for(question)
+        said = answer if isinstance(answer, str) else answer.note
+        self._emit(QuestionAnswered(question.id, said))
+        return said
+
+    @property
+    def is_about_a_call(self) -> bool:
+        """Whether the user is being asked whether a call may run."""
+        return any(id.startswith("permission-") for id in self._waiting)
+
+    def answer(self, question: str, answer: Decision | str) -> None:
+        """An answer that nobody waits for is dropped."""
+        waiting = self._waiting.get(question)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
+
+    async def _wait_for(self, question: PermissionAsked | QuestionAsked) -> Decision | str:
+        waiting: asyncio.Future[Decision | str] = asyncio.get_running_loop().create_future()
+        self._waiting[question.id] = waiting
+        try:
+            self._emit(question)
+            return await waiting
+        finally:
+            del self._waiting[question.id]
+
+
+class Channel:
+    """That of one session. It is there before the session is: what a session is made of speaks through it."""
+
+    def __init__(self, *, interactive: bool = True) -> None:
+        """`interactive`: somebody is there to answer."""
+        self.is_interactive = interactive
+        self.interrupt = Interrupt()
+        self.questions = Questions(self.emit)
+        self.listener: Callable[[Event], None] | None = None
+        """Is told at once what happens between two turns."""
+        self._notes: list[Callable[[Event], None]] = []
+        self._unheard: list[Event] = []
+        """What happened between two turns, told with the next one where nobody listens meanwhile."""
+        self._events: asyncio.Queue[Event | None] | None = None
+        self._is_told = False
+        """Whether the end of the running turn has been told."""
+        self._turn: asyncio.Task[None] | None = None
+        """The turn that runs, or ran last."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody follows a turn."""
+        return self._events is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a turn runs whose end was not told: then questions are heard."""
+        return self._events is not None and not self._is_told
+
+    def note_with(self, note: Callable[[Event], None]) -> None:
+        """Every event is noted there, also those that nobody hears."""
+        self._notes.append(note)
+
+    def emit(self, event: Event) -> None:
+        """Tells what happens in a turn."""
+        for note in self._notes:
+            note(event)
+        if self._events is not None and not self._is_told:
+            self._events.put_nowait(event)
+            self._is_told = isinstance(event, TurnFinished)
+
+    def tell(self, event: Event) -> None:
+        """Tells what may happen between two turns, too: to whoever listens then, or else with the next turn."""
+        is_open = self.is_open
+        self.emit(event)
+        if not is_open:
+            hear = self.listener if self._events is None else None
+            (hear or self._unheard.append)(event)
+
+    def notice(self, text: str) -> None:
+        """Tells the user something, also between two turns and while the session is closed."""
+        if self.is_open:
+            self.emit(Noticed(text))
+        else:
+            (self.listener or self._unheard.append)(Noticed(text))
+
+    async def events_of(self, turn: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[Event, None]:
+        """Runs a turn; what is told meanwhile. Leaving the loop early ends the turn as an interruption does. Raises
+        `AgentError` while another turn runs."""
+        if self._events is not None:
+            raise AgentError("a turn is running; wait for its end, or interrupt it")
+        self.interrupt.reset()
+        events = self._events = asyncio.Queue()
+        for missed in self._unheard:
+            events.put_nowait(missed)
+        self._unheard.clear()
+        self._is_told = False
+        running = self._turn = asyncio.create_task(turn())
+        running.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            if not running.cancelled():
+                await running
+        finally:
+            self.leave()
+            await asyncio.gather(running, return_exceptions=True)
+            self._events = None
+            if self.listener is not None:
+                for missed in self._unheard:
+                    self.listener(missed)
+                self._unheard.clear()
+
+    def leave(self) -> None:
+        """Ends the turn as the end of the program does: like the interrupt, but a question about a call stays open, to
+        be asked again when the session goes on."""
+        if self.questions.is_about_a_call and self._turn is not None:
+            self._turn.cancel()
+        self.interrupt.request()
