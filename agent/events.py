@@ -104,6 +104,7 @@ class RetryScheduled:
     """The request failed and is sent again. What was streamed since the step began no longer counts."""
 
     attempt: int
+    """2 for the first time; answers that break off are counted by themselves."""
     attempts: int
     """The most of them; 0 where time is the limit."""
     delay: float
