@@ -65,7 +65,7 @@ def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> Repa
             with explained(path.parent):
                 copy, new = folder / "damaged.db", folder / "sessions.db"
                 for ending in ("", _LOG):
-                    if path.with_name(path.name + ending).exists():
+                    if path.with_name(path.name + ending).is_file():  # a device would be read without end
                         shutil.copyfile(path.with_name(path.name + ending), copy.with_name(copy.name + ending))
                 copy.touch()
             saved, lost = _save(copy, new, tick)

@@ -17,11 +17,19 @@ from pathlib import Path
 from tests.running import Run, ebb
 
 TARGETS = (
-    *("database", "first page", "header", "log") * 3,
+    *("database", "first page", "header", "log", "row") * 3, "pages", "schema",
     *("index of the log", "output", "configuration", "project", "rules", "history", "drafts", "servers"),
 )  # fmt: skip
 KINDS = ("cut", "flip", "overwrite", "zeros", "empty", "garbage", "insert", "of another", "no rights", "folder", "pipe",
          "dangling link", "loop")  # fmt: skip
+JSON = ("[]", "null", "{}", "", "{", "[" * 3000, '{"parts":1}', '{"parts":[1]}', '{"parts":[{"type":"text","text":7}]}',
+        '{"start":-5,"summary":"","anchor":null,"anchored":0}', '{"a":1e999}')  # fmt: skip
+VALUES = (None, "x", "", b"\0\xff", -1, 0, 1 << 40, -(1 << 63), float("inf"), "9" * 50)
+CHANGES = (
+    "pragma user_version = 0", "pragma user_version = 5", "pragma user_version = 99", "pragma user_version = -1",
+    "drop table outputs", "drop table situation", "drop table usage", "drop index messages_by_ref",
+    "alter table sessions rename to others",
+)  # fmt: skip
 CODES, HUNG = range(9), 124
 KEYS = {
     "sessions": ("id",), "messages": ("session", "position"), "usage": ("id",), "snapshots": ("session",),
@@ -126,6 +134,14 @@ def damage(home: Path, seed: int) -> str:
     """Damages one file of the home; what was done."""
     chance = random.Random(seed)
     target = chance.choice(TARGETS)
+    if target in ("row", "schema"):
+        with closing(sqlite3.connect(home / "data" / "sessions.db", isolation_level=None)) as db:
+            what = _change_row(db, chance) if target == "row" else chance.choice(CHANGES)
+            if target == "schema":
+                db.execute(what)
+            return f"{target}: {what}"
+    if target == "pages":
+        return _change_pages(home / "data" / "sessions.db", chance)
     path = _file(home, target, chance)
     data = bytearray(path.read_bytes() if path.exists() else b"\0" * 5000)
     kind = chance.choice(KINDS)
@@ -157,6 +173,33 @@ def damage(home: Path, seed: int) -> str:
     if kind in KINDS[:8]:
         path.write_bytes(data)
     return f"{target}: {kind}"
+
+
+def _change_row(db: sqlite3.Connection, chance: random.Random) -> str:
+    """Puts another value into a column of a row."""
+    table = chance.choice([name for name in KEYS if db.execute(f"select count(*) from {name}").fetchone()[0]])
+    column = chance.choice([row[1] for row in db.execute(f"pragma table_info({table})")])
+    key = chance.choice(db.execute(f"select {', '.join(KEYS[table])} from {table}").fetchall())
+    value = chance.choice(JSON if column == "body" else VALUES)
+    where = " and ".join(f"{name} = ?" for name in KEYS[table])
+    with suppress(sqlite3.IntegrityError):
+        db.execute(f"update {table} set {column} = ? where {where}", (value, *key))
+    return f"{table}.{column} = {str(value)[:20]!r}"
+
+
+def _change_pages(path: Path, chance: random.Random) -> str:
+    data = path.read_bytes()
+    pages = [data[at : at + 4096] for at in range(0, len(data), 4096)]
+    one, other = chance.sample(range(len(pages)), 2)
+    match kind := chance.choice(("cut", "swap", "zeros")):
+        case "cut":
+            del pages[one:]
+        case "swap":
+            pages[one], pages[other] = pages[other], pages[one]
+        case _:
+            pages[one:other] = [bytes(4096) for _ in pages[one:other]]
+    path.write_bytes(b"".join(pages))
+    return f"pages: {kind} {one} {other}"
 
 
 def _put_in_place(path: Path, kind: str) -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 _AT_ONCE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """A pipe, or a link to a terminal, would be waited for without end."""
 
+LARGEST = 1 << 26
+"""Bytes that no file comes near which this program writes for itself."""
+
 
 def beginning_of(path: Path | str, most: int) -> bytes:
     """The first bytes of a regular file, all of a shorter one. Raises `OSError`, also for anything else that is there:

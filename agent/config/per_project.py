@@ -12,6 +12,7 @@ from typing import Any
 from agent.errors import ConfigError
 from tools.base import ToolError
 from tools.files import write_bytes
+from tools.regular import LARGEST, beginning_of
 
 
 class KeptByProject:
@@ -42,7 +43,7 @@ class KeptByProject:
 
     def _projects(self) -> dict[str, Any]:
         try:
-            content = json.loads(self.path.read_bytes())
+            content = json.loads(beginning_of(self.path, LARGEST))
         except FileNotFoundError:
             return {}
         except OSError as error:

@@ -11,6 +11,7 @@ from agent.config.per_project import alone_with
 from agent.errors import ConfigError
 from tools.base import ToolError
 from tools.files import write_bytes
+from tools.regular import LARGEST, beginning_of
 
 Verdict: TypeAlias = Literal["approved", "refused"]
 
@@ -54,7 +55,7 @@ class Approvals:
 
     def _read(self) -> dict[str, dict[str, object]]:
         try:
-            content = json.loads(self._path.read_bytes())
+            content = json.loads(beginning_of(self._path, LARGEST))
         except (OSError, ValueError, RecursionError):
             return {}
         projects = content.get("projects") if isinstance(content, dict) else None

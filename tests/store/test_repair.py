@@ -15,6 +15,7 @@ from store.connection import back_up
 from store.errors import StoreError
 from store.migrations import MIGRATIONS
 from store.repair import repair_database
+from store.salvage import rows_in
 from store.sessions import MessageRow, SessionRow, SessionStore
 
 ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
@@ -63,6 +64,11 @@ def test_rows_of_a_table_without_its_root_are_saved_page_by_page(path: Path) -> 
     store.close()
 
 
+def test_a_device_in_the_place_of_the_log_is_not_read_without_end(path: Path) -> None:
+    path.with_name("sessions.db-wal").symlink_to("/dev/zero")
+    assert repair_database(path).saved["messages"] == COUNT
+
+
 def test_a_database_that_another_program_has_open_is_left_alone(path: Path) -> None:
     with another(path, "db.execute('select count(*) from sessions').fetchall()"):
         before = files(path)
@@ -70,6 +76,14 @@ def test_a_database_that_another_program_has_open_is_left_alone(path: Path) -> N
             repair_database(path)
         assert files(path) == before
     assert repair_database(path).saved["messages"] == COUNT
+
+
+def test_a_row_that_claims_to_be_larger_than_all_pages_is_left_out() -> None:
+    page = bytearray(4096)
+    page[0], page[3:5], page[8:10] = 0x0D, (1).to_bytes(2, "big"), (100).to_bytes(2, "big")
+    page[100:106] = b"\xff\xff\xff\xff\x7f\x01"  # 34 GB, in pages that follow themselves
+    page[106 + 489 : 110 + 489] = (3).to_bytes(4, "big")
+    assert list(rows_in(bytes(4096) + page + (3).to_bytes(4, "big") * 1024, 4096)) == []
 
 
 def test_a_database_that_is_written_meanwhile_is_left_alone(path: Path) -> None:

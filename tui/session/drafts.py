@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tools.regular import LARGEST, beginning_of
+
 
 class Drafts:
     """Texts for each session. A folder that cannot be read or written costs the drafts, and nothing else."""
@@ -39,7 +41,7 @@ class Drafts:
             return ()
         file = self._file(self._folder, session)
         try:
-            texts = json.loads(file.read_bytes())
+            texts = json.loads(beginning_of(file, LARGEST))
             file.unlink()
         except (OSError, ValueError):
             return ()

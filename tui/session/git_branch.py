@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from agent.input.instructions import git_branch
+from tools.regular import LARGEST, beginning_of
 
 
 def branch_of(folder: Path) -> str:
@@ -15,8 +16,12 @@ def _commit(top: Path) -> str:
     place = top / ".git"
     try:
         if place.is_file():  # a linked work tree names its folder
-            place = top / place.read_text(encoding="utf-8", errors="replace").removeprefix("gitdir:").strip()
-        head = (place / "HEAD").read_text(encoding="utf-8", errors="replace").strip()
+            place = top / _text_of(place).removeprefix("gitdir:").strip()
+        head = _text_of(place / "HEAD").strip()
     except (OSError, ValueError):
         return ""
     return head[:8] if all(letter in "0123456789abcdef" for letter in head) else ""
+
+
+def _text_of(path: Path) -> str:
+    return beginning_of(path, LARGEST).decode("utf-8", "replace")

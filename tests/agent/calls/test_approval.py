@@ -357,6 +357,13 @@ def test_what_is_no_rule_is_told_and_the_others_hold(tmp_path: Path) -> None:
     )
 
 
+def test_a_pipe_in_the_place_of_the_rules_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "rules.json"
+    os.mkfifo(file)
+    problem = f"the rules that you keep for projects are not used: cannot read `{file}`: it is not a regular file"
+    assert ProjectRules(tmp_path, Path("/p")).read() == KeptRules(problem=problem)
+
+
 async def test_a_resumed_session_knows_what_ran(home: Home) -> None:
     session = await home.open(Scripted.of({"calls": [call("bash", command="echo a")]}, DONE), mode="ask")
     await answered(session, lambda asked: Decision("allow", arguments={"command": "echo b"}))

@@ -200,6 +200,12 @@ def test_what_cannot_be_read_was_not_approved(tmp_path: Path, content: str) -> N
     assert approvals.of("forge", "d") is not None
 
 
+def test_a_pipe_in_their_place_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "approvals.json"
+    os.mkfifo(path)
+    assert Approvals(path, Path("P")).of("forge", "d") is None
+
+
 def test_approvals_are_for_their_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "mcp" / "approvals.json"
     Approvals(path, tmp_path).decide("forge", "d", "refused")

@@ -1,5 +1,6 @@
 """The status line: what it says, and what gives way where it is narrow."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,9 @@ def test_a_branch_is_read_also_in_a_linked_work_tree_and_from_a_folder_inside(tm
     (linked / ".git").write_text(f"gitdir: {git / 'worktrees' / 'two'}\n")
     (git / "worktrees" / "two" / "HEAD").write_text("0123456789abcdef0123456789abcdef01234567\n")
     assert [branch_of(folder) for folder in (inside, linked, tmp_path)] == ["feature/x", "01234567", ""]
+    (git / "HEAD").unlink()
+    os.mkfifo(git / "HEAD")
+    assert branch_of(inside) == ""
 
 
 def test_only_parts_that_there_are_may_be_set() -> None:

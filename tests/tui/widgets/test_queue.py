@@ -1,5 +1,6 @@
 """Messages that wait: in the queue, on its lines, and over the end of a session."""
 
+import os
 from pathlib import Path
 
 from hypothesis import given
@@ -207,6 +208,11 @@ async def test_what_is_being_written_is_kept_while_it_is_and_for_the_session_tha
         await t.app.talk.open("second", "scripted/other")
         t.app.desk.showing.session()
         assert t.prompt.text == "another one", "it is not given twice"
+
+
+def test_a_pipe_in_the_place_of_what_was_kept_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "first.json")
+    assert Drafts(tmp_path).take("first") == ()
 
 
 async def test_a_turn_that_fails_gives_back_what_it_had_taken_too() -> None:
