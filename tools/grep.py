@@ -15,7 +15,7 @@ from tools.schema import flag, number, object_of, text
 from tools.truncate import cut_line, plain
 
 if TYPE_CHECKING:  # a type only: see `Grep.run`
-    from tools.search import FoundLine, Wish
+    from tools.search import FoundLine, SearchEnd, Wish
 
 Mode: TypeAlias = Literal["content", "files", "count"]
 
@@ -55,17 +55,15 @@ class Grep:
         page = _Page(root, workspace.root, mode, number(arguments, "limit", DEFAULT_LIMITS[mode]), _filter(arguments))
         context = number(arguments, "context", 0) if mode == "content" else 0
         query = search.Query(checked(text(arguments, "pattern")), flag(arguments, "ignore_case"), context)
-        ending = await search.search_lines(root, workspace.root, query, page.take)
-        extent = Extent(page.unit, page.count, page.total if ending == "complete" else None)
+        end = await search.search_lines(root, workspace.root, query, page.take)
+        extent = Extent(page.unit, page.count, page.total if end.how == "complete" else None)
         if page.is_full:
-            of = f" of {page.total}" if ending == "complete" else ""
+            of = f" of {page.total}" if end.how == "complete" else ""
             page.shown.append(
                 f"(there are more: these are the first {page.count}{of}; narrow `pattern`, `path` or `glob`)"
             )
-        if ending == "late":
-            page.shown.append(
-                f"(stopped after {search.LONGEST_SEARCH:.0f} s, so lines may be missing: narrow `path` or `glob`)"
-            )
+        if end.how == "late":
+            page.shown.append(f"(stopped after {search.LONGEST_SEARCH:.0f} s{page.how_far(end)})")
         return Result("\n".join(page.shown) or "no lines match", extent=extent)
 
 
@@ -118,6 +116,10 @@ class _Page:
     total: int = 0
     """The same of all that was found."""
     size: int = 0
+    path: str = ""
+    """The file whose lines were taken last."""
+    in_file: int = 0
+    """Lines that match in it, so far."""
 
     @property
     def unit(self) -> Literal["matches", "files"]:
@@ -129,23 +131,38 @@ class _Page:
         return self.total > self.count
 
     def take(self, lines: "Sequence[FoundLine]") -> "Wish":
-        """What is wanted after the lines of this file."""
+        """What is wanted after these lines of a file."""
         path = lines[0].path
         if self.wanted is not None and not self.wanted.covers(path):
             return "more"
-        matches = sum(line.is_match for line in lines)
-        self.total += matches if self.mode == "content" else 1
-        if self.count < self.limit and self.size < MOST_CHARACTERS:
-            name = display(self.root if kind_of(self.root) == "file" else self.root / path, self.base)
+        is_new, matches = path != self.path, sum(line.is_match for line in lines)
+        self.path, self.in_file = path, matches if is_new else self.in_file + matches
+        self.total += matches if self.mode == "content" else is_new
+        if self.mode == "count" and not is_new:
+            self.shown[-1:] = [f"{self._name(path)}: {self.in_file}"] if not self.is_full else self.shown[-1:]
+        elif self.count < self.limit and self.size < MOST_CHARACTERS:
             if self.mode == "content":
-                self._show(name)
+                if is_new:
+                    self._show(self._name(path))
                 self._take_lines(lines)
-            else:
-                self._show(name if self.mode == "files" else f"{name}: {matches}")
+            elif is_new:
+                self._show(self._name(path) if self.mode == "files" else f"{self._name(path)}: {matches}")
                 self.count += 1
         if self.total > self.count + MOST_COUNTED:
             return "nothing"
         return "count" if self.is_full else "more"
+
+    def how_far(self, end: "SearchEnd") -> str:
+        """Where a search was that took too long, and how to go on."""
+        if not end.line:
+            return ", so lines may be missing: narrow `path` or `glob`"
+        where = f" at line {end.line:,} of `{self._name(end.path)}`, so lines may be missing from there on"
+        if kind_of(self.root) == "file":
+            return f"{where}: `tail -n +{end.line} FILE | grep` in bash goes on"
+        return f"{where}: narrow `path` or `glob`"
+
+    def _name(self, path: str) -> str:
+        return display(self.root if kind_of(self.root) == "file" else self.root / path, self.base)
 
     def _take_lines(self, lines: "Sequence[FoundLine]") -> None:
         previous = None

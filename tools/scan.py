@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO
+from typing import Protocol
 
 PIECE = 1 << 20
 """Bytes that are searched at a time, and of a longer line, too. Neighbouring pieces of one share some, so no short
@@ -43,6 +43,10 @@ class Block:
     again: int
     """Bytes of the first line that were searched before."""
     data: bytes
+
+
+class Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
 
 
 Found = tuple[int, int]
@@ -144,12 +148,12 @@ class _Output:
         self._left -= len(text) + 8
 
 
-def searcher(pattern: str, reached: Callable[[int], None]) -> Search:
+def searcher(pattern: str, reached: Callable[[int], None], *, ignore_case: bool = False) -> Search:
     """What finds the lines of a block that match. `reached` is told now and then which line a slow one is at."""
-    by_line, by_block = _by_line(pattern, reached), _by_block(pattern)
+    by_line, by_block = _by_line(pattern, reached, ignore_case), _by_block(pattern, ignore_case)
     if by_block is None:
         return by_line
-    needs_plain = _ASCII_ONLY.search(pattern) is not None
+    needs_plain = ignore_case or _ASCII_ONLY.search(pattern) is not None
 
     def search(block: Block) -> Iterator[Found]:
         if block.data.isascii():
@@ -169,7 +173,7 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-def _by_block(pattern: str) -> Search | None:
+def _by_block(pattern: str, ignore_case: bool) -> Search | None:
     """By RE2; None where it is not there or does not understand the pattern as `re` does."""
     if _OTHERWISE.search(pattern):
         return None
@@ -178,7 +182,7 @@ def _by_block(pattern: str) -> Search | None:
     except ImportError:
         return None
     options = re2.Options()
-    options.log_errors, options.never_nl = False, True
+    options.log_errors, options.never_nl, options.case_sensitive = False, True, not ignore_case
     with suppress(re2.error):
         return _found_by(re2.compile(f"(?m:{pattern})", options).search)
     return None
@@ -202,8 +206,8 @@ def _found_by(search: Callable[[bytes, int], re.Match[bytes] | None]) -> Search:
     return found
 
 
-def _by_line(pattern: str, reached: Callable[[int], None]) -> Search:
-    compiled = re.compile(pattern)
+def _by_line(pattern: str, reached: Callable[[int], None], ignore_case: bool = False) -> Search:
+    compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
 
     def found(block: Block) -> Iterator[Found]:
         at, told = 0, time.monotonic()
@@ -223,7 +227,7 @@ def _by_line(pattern: str, reached: Callable[[int], None]) -> Search:
     return found
 
 
-def blocks(stream: IO[bytes], number: int) -> Iterator[Block]:
+def blocks(stream: Readable, number: int) -> Iterator[Block]:
     """Whole lines without the last one's end, and pieces of those that are longer."""
     held, offset, again = b"", 0, 0
     while chunk := stream.read(PIECE):

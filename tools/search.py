@@ -40,6 +40,9 @@ _RG = (
 TOO_LONG = "(a line of several megabytes matches here: cut parts out of it in bash)"
 
 Ending: TypeAlias = Literal["complete", "enough", "late"]
+MOST_HELD = 5_000
+"""Lines of one file that are held before they are handed over."""
+
 Wish: TypeAlias = Literal["more", "count", "nothing"]
 """What whoever takes what is found wants next: more of it; for a moment the rest, to count it; or nothing."""
 
@@ -52,6 +55,15 @@ class FoundLine:
     """0 for one that is too long to be handed over; then `text` says so."""
     text: str
     is_match: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SearchEnd:
+    how: Ending
+    path: str = ""
+    """The file in which a late one was ended, as far as that is known."""
+    line: int = 0
+    """The line of it that it had come to; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +96,11 @@ async def list_files(folder: Path, project: Path, take: Callable[[str], bool]) -
     return (await _collect(argv, folder, b"\0", taken)).ending
 
 
-async def search_lines(root: Path, project: Path, query: Query, take: Callable[[Sequence[FoundLine]], Wish]) -> Ending:
-    """Hands over the lines found in each file, in the order of paths, until `take` wants nothing. `complete` also when
-    the last of them were only counted."""
+async def search_lines(
+    root: Path, project: Path, query: Query, take: Callable[[Sequence[FoundLine]], Wish]
+) -> SearchEnd:
+    """Hands over the lines found in each file, many of one in several pieces, in the order of paths, until `take` wants
+    nothing. `complete` also when the last of them were only counted."""
     folder, only_file = _folder_and_file(root)
     rg = find_rg(os.environ.get("PATH", ""), project)
     if rg is not None:
@@ -94,12 +108,13 @@ async def search_lines(root: Path, project: Path, query: Query, take: Callable[[
         options += ["--ignore-case"] if query.ignore_case else ["--case-sensitive"]
         target = "." if only_file is None else f"./{only_file}"
         argv = [rg, *_RG, *await _scope(folder), *options, f"--regexp={query.pattern}", "--", target]
-        done = await _collect(argv, folder, b"\n", _Files(take).take)
+        files = _Files(take)
+        done = await _collect(argv, folder, b"\n", files.take)
         if not done.complaint:
-            return done.ending
-    argv = searcher.argv_for(query.pattern, only_file, query.ignore_case, query.context)
-    done = await _collect(argv, folder, b"\n", _Files(take).take)
-    return done.ending
+            return files.ended(done.ending)
+    argv, files = searcher.argv_for(query.pattern, only_file, query.ignore_case, query.context), _Files(take)
+    done = await _collect(argv, folder, b"\n", files.take)
+    return files.ended(done.ending)
 
 
 def _folder_and_file(root: Path) -> tuple[Path, str | None]:
@@ -113,7 +128,7 @@ async def _scope(folder: Path) -> list[str]:
 
 
 class _Files:
-    """Puts the printed records together, file by file. A file that turns out to be binary is dropped."""
+    """Puts the printed records together, file by file. What is held of one that turns out to be binary is dropped."""
 
     def __init__(self, take: Callable[[Sequence[FoundLine]], Wish]) -> None:
         self._take = take
@@ -121,6 +136,13 @@ class _Files:
         self._lines: list[FoundLine] = []
         self._is_cut = False
         """Whether a line that matches was too long."""
+        self._reached = 0
+        """The line that the search has come to, where that was told."""
+
+    def ended(self, how: Ending) -> SearchEnd:
+        if how == "late" and self._lines:
+            self._take(self._lines)
+        return SearchEnd(how, self._path, self._reached) if how == "late" else SearchEnd(how)
 
     def take(self, record: bytes) -> Wish:
         if not record.endswith(b"}"):  # the beginning of one that is too long
@@ -130,15 +152,29 @@ class _Files:
         data = event["data"]
         match event["type"]:
             case "begin":
-                self._path, self._lines = os.fsdecode(_bytes(data["path"])).removeprefix("./"), []
-                self._is_cut = False
+                self._path, self._lines = _path(data), []
+                self._is_cut, self._reached = False, 0
+            case "at":
+                self._path, self._reached = _path(data), data["line_number"]
+            case "long":
+                self._is_cut = True
             case "match" | "context" as kind:
                 text = _bytes(data["lines"]).removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
                 self._lines.append(FoundLine(self._path, data["line_number"], text, kind == "match"))
+                if len(self._lines) >= MOST_HELD:
+                    held, self._lines = self._lines, []
+                    return self._take(held)
             case "end" if data["binary_offset"] is None:
                 cut = [FoundLine(self._path, 0, TOO_LONG, True)] if self._is_cut else []
-                return self._take([*self._lines, *cut])
+                held, self._lines = [*self._lines, *cut], []
+                return self._take(held) if held else "more"
+            case "end":
+                self._lines = []
         return "more"
+
+
+def _path(data: Mapping[str, Mapping[str, str]]) -> str:
+    return os.fsdecode(_bytes(data["path"])).removeprefix("./")
 
 
 def _bytes(value: Mapping[str, str]) -> bytes:

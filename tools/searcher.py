@@ -5,18 +5,27 @@ be killed. It knows folders and lines, not tools.
 """
 
 import base64
+import codecs
 import json
 import os
-import re
 import stat
 import sys
+import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO, TypeAlias
 
+from tools.scan import PIECE, Block, Search, blocks, searcher
 from tools.walk import files_below
 
 _START = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.searcher import main; main(sys.argv[2])"
+
+_OFTEN = 0.5
+"""Seconds after which it is told how far a search is."""
+
+Hit: TypeAlias = tuple[str, int, str]
+"""What is printed of a line: what it is, its number and its text."""
 
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
@@ -44,56 +53,112 @@ def main(request_json: str) -> None:
 
 
 def _search(request: Mapping[str, object]) -> None:
-    pattern = re.compile(str(request["pattern"]), re.IGNORECASE if request["ignore_case"] else 0)
+    told = _Progress()
+    search = searcher(str(request["pattern"]), told.reached, ignore_case=bool(request["ignore_case"]))
     context = int(str(request["context"]))
     only_file = request["only_file"]
     paths = [only_file] if isinstance(only_file, str) else files_below(os.getcwd())
     for path in paths:
-        begun = False
-        for kind, number, line in _hits(path, pattern.search, context):
+        begun, binary = False, None
+        for kind, number, line in _hits(path, search, context, told):
+            if kind == "binary":
+                binary = number
+                continue
             if not begun:
                 _print("begin", {"path": _text(path)})
                 begun = True
             _print(kind, {"line_number": number, "lines": {"text": line}})
         if begun:
-            _print("end", {"binary_offset": None})
+            _print("end", {"binary_offset": binary})
             sys.stdout.buffer.flush()  # the next file may take for ever
 
 
-def _hits(path: str, search: Callable[[str], object], context: int) -> Iterator[tuple[str, int, str]]:
-    """The matching lines of a text file with the lines around them."""
-    before: deque[tuple[str, int, str]] = deque(maxlen=context)
-    after = 0
-    for number, line in enumerate(_lines(path), start=1):
-        if search(line):
-            yield from before
-            before.clear()
-            yield "match", number, line
-            after = context
-        elif after:
-            yield "context", number, line
-            after -= 1
+class _Progress:
+    """Tells now and then how far the search is."""
+
+    def __init__(self) -> None:
+        self.path = ""
+        self._told = time.monotonic()
+
+    def reached(self, line: int) -> None:
+        if time.monotonic() - self._told > _OFTEN:
+            _print("at", {"path": _text(self.path), "line_number": line})
+            sys.stdout.buffer.flush()
+            self._told = time.monotonic()
+
+
+def _hits(path: str, search: Search, context: int, told: _Progress) -> Iterator[Hit]:
+    """The matching lines of a text file with the lines around them; `long` in the place of one that is too long to be
+    printed, and `binary`, once, where the file turns out to be none."""
+    told.path = path
+    state = _Around(context)
+    for block in _blocks(path):
+        if b"\0" in block.data:
+            yield "binary", block.number, ""
+            return
+        at, number = 0, block.number
+        for start, _ in search(block):
+            between = block.data.count(b"\n", at, start)
+            yield from state.passed(block, at, start, number)
+            number += between
+            end = block.data.find(b"\n", start)
+            end = len(block.data) if end < 0 else end
+            yield from state.matched(block, start, end, number)
+            at, number = end + 1, number + 1
+        yield from state.passed(block, at, len(block.data) + 1, number)
+        told.reached(block.number)
+
+
+class _Around:
+    """What is printed of lines that match and of those around them."""
+
+    def __init__(self, context: int) -> None:
+        self._context = context
+        self._before: deque[Hit] = deque(maxlen=context)
+        self._after = self._long = 0
+
+    def matched(self, block: Block, start: int, end: int, number: int) -> Iterator[Hit]:
+        if _is_piece(block, start, end):
+            if number != self._long:  # of a line in pieces each may match
+                yield from self._before
+                yield "long", number, ""
+            self._long = number
         else:
-            before.append(("context", number, line))
+            yield from self._before
+            yield "match", number, block.data[start:end].decode("utf-8", "replace")
+        self._before.clear()
+        self._after = self._context
+
+    def passed(self, block: Block, start: int, end: int, number: int) -> Iterator[Hit]:
+        """Lines that do not match, up to where the next begins."""
+        if not self._context or start >= end:
+            return
+        for line in block.data[start : end - 1].split(b"\n"):
+            hit = "context", number, line.decode("utf-8", "replace")
+            if not _is_piece(block, start, start + len(line)):
+                if self._after:
+                    yield hit
+                    self._after -= 1
+                else:
+                    self._before.append(hit)
+            start, number = start + len(line) + 1, number + 1
 
 
-def _lines(path: str) -> Iterator[str]:
-    """The lines of a text file; none of a binary one, or one that cannot be read."""
+def _is_piece(block: Block, start: int, end: int) -> bool:
+    """Whether it is part of a line that is too long to be printed."""
+    return start == 0 and (block.offset > 0 or end >= PIECE)
+
+
+def _blocks(path: str) -> Iterator[Block]:
+    """A text file as it is searched; nothing of one that cannot be read."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return
             start = file.read(3)
             codec = _UTF16.get(start[:2])
-            if codec is not None:
-                text = start[2:] + file.read()
-                yield from (line.removesuffix("\r") for line in _split(text.decode(codec, "replace")))
-                return
-            if b"\0" in start or any(b"\0" in chunk for chunk in iter(lambda: file.read(1 << 20), b"")):
-                return
-            file.seek(3 if start == b"\xef\xbb\xbf" else 0)
-            for raw in file:
-                yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
+            file.seek(2 if codec else 3 if start == b"\xef\xbb\xbf" else 0)
+            yield from blocks(_Utf8(file, codec) if codec else file, 1)
     except OSError:
         return
 
@@ -102,8 +167,16 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
-def _split(text: str) -> list[str]:
-    return text.removesuffix("\n").split("\n") if text else []
+class _Utf8:
+    """A file in another encoding, read as if it were in UTF-8."""
+
+    def __init__(self, file: BinaryIO, codec: str) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder(codec)("replace")
+
+    def read(self, size: int) -> bytes:
+        raw = self._file.read(size)
+        return self._decoder.decode(raw, final=not raw).encode("utf-8", "replace")
 
 
 def _print(kind: str, data: Mapping[str, object]) -> None:

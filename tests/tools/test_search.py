@@ -4,7 +4,7 @@ import asyncio
 import os
 import random
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,8 @@ from tools.grep import Grep
 from tools.search import find_rg
 
 RG = shutil.which("rg")
+SLOW = "(?=a)(a+)+$"
+"""Takes for ever on many `a` before something else, and only `re` understands it."""
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +112,7 @@ async def test_what_is_too_much_to_be_counted_has_no_total(
 async def test_the_rest_is_counted_for_a_moment_only(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools.search, "COUNTED_ON", 0.2)
     fill(workspace.root, {"a": "ab\nab\n", "b": "a" * 60 + "c"})
-    result = await Grep().run({"pattern": "ab|(a+)+$", "limit": 1}, workspace)
+    result = await Grep().run({"pattern": f"ab|{SLOW}", "limit": 1}, workspace)
     assert result.extent == Extent("matches", 1, None)
 
 
@@ -130,6 +132,8 @@ async def test_a_line_that_is_too_long_to_be_shown_is_found(
     assert await found(Grep(), workspace, pattern="xx") == (
         "b.txt\n(a line of several megabytes matches here: cut parts out of it in bash)"
     )
+    fill(workspace.root, {"b.txt": b"foo\n" + b"x" * 5_000_000 + b"\nfoo\0", "a.txt": "bar"})
+    assert await found(Grep(), workspace, pattern="foo") == "no lines match"
 
 
 async def test_odd_names_are_shown_on_one_line(workspace: Workspace) -> None:
@@ -169,12 +173,52 @@ async def test_an_expression_that_takes_for_ever_is_ended(
 ) -> None:
     monkeypatch.setattr(tools.search, "LONGEST_SEARCH", 0.3)
     fill(workspace.root, {"a": "a" * 60 + "b"})
-    assert "so lines may be missing" in await found(Grep(), workspace, pattern="(a+)+$")
+    assert "so lines may be missing" in await found(Grep(), workspace, pattern=SLOW)
+    assert await found(Grep(), workspace, pattern="(a+)+$") == "no lines match"
+
+
+async def test_a_search_that_was_ended_tells_how_far_it_came_and_shows_what_it_found(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools.search, "LONGEST_SEARCH", 3.0)
+    lines = "aab\n" * 70_000 + f"aa\n{'a' * 21}b\n" + f"{'a' * 21}b\n" * 100_000
+    fill(workspace.root, {"logs/a.log": lines, "z.log": "aa\n"})
+    text = await found(Grep(), workspace, pattern=SLOW)
+    assert text.startswith("logs/a.log\n70001:aa\n(stopped after 3 s at line 70,0")
+    assert text.endswith(" of `logs/a.log`, so lines may be missing from there on: narrow `path` or `glob`)")
+    text = await found(Grep(), workspace, pattern=SLOW, path="logs/a.log")
+    assert text.endswith("in bash goes on)")
+
+
+@pytest.mark.parametrize("mode", ["content", "files", "count"])
+async def test_a_file_with_more_lines_than_are_held_is_handed_over_in_pieces(
+    mode: str, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(workspace.root, {"a.txt": "x\n" * 25, "b.txt": "y\n" * 3 + "x\n" * 4, "c.txt": "x\n" * 11})
+    whole = await Grep().run({"pattern": "x", "mode": mode, "limit": 30, "context": 1}, workspace)
+    for held in (1, 2, 5, 24):
+        monkeypatch.setattr(tools.search, "MOST_HELD", held)
+        assert await Grep().run({"pattern": "x", "mode": mode, "limit": 30, "context": 1}, workspace) == whole
+
+
+async def test_what_is_found_in_a_file_is_not_held_without_end(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    query = tools.search.Query("x")
+    fill(workspace.root, {"a.txt": "x\n" * 20_000})
+
+    def take(lines: Sequence[tools.search.FoundLine]) -> tools.search.Wish:
+        taken.append(len(lines))
+        return "more"
+
+    end = await tools.search.search_lines(workspace.root, workspace.root, query, take)
+    assert (taken, end) == ([tools.search.MOST_HELD] * 4, tools.search.SearchEnd("complete"))
 
 
 async def test_a_cancelled_search_ends(workspace: Workspace) -> None:
     fill(workspace.root, {"a": "a" * 60 + "b"})
-    task = asyncio.create_task(found(Grep(), workspace, pattern="(a+)+$"))
+    task = asyncio.create_task(found(Grep(), workspace, pattern=SLOW))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
