@@ -84,6 +84,7 @@ REST = (
     ErrorRule(Meaning(AuthFailed), (200, 400, 422), words.KEY_KINDS, words.KEY),
     ErrorRule(Meaning(BadRequest, "organisation"), (400, 401, 403, 404), words.ORGANISATION_KINDS, words.ORGANISATION),
     ErrorRule(Meaning(UnknownModel), (200, 400, 403, 422), words.MODEL_KINDS, words.MODEL),
+    ErrorRule(Meaning(AuthFailed, "access"), (401,), r"(?:key|team|user)_model_access_denied"),
     ErrorRule(Meaning(AuthFailed), (401,)),
     ErrorRule(Meaning(AuthFailed), (498,), text=words.KEY),
     ErrorRule(Meaning(AuthFailed), (403,), words.KEY_KINDS, words.KEY),
@@ -123,7 +124,10 @@ def _page(status: int, headers: Mapping[str, str], said: ErrorAnswer) -> Meaning
         return Meaning(BadRequest, "country")
     if re.search(words.CLOUD_RATE, said.text, re.I):
         return Meaning(RateLimited)
-    if headers.get("cf-mitigated") == "challenge" or re.search(words.CHALLENGE, said.text, re.I):
+    if status == 530:  # Cloudflare's, for what it does not reach: its text has a number of the same kind
+        return Meaning(Overloaded)
+    is_barred = status == 403 and "akamai" in headers.get("server", "").lower()
+    if is_barred or headers.get("cf-mitigated") == "challenge" or re.search(words.CHALLENGE, said.text, re.I):
         return Meaning(ProviderError, "challenge")
     if status == 200:
         return Meaning(RouteFailed, "portal")

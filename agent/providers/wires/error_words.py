@@ -26,6 +26,8 @@ CHALLENGE = any_of(
     r"web application firewall",
     r"incapsula",
     r"akamai",
+    r"edgesuite\.net",
+    r"human verification",
     r"perimeterx",
 )
 """Pages that tell people from programs."""
