@@ -56,6 +56,7 @@ from agent.session import Session
 from agent.session_settings import (
     compacting_of,
     debug_of,
+    effort_for,
     hooks_for_calls,
     instructions_for,
     mode_of,
@@ -220,7 +221,7 @@ class Sessions:
             compacting=compacting,
             summarisers=summarisers,
             lessons=LearnedLimits(window_shown(mark, provider)),
-            effort=config.reasoning_effort,
+            effort=effort_for(config, provider.facts),
             retries=Retries(persistence_of(config, interactive=there), reached=reached),
             debug=debug,
             meter=connected.meter,

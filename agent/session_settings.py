@@ -21,8 +21,9 @@ from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
 from agent.errors import ConfigError
 from agent.input.instructions import git_branch, load_instructions
+from agent.providers.base import ModelFacts
 from agent.providers.retry import Persistence
-from agent.providers.setup import first_choice
+from agent.providers.setup import find_setting, first_choice
 from tools.base import Tool
 from tools.catalog import builtin_tools
 from tools.final_report import FinalReport
@@ -88,6 +89,12 @@ def tools_for(compacting: CompactionSettings, config: Config) -> tuple[Tool, ...
     chosen = config.tools_allowed or tuple(known)
     tools = tuple(tool for name, tool in known.items() if name in chosen and name not in config.tools_denied)
     return (*tools, FinalReport()) if compacting.on_full == "final" else tools
+
+
+def effort_for(config: Config, facts: ModelFacts) -> str | None:
+    """How hard a model is told to think; None where nobody has set it."""
+    found = find_setting(config, facts.provider, facts.name, "reasoning_effort")
+    return found.value if found is not None else None
 
 
 def missing_tools(config: Config) -> frozenset[str]:

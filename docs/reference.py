@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
+from agent.config.aliases import IN_TABLE, NAMES, SWITCHES, WITHOUT_EFFECT
 from agent.config.options import OPTIONS, Option
 from agent.errors import EXIT_CODES, AgentError
 from agent.events import Event
@@ -59,6 +60,22 @@ def settings() -> str:
     return _rows(("key", "default", "what it is"), (_setting(option) for option in OPTIONS))
 
 
+def other_names() -> str:
+    """Every name by which other programs call a key, and what it is taken for."""
+
+    def rows() -> Iterator[Sequence[str]]:
+        for name, key in (NAMES | IN_TABLE).items():
+            if name.rpartition(".")[2] != key.rpartition(".")[2]:
+                yield f"`{name}`", f"`{key}`"
+        yield "`summarization_provider`, `summarization_model`", "`agent.summary_model`, as PROVIDER/NAME"
+        for name, value in SWITCHES.items():
+            yield f"`{name} = {json.dumps(value)}`", '`rewrite.policy = "off"`'
+        for name, why in WITHOUT_EFFECT.items():
+            yield f"`{name}`", f"nothing: {why}"
+
+    return _rows(("name", "what it is taken for"), rows())
+
+
 def exit_codes() -> str:
     return _rows(("exit code", "what happened"), ((str(code), told) for code, (_, told) in EXIT_CODES.items()))
 
@@ -86,6 +103,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "flags": flags,
     "settings": settings,
+    "other names": other_names,
     "exit codes": exit_codes,
     "events": events,
     "errors": errors,

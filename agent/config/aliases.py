@@ -4,12 +4,15 @@ Every key may also be written in camel case. What a key was written as stays wit
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-_NAMES = {
+from agent.config.options import BY_KEY
+
+NAMES = {
     "context_budget": "agent.context_window",
     "context_window_tokens": "agent.context_window",
+    "max_tokens": "agent.max_output_tokens",
     "buffer_tokens": "agent.context_window_buffer_tokens",
     "context_buffer_tokens": "agent.context_window_buffer_tokens",
     "tool_response_max_bytes": "agent.result_offload_threshold",
@@ -20,7 +23,7 @@ _NAMES = {
 }
 """By name, in whatever table it stands."""
 
-_IN_TABLE = {
+IN_TABLE = {
     "compaction.model": "agent.summary_model",
     "max_message_bytes": "agent.max_message_bytes",
     "max_line_length": "agent.max_line_length",
@@ -29,14 +32,14 @@ _IN_TABLE = {
 _TABLES = ("agent", "defaults", "options", "compaction", "tool_output_cache", "prune", "")
 """Tables whose keys are ours: they all stand for `[agent]`."""
 
-_SWITCHES = {
+SWITCHES = {
     "disable_auto_summarize": True,
     "compaction.enabled": False,
     "compaction.auto": False,
 }
 """Keys that turn early rewriting off when they have this value; with the other value they change nothing."""
 
-_WITHOUT_EFFECT = {
+WITHOUT_EFFECT = {
     "condense_after_n": "what is condensed is decided by price and age, not by a number of messages",
     "remove_errors_after": "errors are condensed and never removed, so that each call keeps its output",
     "tool_output_cache.enabled": "large outputs are always kept whole",
@@ -51,6 +54,16 @@ class AliasedSetting:
     """What it was written as, when that is not its key."""
     without_effect: str = ""
     """Why it changes nothing here."""
+
+
+def own_names(table: Mapping[str, object], allowed: Container[str]) -> Iterator[tuple[str, AliasedSetting]]:
+    """What stands in the table of a provider or a model, each by the key that it means there, among those that are
+    `allowed`; and as it was written. Other names of a key come before the key."""
+    for written in sorted(table, key=lambda written: snake_case(written) not in NAMES):
+        key = snake_case(written)
+        meant = NAMES.get(key, key).removeprefix("agent.")
+        key = meant if meant in allowed else key
+        yield key, AliasedSetting(key, table[written], "" if key == written else written)
 
 
 def snake_case(key: str) -> str:
@@ -77,20 +90,20 @@ def _translated(written: str, value: object) -> AliasedSetting | None:
     table, _, name = snake_case(written).rpartition(".")
     short = written.rpartition(".")[2] if table in ("agent", "") else written
     for key in (f"{table}.{name}", name):
-        if key in _WITHOUT_EFFECT and table in _TABLES:
-            return AliasedSetting(written, value, short, _WITHOUT_EFFECT[key])
-        if key in _SWITCHES and table in _TABLES:
+        if key in WITHOUT_EFFECT and table in _TABLES:
+            return AliasedSetting(written, value, short, WITHOUT_EFFECT[key])
+        if key in SWITCHES and table in _TABLES:
             if not isinstance(value, bool):
                 return AliasedSetting("rewrite.policy", value, short)
-            return AliasedSetting("rewrite.policy", "off", short) if value is _SWITCHES[key] else None
-        if key in _IN_TABLE and table in _TABLES and table != "agent":
-            return AliasedSetting(_IN_TABLE[key], value, short)
+            return AliasedSetting("rewrite.policy", "off", short) if value is SWITCHES[key] else None
+        if key in IN_TABLE and table in _TABLES and table != "agent":
+            return AliasedSetting(IN_TABLE[key], value, short)
     if table in _TABLES and name in ("summarization_provider", "summarization_model"):
         key = "summarization_provider" if name.endswith("provider") else "agent.summary_model"
         return AliasedSetting(key, value, short)
-    if table in _TABLES and name in _NAMES:
-        return AliasedSetting(_NAMES[name], value, short)
-    if table in _TABLES[1:-1] or (table == "" and name != written):
+    if table in _TABLES and name in NAMES:
+        return AliasedSetting(NAMES[name], value, short)
+    if table in _TABLES[1:-1] or (table == "" and (name != written or f"agent.{name}" in BY_KEY)):
         return AliasedSetting(f"agent.{name}", value, short)
     key = f"{table}.{name}" if table else name
     return AliasedSetting(key, value, short if key != written else "")

@@ -5,11 +5,11 @@ project comes with a repository that somebody else may have written, so its file
 mode, more deny rules. It knows no provider and no tool.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from agent.config.aliases import snake_case, translate
+from agent.config.aliases import AliasedSetting, own_names, snake_case, translate
 from agent.config.options import (
     BY_KEY,
     MODEL_KEYS,
@@ -114,7 +114,8 @@ def read_toml(path: Path) -> dict[str, object]:
 
 
 def parse_setting(text: str) -> dict[str, object]:
-    """The tables that a `--config a.b=V` stands for; V is TOML when it parses as that, otherwise a text."""
+    """The tables that a `--config a.b=V` stands for; V is TOML when it parses as that, `null` what is not
+    set, otherwise a text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"`--config {text}` is not KEY=VALUE; write for example `--config agent.max_turns=20`")
@@ -123,7 +124,7 @@ def parse_setting(text: str) -> dict[str, object]:
     try:
         parsed: object = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
-        parsed = value
+        parsed = None if value.strip() == "null" else value
     try:
         keyed = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError as error:
@@ -190,7 +191,7 @@ def _merge(
 ) -> None:
     rest = dict(tables)
     if "providers" in rest:
-        _merge_providers(rest.pop("providers"), source, sources, providers)
+        _merge_providers(rest.pop("providers"), source, sources, providers, notices)
     if isinstance(of_mcp := rest.get("mcp"), dict) and "servers" in of_mcp:
         _merge_servers(of_mcp["servers"], source, sources, servers)
         rest["mcp"] = {name: value for name, value in of_mcp.items() if name != "servers"}
@@ -238,7 +239,11 @@ def _option(key: str, source: str) -> Option:
 
 
 def _merge_providers(
-    tables: object, source: str, sources: dict[str, str], providers: dict[str, dict[str, object]]
+    tables: object,
+    source: str,
+    sources: dict[str, str],
+    providers: dict[str, dict[str, object]],
+    notices: list[str],
 ) -> None:
     if not isinstance(tables, dict):
         raise ConfigError(f"{source}: `providers` must hold one table a provider")
@@ -248,12 +253,11 @@ def _merge_providers(
         if not isinstance(table, dict):
             raise ConfigError(f"{source}: `providers.{name}` must be a table")
         merged = providers.setdefault(name, {})
-        for written, value in table.items():
-            key = snake_case(written)
-            full = f"providers.{name}.{key}"
+        for key, setting in _own(table, PROVIDER_KEYS, f"providers.{name}", source, notices).items():
+            full, value = f"providers.{name}.{key}", setting.value
             if key == "models":
                 models = cast(dict[str, Mapping[str, object]], merged.setdefault("models", {}))
-                for model, facts in _models(value, source, full).items():
+                for model, facts in _models(value, source, full, notices).items():
                     models[model] = {**models.get(model, {}), **facts}
                     sources.update({f"{full}.{model}.{fact}": source for fact in facts})
                 continue
@@ -262,7 +266,7 @@ def _merge_providers(
             else:
                 allowed = ", ".join([*PROVIDER_KEYS, "models"])
                 raise ConfigError(f"{source}: there is no key `{full}`; allowed are {allowed}")
-            sources[full] = source
+            sources[full] = f"{source} ({setting.written})" if setting.written else source
 
 
 def _merge_servers(tables: object, source: str, sources: dict[str, str], servers: dict[str, dict[str, object]]) -> None:
@@ -285,18 +289,34 @@ def _merge_servers(tables: object, source: str, sources: dict[str, str], servers
             sources[f"mcp.servers.{name}.{key}"] = source
 
 
-def _models(value: object, source: str, full: str) -> dict[str, dict[str, object]]:
+def _own(
+    table: Mapping[str, object], allowed: Container[str], place: str, source: str, notices: list[str]
+) -> dict[str, AliasedSetting]:
+    """What stands in the table of a provider or a model, by its key. Where a key is written twice, that is told."""
+    found: dict[str, AliasedSetting] = {}
+    for key, setting in own_names(table, allowed):
+        if key in found:
+            before, now = (f"{place}.{one.written or key}" for one in (found[key], setting))
+            notices.append(f"{source}: `{before}` has no effect, since `{now}` sets the same and wins")
+        found[key] = setting
+    return found
+
+
+def _models(value: object, source: str, full: str, notices: list[str]) -> dict[str, dict[str, object]]:
     if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
         raise ConfigError(f"{source}: `{full}` must hold one table a model")
     models = {}
     for model, table in value.items():
-        table = {snake_case(key): value for key, value in table.items()}
-        unknown = set(table) - set(MODEL_KEYS)
+        own = _own(table, MODEL_KEYS, f"{full}.{model}", source, notices)
+        unknown = set(own) - set(MODEL_KEYS)
         if unknown:
             raise ConfigError(
                 f"{source}: there is no key `{full}.{model}.{min(unknown)}`; allowed are {', '.join(MODEL_KEYS)}"
             )
-        models[model] = {key: _parsed(MODEL_KEYS[key], v, source, f"{full}.{model}.{key}") for key, v in table.items()}
+        models[model] = {
+            key: _parsed(MODEL_KEYS[key], setting.value, source, f"{full}.{model}.{key}")
+            for key, setting in own.items()
+        }
     return models
 
 

@@ -114,6 +114,8 @@ def _both(current: object, project: object) -> object:
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
+effort = one_of(*EFFORTS)
+
 OPTIONS: tuple[Option, ...] = (
     Option("agent.model", None, optional_text, "the model, as PROVIDER/NAME", "EBB_MODEL"),
     Option("agent.fallback_models", (), texts, "models that take over, in order, when a conversation does not fit"),
@@ -127,7 +129,7 @@ OPTIONS: tuple[Option, ...] = (
         "`require` refuses commands: there is no sandbox yet",
         "EBB_SANDBOX",
     ),
-    Option("agent.reasoning_effort", None, lambda v: None if v is None else one_of(*EFFORTS)(v), "how hard to think"),
+    Option("agent.reasoning_effort", None, lambda v: None if v is None else effort(v), "how hard to think"),
     Option("agent.context_window", None, optional_count, "tokens of the model's window, over what is known of it"),
     Option("agent.max_output_tokens", None, optional_count, "tokens that a reply may take"),
     Option("agent.context_window_buffer_tokens", None, optional_count, "tokens kept free for errors of the estimate"),
@@ -231,6 +233,7 @@ PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
     "max_output_tokens": count,
     "context_window_buffer_tokens": count,
     "tokenizer": tokenizer_name,
+    "reasoning_effort": effort,
 }
 
 MODEL_KEYS: dict[str, Callable[[object], object]] = {
@@ -239,6 +242,7 @@ MODEL_KEYS: dict[str, Callable[[object], object]] = {
     "max_input_tokens": count,
     "context_window_buffer_tokens": count,
     "tokenizer": tokenizer_name,
+    "reasoning_effort": effort,
     "prices": prices,
     "images": flag,
     "thinking": one_of("none", "adaptive", "budget", "effort"),

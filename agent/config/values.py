@@ -39,6 +39,7 @@ class ProviderConfig:
     max_output_tokens: int | None = None
     context_window_buffer_tokens: int | None = None
     tokenizer: str | None = None
+    reasoning_effort: str | None = None
     models: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """What the user knows better of a model than the registry, by model name."""
 

@@ -18,7 +18,7 @@ from agent.headless import print_json
 from agent.messages import Assistant, Message, User
 from agent.overview import Overview
 from agent.providers.registry import facts_for
-from agent.providers.setup import find_window, overrides
+from agent.providers.setup import find_setting, find_window, overrides
 from agent.records.message_rows import encode_message
 from agent.records.session_lookup import SessionInfo
 from tools.redaction import redacted, without_options, without_password
@@ -226,6 +226,9 @@ def _numbers(config: Config) -> list[str]:
         "price_tier": window.price_tier,
     }
     lines = [f"{key} {values[key]:,} ({source})" for key, source in window.sources]
+    name, _, model = (config.model or "").partition("/")
+    named = ((key, find_setting(config, name, model, key)) for key in ("tokenizer", "reasoning_effort"))
+    lines += [f"{key} {found.value} ({found.source})" for key, found in named if found is not None]
     triggers = f"compact at {window.compact_trigger * window.effective:,.0f}"
     triggers += f", no request above {window.hard_block * window.effective:,.0f}"
     return [f"{config.model}: {', '.join(lines)}; usable {window.effective:,}; {triggers}", *window.notices]

@@ -8,6 +8,8 @@ from agent.config.aliases import AliasedSetting, snake_case, translate
 from agent.config.load import load_config
 from agent.config.values import Config, field_of
 from agent.errors import ConfigError
+from agent.providers.registry import facts_for
+from agent.session_settings import effort_for
 
 
 def configured(folder: Path, text: str, *settings: str) -> Config:
@@ -79,6 +81,12 @@ def configured(folder: Path, text: str, *settings: str) -> Config:
         ("compaction.auto", "[compaction]\nauto = false", "rewrite.policy", "off"),
         ("compaction.enabled", "[compaction]\nenabled = false", "rewrite.policy", "off"),
         ("toolOutputMode", '[agent]\ntoolOutputMode = "read-grep"', "agent.tool_output_mode", "read-grep"),
+        ("tokenizer", 'tokenizer = "tiktoken:gpt-4"', "agent.tokenizer", "tiktoken:gpt-4"),
+        ("keep_last_n", "keep_last_n = 10", "agent.keep_last_n", 10),
+        ("max_tokens", "[agent]\nmax_tokens = 8000", "agent.max_output_tokens", 8000),
+        ("MaxTokens", "MaxTokens = 8000", "agent.max_output_tokens", 8000),
+        ("toolsAllowed", 'toolsAllowed = ["read"]', "tools.allowed", ("read",)),
+        ("defaults.toolsDenied", '[defaults]\ntoolsDenied = ["bash"]', "tools.denied", ("bash",)),
     ],
 )
 def test_another_name_sets_our_key_and_says_so(
@@ -138,6 +146,28 @@ def test_providers_and_models_may_be_written_in_camel_case(tmp_path: Path) -> No
     assert config.sources["providers.openai.models.gpt-4.tokenizer"].endswith("config.toml")
 
 
+def test_other_names_hold_for_providers_and_models_as_far_as_they_have_the_key(tmp_path: Path) -> None:
+    config = configured(
+        tmp_path,
+        '[providers.openai]\nmaxTokens = 5000\nreasoning = "low"\n[providers.openai.models.m]\nreasoning = "high"\n',
+    )
+    provider = config.provider("openai")
+    assert (provider.max_output_tokens, provider.reasoning_effort) == (5000, "low")
+    assert provider.models == {"m": {"reasoning_effort": "high"}}
+    assert config.sources["providers.openai.max_output_tokens"].endswith("config.toml (maxTokens)")
+    efforts = [effort_for(config, facts_for("openai", name)) for name in ("m", "n")]
+    assert (efforts, effort_for(config, facts_for("anthropic", "m"))) == (["high", "low"], None)
+    with pytest.raises(ConfigError, match=r"there is no key `providers\.openai\.tool_response_max_bytes`"):
+        configured(tmp_path, "[providers.openai]\ntoolResponseMaxBytes = 3\n")
+
+
+def test_null_takes_back_for_one_run_what_a_file_sets(tmp_path: Path) -> None:
+    config = configured(tmp_path, '[agent]\nsummary_model = "a/b"', "agent.summary_model=null")
+    assert (config.summary_model, config.sources["agent.summary_model"]) == (None, "--config agent.summary_model=null")
+    with pytest.raises(ConfigError, match=r"`agent\.compact_trigger` is None, but must be"):
+        configured(tmp_path, "", "agent.compact_trigger=null")
+
+
 @pytest.mark.parametrize("text", ["[agent]\nsomething_else = 1", "[agent]\nsomethingElse = 1", "[compaction]\nx = 1"])
 def test_a_name_that_nobody_knows_is_a_mistake(text: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"there is no key `agent\."):
@@ -194,6 +224,16 @@ def test_how_hard_to_think_may_be_written_as_reasoning(tmp_path: Path) -> None:
         (
             "[agent]\nthreshold_ratio = 0.8\ncompact_trigger = 0.9",
             "`agent.threshold_ratio` has no effect, since `agent.compact_trigger` sets the same and wins",
+        ),
+        (
+            "[providers.openai]\nmax_output_tokens = 9\nmaxTokens = 8",
+            "`providers.openai.maxTokens` has no effect, since `providers.openai.max_output_tokens` sets the same "
+            "and wins",
+        ),
+        (
+            '[providers.openai.models.m]\nreasoning_effort = "low"\nreasoning = "high"',
+            "`providers.openai.models.m.reasoning` has no effect, since `providers.openai.models.m.reasoning_effort` "
+            "sets the same and wins",
         ),
         ("[agent]\ncontext_window = 9000", None),
     ],
