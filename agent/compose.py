@@ -203,9 +203,9 @@ class Sessions:
         if not is_new:
             conversation, resumed = await restore(recorder, workspace, model, mode, debug, ask_again=there)
             conversation = counted_for(conversation, provider.facts.id)
-            if is_from_outside and mode != row.mode:
-                await recorder.goes_on_with(model, mode)  # it may be opened anew in this program
-                resumed = replace(resumed, mode_before=row.mode)
+            resumed = replace(resumed, mode_before=row.mode if is_from_outside and mode != row.mode else "")
+            if model != row.model or resumed.mode_before:
+                await recorder.goes_on_with(model, mode)  # whoever opens it anew, or looks at it, finds it so
         mark, used, outside = recorder.mark, recorder.used_before, partial(surroundings_of, config)
         reached = {provider.facts.id} if has_answered(mark, provider) else set[str]()
         surroundings = partial(surroundings_now, outside, approval, tools, deferral, served)
@@ -336,8 +336,7 @@ class Sessions:
         row = await thread.run(store.session, prefix) if env is not None else await self._find(prefix)
         recorder = Recorder(thread, store, row or self._new_row(""))
         conversation = await recorder.read() if row else Conversation()
-        model, sent = (row.model if row else ""), recorder.mark
-        equipped = equipped_with(env) if env is not None else await self._equipped(model, sent)
+        equipped = equipped_with(env) if env else await self._equipped(row.model if row else "", recorder.mark)
         asked, rewritten = await recorder.log.requests(), await recorder.log.rewrites()
         id, title = (row.id, row.title) if row else (prefix, "")
         # In a thread: to count a long conversation takes a while.

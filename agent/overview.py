@@ -1,5 +1,6 @@
 """What a session's context holds and what it has cost, for people to look at. It reads and draws nothing."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -7,11 +8,13 @@ from agent.calls.policy import server_of
 from agent.context.budget import Window
 from agent.context.last_request import Mark
 from agent.context.prompt import Instructions, build_prompt
+from agent.context.summary_cost import PerToken
 from agent.context.tool_selection import ToolSpec
 from agent.context.view_items import ViewItem, items_of, pins_of
 from agent.messages import Conversation, Usage
 from agent.providers.base import ModelFacts, Prices
 from agent.providers.meter import Meter
+from agent.providers.usage import counted_for
 from agent.records.usage import RequestUsage, Rewrite
 from agent.window.deferral import Deferral
 from agent.window.env import Env
@@ -101,8 +104,9 @@ class Overview:
     """What is pinned and stands with the summary."""
     tools: tuple[ToolShare, ...] = ()
     """Those that may be kept out of requests."""
-    read_price: float | None = None
-    """US dollars for a token that is sent again; None when that is not known."""
+    prices_again: tuple[float, ...] | None = ()
+    """US dollars that a token took which each request has sent again, the newest last; None when that is not known, or
+    nothing."""
 
     @property
     def used(self) -> int:
@@ -160,8 +164,9 @@ def overview_of(
 ) -> Overview:
     """What a conversation takes, and what its requests and rewrites so far have cost."""
     facts, meter, deferral, sent = equipped.facts, equipped.meter, equipped.deferral, equipped.sent
+    conversation = counted_for(conversation, facts.id)
     size, reserves = window_numbers(equipped.window)
-    if sent is not None:
+    if sent is not None and sent.model == facts.id:
         meter.scale = sent.scale
     offered = deferral.offered((*equipped.tools, *equipped.served))
     components = budget_by_component(
@@ -188,16 +193,24 @@ def overview_of(
         items_in(conversation, components, meter),
         pins_of(conversation, meter.size_of),
         tools_of(conversation, equipped.served, offered, size_of_tool),
-        price_again(facts.prices, asked),
+        prices_again(facts.prices, asked),
     )
 
 
-def price_again(prices: Prices | None, asked: Sequence[RequestUsage]) -> float | None:
-    """US dollars for a token that is sent again: as from a cache, unless none was ever read from it."""
-    if prices is None:
+def prices_again(prices: Prices | None, asked: Sequence[RequestUsage]) -> tuple[float, ...] | None:
+    """US dollars that a token took which each request has sent again: as much of what the request before had sent as
+    was read from a cache at that price, and the rest at the full one."""
+    if prices is None or not prices.input:
         return None
-    steps = [one.usage.cache_read for one in asked if one.purpose == "step"]
-    return (prices.input if len(steps) > 1 and not any(steps) else prices.cache_read) / 1e6
+    steps = [one.usage for one in asked if one.purpose == "step"]
+    return tuple(
+        _again(prices.at(usage.prompt), usage.cache_read, before.prompt) for before, usage in itertools.pairwise(steps)
+    )
+
+
+def _again(price: PerToken, read: int, sent: int) -> float:
+    """`sent`: tokens that the request before has sent; `read`: those of them that were in the cache."""
+    return price.input + (price.cache_read - price.input) * min(read / max(sent, 1), 1.0)
 
 
 def budget_by_component(

@@ -48,6 +48,8 @@ class Price:
     """What it costs once, in tokens of fresh input."""
     rent: int
     """What has been paid, in tokens of fresh input, since the last rewrite for sending what could have left."""
+    dollar: float | None = None
+    """US dollars of a token of fresh input; None when that is not known, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class RewriteUndone:
     """US dollars that this takes; None when the price is not known."""
     effective: int = 0
     """What a request may take of the model's window."""
+    is_cached: bool = True
+    """False where the provider keeps no cache: then `written` is what the next request takes more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,8 @@ class Mark:
     new start."""
     scale: float = 1.0
     """Tokens that were counted for one that was estimated of messages, before they were rewritten last."""
+    misses: int | None = 0
+    """Requests that went on from one before, of which nothing was read from a cache; None once something was."""
 
 
 def mark_of(

@@ -19,7 +19,8 @@ from agent.view_events import ContextCompacted, Price, ViewChanged
 from agent.window.compact import ForcedStrategy
 from agent.window.env import Env
 from agent.window.measure import budget_of, choose_tools, remembered
-from agent.window.rewrite import compact_now, terms_of
+from agent.window.rent import dollar_of
+from agent.window.rewrite import compact_now, sizes_from, terms_of
 from tools.base import ToolError
 
 MOST = 1 << 20
@@ -48,8 +49,7 @@ class Acted:
 
 async def price_act(conversation: Conversation, env: Env, wish: EditRequest) -> Priced:
     """What an act would do and cost. It changes nothing."""
-    prices = env.provider.facts.prices
-    return Priced(conversation, await planned(wish, conversation, env), prices.input / 1e6 if prices else None)
+    return Priced(conversation, await planned(wish, conversation, env), dollar_of(env.provider.facts.prices))
 
 
 async def do_act(conversation: Conversation, env: Env, wish: EditRequest) -> Acted:
@@ -80,7 +80,11 @@ def _planned(wish: EditRequest, conversation: Conversation, budget: ContextBudge
         case "defer" | "offer":
             return _plan_tools(wish, conversation, terms, env)
         case _:
-            return plan_act(wish, conversation, terms)
+            plan = plan_act(wish, conversation, terms)
+    if isinstance(plan, Refusal) or plan.asks or not plan.is_rewrite:
+        return plan
+    freed = terms.used - sizes_from(conversation, env)(plan.after)  # as it will be told when it is done
+    return replace(plan, freed=freed, saves=terms.prices.read * freed)
 
 
 def _plan_tools(wish: EditRequest, conversation: Conversation, terms: Terms, env: Env) -> ViewEditPlan | Refusal:
@@ -133,9 +137,11 @@ async def _changed(
         plan.name,
         plan.what,
         budget.used,
-        max(budget.used - plan.freed, 0),
+        budget_of(after, env).used if is_rewrite else budget.used,
         budget.window.effective,
-        Price(plan.freed, plan.behind, round(plan.cost), 0) if is_rewrite else None,
+        Price(plan.freed, plan.behind, round(plan.cost), 0, dollar_of(env.provider.facts.prices))
+        if is_rewrite
+        else None,
         cost,
     )
     env.emit(event)

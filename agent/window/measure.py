@@ -49,7 +49,7 @@ def remembered(env: Env) -> Mark | None:
     mark = env.watch.mark
     if mark is None:
         return None
-    mark = replace(mark, record=env.meter.record, scale=env.meter.scale)
+    mark = replace(mark, record=env.meter.record, scale=env.meter.scale, misses=env.watch.misses)
     if not env.watch.has_sent:
         return mark
     held_back = len(env.deferral.held_back), env.deferral.held_tokens

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from agent.context.compaction import LEAST_SUMMARY, CompactionPlan, Floor
 from agent.context.estimate import estimate_text
 from agent.context.settings import CompactionSettings
-from agent.context.strategies import Room, size_of
+from agent.context.strategies import Room
 from agent.context.summary import Draft, Reading, RefusedSummary, instruction, read_reply, without_open_calls
 from agent.context.summary_cost import SummaryJob
 from agent.context.transcript import chunks, named_outputs, transcript
@@ -113,7 +113,7 @@ def _with_instruction(
 
 def job_of(conversation: Conversation, plan: CompactionPlan, work: CompactionContext, *, cached: bool) -> SummaryJob:
     """What the summary takes, in tokens as the provider counts them."""
-    context = round((work.room.fixed + size_of(conversation)) * work.room.scale)
+    context = work.size(conversation)
     text = round(sum(map(estimate_text, transcript(plan))) * work.room.scale)
     return SummaryJob(
         context, text, is_cached=cached and not work.is_cold and context <= work.room.effective + work.room.buffer

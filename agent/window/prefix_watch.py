@@ -80,14 +80,13 @@ class PrefixWatch:
         self._used = (used[0], now() - used[1]) if used else None
         """Whose cache was used last, and when."""
         self._ttl = 0.0
-        self._misses = 0
-        """Requests that went on from one before, of which nothing was read from a cache; below zero once something
-        was."""
+        self.misses = earlier.misses if earlier else 0
+        """As in `Mark`."""
 
     @property
     def is_uncached(self) -> bool:
         """Whether the provider has shown that it bills all of every request as fresh input."""
-        return self._misses >= MISSES
+        return self.misses is not None and self.misses >= MISSES
 
     @property
     def mark(self) -> Mark | None:
@@ -211,10 +210,12 @@ class PrefixWatch:
         if self._sent is None or usage.prompt == 0:
             return
         before, now = self._cached, self._now()
+        if self._sent.model != (before.sent.model if before else self._earlier.model if self._earlier else ""):
+            self.misses = 0
         if usage.cache_read or usage.cache_write:
-            self._misses = -1
-        elif self._misses >= 0 and before is not None and before.epoch == self.epoch and usage.prompt >= MISSABLE:
-            self._misses += now - before.at <= self._ttl
+            self.misses = None
+        elif self.misses is not None and before is not None and before.epoch == self.epoch:
+            self.misses += usage.prompt >= MISSABLE and now - before.at <= self._ttl
         if before is not None and before.epoch == self.epoch and is_broken(before.tokens, usage):
             cause = cause_of_break(before.sent, self._sent, now - before.at, self._ttl)
             if cause != "unknown" or not self._opens_turn:

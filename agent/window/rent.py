@@ -82,21 +82,32 @@ def price_by(
     rent: Rent,
     conversation: Conversation,
     budget: ContextBudget,
-    prices: UnitPrices,
+    prices: Prices | None,
     how: CompactionSettings,
     *,
     is_cold: bool,
+    is_uncached: bool,
+    paid: float | None = None,
 ) -> Callable[[Sequence[str]], Price]:
-    """What a rewrite that no rent has chosen costs and saves, by the strategies that it took."""
-    mask, compaction = rent.offers(conversation, budget, prices, how, is_cold=is_cold)
-    rents = rent.rents
+    """What a rewrite costs and saves, by the strategies that it took, at the prices that the provider has shown to
+    take. `paid`: the rent that has chosen it; None: what was paid so far."""
+    real = unit_prices(prices, is_uncached=is_uncached)
+    mask, compaction = rent.offers(conversation, budget, real, how, is_cold=is_cold)
+    usual, rents = unit_prices(prices).read, rent.rents
+    dearer = real.read / usual if usual else 1.0
 
     def price(strategies: Sequence[str]) -> Price:
-        if set(strategies) <= {"mask", "mask_all"}:
-            return Price(mask.removed, mask.behind, round(mask.cost), round(rents.mask))
-        return Price(compaction.removed, compaction.behind, round(compaction.cost), round(rents.compact))
+        is_mask = set(strategies) <= {"mask", "mask_all"}
+        offer, so_far = (mask, rents.mask) if is_mask else (compaction, rents.compact)
+        had_cost = (so_far if paid is None else paid) * dearer
+        return Price(offer.removed, offer.behind, round(offer.cost), round(had_cost), dollar_of(prices))
 
     return price
+
+
+def dollar_of(prices: Prices | None) -> float | None:
+    """US dollars of a token of fresh input; None when that is not known, or nothing."""
+    return prices.input / 1e6 if prices is not None and prices.input > 0 else None
 
 
 def unit_prices(prices: Prices | None, *, is_uncached: bool = False) -> UnitPrices:
@@ -113,10 +124,6 @@ def unit_prices(prices: Prices | None, *, is_uncached: bool = False) -> UnitPric
         max(prices.cache_write / prices.input, 1.0),
         prices.output / prices.input,
     )
-
-
-def price_of(ruling: RewriteRuling) -> Price:
-    return Price(ruling.offer.removed, ruling.offer.behind, round(ruling.offer.cost), round(ruling.rent))
 
 
 def evaluation(ruling: RewriteRuling, prices: UnitPrices, is_cold: bool) -> dict[str, object]:

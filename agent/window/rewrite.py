@@ -65,8 +65,8 @@ def _work_of(conversation: Conversation, budget: ContextBudget, env: Env, counte
     spare = env.deferral.spare(env.tools, budget.effective_window, env.meter.size_of_tool)
     room = room_of(budget, conversation, counted, spare)
     facts, watch = env.provider.facts, env.watch
-    is_cold = watch.is_cold(facts) or watch.is_uncached
-    prices = unit_prices(facts.prices, is_uncached=watch.is_uncached)
+    is_uncached = watch.is_uncached
+    is_cold = watch.is_cold(facts) or is_uncached
     return CompactionContext(
         env.provider,
         request,
@@ -78,7 +78,9 @@ def _work_of(conversation: Conversation, budget: ContextBudget, env: Env, counte
         env.lessons,
         env.summarisers,
         is_cold,
-        price_by(env.rent, conversation, budget, prices, env.compacting, is_cold=is_cold),
+        price_by(
+            env.rent, conversation, budget, facts.prices, env.compacting, is_cold=is_cold, is_uncached=is_uncached
+        ),
     )
 
 

@@ -10,7 +10,7 @@ from agent.messages import Conversation, Note, User
 from agent.view_events import Cause, Price
 from agent.window.env import Env
 from agent.window.measure import budget_of, is_over_trigger
-from agent.window.rent import evaluation, price_of, unit_prices
+from agent.window.rent import evaluation, price_by, unit_prices
 
 Strategy: TypeAlias = Literal["mask", "summary"]
 
@@ -38,7 +38,17 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
     if ruling.act == "nothing":
         return conversation, budget
     kind: Strategy = "mask" if ruling.act == "mask" else "summary"
-    conversation = await _rewritten(conversation, env, "cold" if is_cold else "rent", kind, price_of(ruling))
+    price = price_by(
+        env.rent,
+        conversation,
+        budget,
+        facts.prices,
+        env.compacting,
+        is_cold=is_cold,
+        is_uncached=env.watch.is_uncached,
+        paid=ruling.rent,
+    )
+    conversation = await _rewritten(conversation, env, "cold" if is_cold else "rent", kind, price((kind,)))
     return conversation, budget_of(conversation, env)
 
 

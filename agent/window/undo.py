@@ -89,15 +89,18 @@ async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversa
     cost = None
     if prices is not None:
         price = prices.at(then.used)
-        cost = written * max(price.cache_write, price.input)
-    event = RewriteUndone(now.used, then.used, written, cost, then.window.effective)
+        cost = written * (price.input if env.watch.is_uncached else max(price.cache_write, price.input))
+    event = RewriteUndone(now.used, then.used, written, cost, then.window.effective, not env.watch.is_uncached)
     return number, replace(restored, held=hold_after(then.used, then.window.effective)), event, has_its_tools
 
 
 def _written(
     conversation: Conversation, now: ContextBudget, restored: Conversation, then: ContextBudget, env: Env
 ) -> int:
-    """Tokens that are written to the cache again: nothing where no request has seen the rewrite."""
+    """Tokens that are written to the cache again: nothing where no request has seen the rewrite. Where the provider
+    keeps no cache, those that the next request takes more."""
+    if env.watch.is_uncached:
+        return max(then.used - now.used, 0)
     if conversation.held_back != restored.held_back:
         return then.used if env.watch.unchanged is None else 0
     behind = written_behind(conversation, restored, terms_of(conversation, now, env))

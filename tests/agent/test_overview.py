@@ -9,7 +9,7 @@ import pytest
 from agent.context.budget import SHOWN, Window
 from agent.context.prompt import Instructions
 from agent.messages import Assistant, Conversation, Text, Usage, User
-from agent.overview import budget_by_component, price_again
+from agent.overview import budget_by_component, prices_again
 from agent.providers.base import Prices
 from agent.providers.meter import Meter
 from agent.records.usage import RequestUsage
@@ -68,11 +68,12 @@ def test_tools_that_are_not_there_any_more_are_counted_as_they_were_sent() -> No
     assert sizes(counted, 9_000)["history"] == 0
 
 
-def test_what_no_cache_was_read_for_is_priced_as_fresh() -> None:
+def test_what_was_not_read_from_a_cache_is_priced_as_fresh() -> None:
     def asked(*read: int) -> list[RequestUsage]:
         return [RequestUsage("step", "a/b", Usage(10, one, 0, 1), None, 0.0) for one in read]
 
     prices = Prices(3.0, 15.0, 0.3, 3.75)
-    found = [price_again(prices, asked(*read)) for read in ((), (0,), (0, 0), (0, 900, 0))]
-    assert found == [0.3e-6, 0.3e-6, 3.0e-6, 0.3e-6]
-    assert price_again(None, asked(0, 0)) is None
+    found = [prices_again(prices, asked(*read)) for read in ((), (0,), (0, 0), (0, 900, 455))]
+    assert found == [(), (), pytest.approx((3.0e-6,)), pytest.approx((0.3e-6, 1.65e-6))]
+    assert prices_again(None, asked(0, 0)) is None
+    assert prices_again(Prices(0, 0, 0, 0), asked(0, 0)) is None

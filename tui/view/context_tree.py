@@ -187,8 +187,8 @@ def _is_told(item: ViewItem) -> bool:
 
 def _item(item: ViewItem, overview: Overview, source: str, *, is_shared: bool = True) -> ComponentRow:
     rent = None
-    if overview.read_price and is_shared:
-        rent = item.tokens * item.age * overview.read_price
+    if overview.prices_again is not None and is_shared:
+        rent = item.tokens * sum(overview.prices_again[max(len(overview.prices_again) - item.age + 1, 0) :])
     what = visible_line(item.what) or KINDS[item.kind]
     name = f"{item.ref}  {what}" if item.ref.startswith("r") else what
     return ComponentRow(

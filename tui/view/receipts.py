@@ -83,10 +83,11 @@ class UndoneReceipt:
     after_tokens: int
     written: int
     cost: float | None
+    is_cached: bool = True
 
 
 def undone_of(event: "RewriteUndone") -> UndoneReceipt:
-    return UndoneReceipt(event.before_tokens, event.after_tokens, event.written, event.cost)
+    return UndoneReceipt(event.before_tokens, event.after_tokens, event.written, event.cost, event.is_cached)
 
 
 def failure_of(event: "CompactionFailed") -> str:
@@ -119,7 +120,7 @@ def title_of(block: RunningCompaction | Compaction | UndoneReceipt) -> str:
     match block:
         case UndoneReceipt():
             sizes = f"undone: {block.before_tokens:,} → {block.after_tokens:,} tokens"
-            return f"{sizes} · {price_of_undo(block.written, block.cost)}"
+            return f"{sizes} · {price_of_undo(block)}"
         case RunningCompaction(tokens=size, failures=failures):
             return f"compacting {size:,} tokens …" + (f" · {failures[-1]}" if failures else "")
         case Compaction():
@@ -133,11 +134,13 @@ def _price(cost: float | None) -> str:
     return "price not known" if cost is None else dollars(cost)
 
 
-def price_of_undo(written: int, cost: float | None) -> str:
+def price_of_undo(block: UndoneReceipt) -> str:
     """What the next request takes more because of it."""
-    if not written:
+    if not block.is_cached:
+        return f"each request takes {tokens(block.written)} tokens more, {_price(block.cost)}"
+    if not block.written:
         return "the next request has nothing to write again"
-    return f"the next request writes up to {tokens(written)} tokens again, {_price(cost)}"
+    return f"the next request writes up to {tokens(block.written)} tokens again, {_price(block.cost)}"
 
 
 def details_of(block: Compaction) -> tuple[tuple[Weight, str], ...]:
@@ -148,18 +151,20 @@ def details_of(block: Compaction) -> tuple[tuple[Weight, str], ...]:
 def _details(block: Compaction) -> Iterator[tuple[Weight, str]]:
     yield "head", f"{REASONS[block.cause]} · {block.before_messages} → {counted(block.after_messages, 'message')}"
     if block.price:
-        price = block.price
-        yield (
-            "head",
-            f"{price.removed:,} tokens left the view: to keep them had cost {price.rent:,}, to take them out costs "
-            f"{price.cost:,} (in fresh input)",
-        )
+        yield "head", _paid_and_saved(block.price)
     if block.model:
         yield "head", f"summary by {block.model} · {dollars(block.cost)}"
     for failure in block.failures:
         yield "head", failure
     yield from fates_of(block.items)
     yield "head", BACK
+
+
+def _paid_and_saved(price: "Price") -> str:
+    had_cost, costs = f"{price.rent:,}", f"{price.cost:,} (in fresh input)"
+    if price.dollar is not None:
+        had_cost, costs = dollars(price.rent * price.dollar), dollars(price.cost * price.dollar)
+    return f"{price.removed:,} tokens left the view: to keep them had cost {had_cost}, to take them out costs {costs}"
 
 
 def fates_of(items: Sequence["ReceiptItem"]) -> Iterator[tuple[Weight, str]]:

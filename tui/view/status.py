@@ -124,7 +124,7 @@ def _part(name: "StatusPart", shown: Shown) -> Line:
         case "speed":
             return ((f"{shown.pace} tok/s", "dim"),) if shown.pace else ()
         case "cache":
-            share = 100 * view.read // view.prompted if view.prompted else 0
+            share = round(100 * view.read / view.prompted) if view.prompted else 0
             return ((f"cache {share}%", "dim"),) if share else ()
         case "branch":
             return ((visible_line(shown.branch), "dim"),) if shown.branch else ()

@@ -173,7 +173,25 @@ def test_a_provider_that_never_reads_from_a_cache_is_known_after_three_chances()
     assert found == [False, False, False, True]
     watched.send(OUTPUT, usage=Usage(input=10, cache_read=40_000))
     watched.send(OUTPUT, usage=fresh)
-    assert not watched.watch.is_uncached
+    assert (watched.watch.is_uncached, watched.watch.misses) == (False, None)
+
+
+def test_a_session_that_goes_on_knows_that_its_provider_has_no_cache_and_another_model_may_have_one() -> None:
+    watched = Watched()
+    for _ in range(4):
+        watched.send(GO, usage=Usage(input=40_000))
+    mark = watched.watch.mark
+    assert mark is not None
+    watch = PrefixWatch(earlier=replace(mark, misses=watched.watch.misses))
+    assert watch.is_uncached
+    request = Request("system", (GO,), TOOLS, 100, "s")
+    watch.sending(request, FACTS)
+    watch.answered(Usage(input=40_000))
+    assert watch.is_uncached
+    watch.rewritten()
+    watch.sending(request, replace(FACTS, name="other"))
+    watch.answered(Usage(input=40_000))
+    assert not watch.is_uncached
 
 
 def test_tools_that_change_are_the_cause_of_a_break() -> None:

@@ -14,12 +14,13 @@ from agent.context.edit_cost import MOST, hold_after
 from agent.context.prompt import Instructions, build_prompt
 from agent.errors import AgentError
 from agent.messages import Conversation
+from agent.providers.base import Chunk, Reply, Request
 from agent.records.store_thread import StoreThread
 from agent.session import Session
 from agent.window.measure import budget_of
 from agent.window.undo import NOTHING, offer_undo, undo
 from store.sessions import SessionStore
-from tests.agent.window.test_rewrite import SUMMARY, Desk, masked_in, reads
+from tests.agent.window.test_rewrite import SUMMARY, Desk, Priced, masked_in, reads
 
 LATER = "Write down what is needed"
 
@@ -82,8 +83,19 @@ async def test_what_was_said_since_the_compaction_stays(desk: Desk) -> None:
     await session.close()
 
 
+class Caching(Priced):
+    """A model that reads the beginning of each request from a cache."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        async for chunk in super().stream(request):
+            if isinstance(chunk, Reply):
+                chunk = replace(chunk, usage=replace(chunk.usage, input=chunk.usage.input - 9, cache_read=9))
+            yield chunk
+
+
 async def test_the_price_is_what_has_to_be_written_again(desk: Desk) -> None:
-    session = await desk.open(*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}, policy="fixed")
+    replies: list[dict[str, object]] = [*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}]
+    session = await desk.open(*replies, policy="fixed", model=Caching)
     await desk.say(session)
     await compacted(desk, session)
     assert (await session.change(offer_undo)).event.written == 0, "no request has seen the compaction yet"
@@ -97,6 +109,19 @@ async def test_the_price_is_what_has_to_be_written_again(desk: Desk) -> None:
     assert 0 < event.written < event.after_tokens
     assert event.cost == pytest.approx(event.written * 3.75 / 1_000_000)
     assert (await session.change(undo)).event == event
+    await session.close()
+
+
+async def test_without_a_cache_the_price_is_what_each_request_takes_more(desk: Desk) -> None:
+    session = await desk.open(*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}, policy="fixed")
+    await desk.say(session)
+    await compacted(desk, session)
+    event = (await session.change(offer_undo)).event
+    assert (event.is_cached, event.written) == (False, event.after_tokens - event.before_tokens)
+    assert event.cost == pytest.approx(event.written * 3.0 / 1_000_000)
+    await desk.say(session, "and now?")
+    event = (await session.change(undo)).event
+    assert event.written == event.after_tokens - event.before_tokens > 0
     await session.close()
 
 

@@ -47,7 +47,7 @@ SEEN = replace(
         ToolShare("mcp__monitoring_eu__page", 310, is_shown=False, is_kept_out=True),
     ),
     servers=(ServerShare("mcp__forge", 2, 2, 640), ServerShare("mcp__monitoring_eu", 0, 1, 0)),
-    read_price=0.3e-6,
+    prices_again=(0.3e-6,) * 99,
 )
 
 
@@ -97,14 +97,14 @@ def test_a_filter_keeps_what_holds_its_words_under_its_component() -> None:
 def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
     found = {row.key: row for row in rows_of(SEEN) if row.key}
     assert found["r1"].source == "of the count"
-    assert found["r1"].rent == pytest.approx(9_000 * 2 * 0.3e-6)
+    assert found["r1"].rent == pytest.approx(9_000 * 0.3e-6)
     assert (found["r9"].age, found["r9"].rent, found["r9"].is_pinned) == (None, None, True)
     assert found["mcp__monitoring_eu"].state == "kept out"
-    assert {row.rent for row in rows_of(replace(SEEN, read_price=None))} == {None}
+    assert {row.rent for row in rows_of(replace(SEEN, prices_again=None))} == {None}
     words, *rest = component_line(found["r1"], 100, 100_000)
     assert words[0].startswith("  r1  what r1 is")
     assert "".join(text for text, _ in rest).split() == [
-        "9.0k", "9.0%", "2", "visible", "$0.0054", "of", "the", "count",
+        "9.0k", "9.0%", "2", "visible", "$0.0027", "of", "the", "count",
     ]  # fmt: skip
 
 

@@ -55,13 +55,19 @@ def test_the_line_says_how_much_how_and_for_what_price() -> None:
 
 
 def test_a_rewrite_by_price_says_what_it_had_cost_to_leave_it() -> None:
-    event = ContextCompacted(90_000, 60_000, 12, 12, ("mask",), "rent", price=Price(30_000, 9_000, 11_000, 11_400))
-    (block,) = after(event).blocks[1:]
-    assert isinstance(block, Compaction)
-    assert details_of(block)[1] == (
-        "head",
-        "30,000 tokens left the view: to keep them had cost 11,400, to take them out costs 11,000 (in fresh input)",
-    )
+    told = []
+    for dollar in (None, 2e-6):
+        price = Price(30_000, 9_000, 11_000, 11_400, dollar)
+        (block,) = after(ContextCompacted(90_000, 60_000, 12, 12, ("mask",), "rent", price=price)).blocks[1:]
+        assert isinstance(block, Compaction)
+        told.append(details_of(block)[1])
+    assert told == [
+        (
+            "head",
+            "30,000 tokens left the view: to keep them had cost 11,400, to take them out costs 11,000 (in fresh input)",
+        ),
+        ("head", "30,000 tokens left the view: to keep them had cost $0.0228, to take them out costs $0.0220"),
+    ]
 
 
 def test_what_opens_says_why_by_whom_and_what_became_of_each_part() -> None:
@@ -95,8 +101,15 @@ def test_an_undo_is_a_line_with_its_price() -> None:
     assert block == UndoneReceipt(38_000, 123_000, 101_200, 0.3794)
     line = "undone: 38,000 → 123,000 tokens · the next request writes up to 101k tokens again, $0.38"
     assert title_of(block) == line
-    assert price_of_undo(0, 0.0) == "the next request has nothing to write again"
-    assert price_of_undo(900, None) == "the next request writes up to 900 tokens again, price not known"
+    told = [
+        price_of_undo(UndoneReceipt(38_000, 123_000, written, cost, is_cached))
+        for written, cost, is_cached in ((0, 0.0, True), (900, None, True), (85_000, 0.255, False))
+    ]
+    assert told == [
+        "the next request has nothing to write again",
+        "the next request writes up to 900 tokens again, price not known",
+        "each request takes 85.0k tokens more, $0.26",
+    ]
 
 
 def test_while_one_runs_the_transcript_says_so() -> None:
