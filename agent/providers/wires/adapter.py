@@ -11,7 +11,8 @@ from agent.context.budget import Window
 from agent.providers.base import Chunk, Endpoint, ModelFacts, Request
 from agent.providers.wires.decoder import Decoder, converse
 from agent.providers.wires.encoding import Writer, WrittenRequest
-from agent.providers.wires.http import HttpWire, Json, Origin, Reader, SseReader, Wire, bearer
+from agent.providers.wires.http import HttpWire, Json, Reader, SseReader, Wire, bearer
+from agent.providers.wires.origin import Origin
 from agent.providers.wires.quirks import Quirks
 
 MANY = 500

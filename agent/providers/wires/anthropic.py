@@ -40,7 +40,8 @@ from agent.providers.wires.decoder import (
     wire_name,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
-from agent.providers.wires.http import Json, Origin, bearer, open_client
+from agent.providers.wires.http import Json, bearer, open_client
+from agent.providers.wires.origin import Origin
 from agent.providers.wires.sdk import SdkWire
 
 if TYPE_CHECKING:

@@ -3,17 +3,18 @@
 import asyncio
 import json
 import re
+import secrets
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import NoReturn, Protocol
-from uuid import uuid4
 
 from agent.context.long_texts import sendable
 from agent.errors import ProviderError
 from agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall, ToolOutput, Usage
 from agent.providers.base import Chunk, ModelFacts, Reply
-from agent.providers.wires.http import Json, Origin, Wire, cut, drain, silent
+from agent.providers.wires.http import Json, Wire, drain
+from agent.providers.wires.origin import Origin, cut, silent
 
 NO_OUTPUT = "(no output)"
 """Stands for an empty output: most wires refuse an empty text."""
@@ -172,7 +173,7 @@ def _with_unique_ids(parts: Sequence[AssistantPart]) -> list[AssistantPart]:
 
 def new_id() -> str:
     """An id for a call whose server gave none; no other call of the session has it."""
-    return f"call_{uuid4().hex[:16]}"
+    return f"call_{secrets.token_hex(8)}"
 
 
 def next_free(name: str, taken: set[str]) -> str:

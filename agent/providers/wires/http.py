@@ -2,21 +2,17 @@
 
 import asyncio
 import json
-import re
 import ssl
-import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
-from urllib.parse import urlsplit
 
-from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, TimedOut, Unreachable
+from agent.errors import ProviderError, StreamCut
 from agent.providers.base import Endpoint
 from agent.providers.wires.encoding import encode
-from agent.providers.wires.error_answers import tidy
-from agent.providers.wires.failures import classify
+from agent.providers.wires.origin import Origin
 from tools.lazy import dataclass
 
 if TYPE_CHECKING:
@@ -44,28 +40,6 @@ class Wire(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Who is talked to, for errors and for the key."""
-
-    model: str
-    """`provider/name`."""
-    endpoint: Endpoint
-
-    def __post_init__(self) -> None:
-        key = self.endpoint.key or ""
-        if not (key.isascii() and key.isprintable()) or key != key.strip():
-            raise AuthFailed(f"the key for {self.model} holds characters that no key has. Check where it is set.")
-
-    @property
-    def host(self) -> str:
-        return urlsplit(self.endpoint.base_url).netloc.rpartition("@")[2] or self.endpoint.base_url
-
-    def failure(self, status: int, headers: Mapping[str, str], body: object) -> ProviderError:
-        """The error that an answer of the server stands for."""
-        return classify(status, headers, body, self.model, self.endpoint.key, time.time())
 
 
 class LineReader:
@@ -251,102 +225,9 @@ def translated(origin: Origin, *, has_begun: bool = True) -> Iterator[None]:
     except ProviderError:
         raise
     except Exception as error:  # what servers and proxies send may trip a library anywhere
+        from agent.providers.wires.network_errors import translate  # noqa: PLC0415  # deferred: most requests succeed
+
         raise translate(error, origin, has_begun=has_begun) from error
-
-
-def translate(error: Exception, origin: Origin, *, has_begun: bool = True) -> ProviderError:
-    """Our error for what httpx2, or anything below it, raises."""
-    import httpx2  # noqa: PLC0415 - deferred: see `open_client`
-
-    match error:
-        case httpx2.ConnectTimeout():
-            return unreachable(origin, f"no connection within {origin.endpoint.connect_timeout:g} s")
-        case httpx2.TimeoutException():
-            return silent(origin)
-        case httpx2.ProxyError():
-            return proxy_failed(origin, str(error))
-        case httpx2.ConnectError() if (problem := _tls_problem(error)) is not None:
-            return tls_failed(origin, problem)
-        case httpx2.ConnectError() | httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
-            return unreachable(origin, str(error) or type(error).__name__)
-        case httpx2.LocalProtocolError():
-            reason = tidy(str(error), origin.endpoint.key)
-            return BadRequest(f"the request to {origin.model} cannot be sent: {reason}. Check `base_url`.")
-        case httpx2.RemoteProtocolError() if "illegal status line" in str(error).lower():
-            return no_http(origin)
-        case ssl.SSLError():
-            return tls_failed(origin, error)
-        case _ if type(error).__module__.startswith("socksio"):
-            return proxy_failed(origin, "it does not speak SOCKS")
-        case httpx2.TransportError() if not has_begun:
-            return unreachable(origin, "the connection was closed before an answer")
-        case _:
-            return cut(origin)
-
-
-def _tls_problem(error: BaseException | None) -> ssl.SSLError | None:
-    """The error of TLS that another error stands for."""
-    while error is not None and not isinstance(error, ssl.SSLError):
-        error = error.__cause__ or error.__context__
-    return error
-
-
-def tls_failed(origin: Origin, error: ssl.SSLError) -> ProviderError:
-    """What is wrong where TLS begins: the certificate, or a server that has no TLS."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        reason = error.verify_message or "it cannot be verified"
-        return RouteFailed(
-            f"the certificate of `{origin.host}` for {origin.model} is not trusted: {reason}. Where a company has its "
-            "own certificates, `SSL_CERT_FILE` names the file of them.",
-            cause="certificate",
-        )
-    if re.search("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|HTTP_REQUEST|PACKET_LENGTH_TOO_LONG", str(error)):
-        return RouteFailed(
-            f"`{origin.host}` for {origin.model} answers without TLS. Write `http://` in `base_url` if that is meant.",
-            cause="tls",
-        )
-    return unreachable(origin, f"TLS failed: {error}")
-
-
-def no_http(origin: Origin) -> RouteFailed:
-    hint = "" if origin.endpoint.base_url.lower().startswith("https:") else ", or write `https://` if it has TLS"
-    return RouteFailed(
-        f"what answers at `{origin.host}` for {origin.model} does not speak HTTP. Check `base_url`{hint}.", cause="tls"
-    )
-
-
-def proxy_failed(origin: Origin, reason: str) -> ProviderError:
-    """What a proxy says. Its refusals stay as they are; that it cannot reach the server may pass."""
-    from agent.providers.wires import proxies  # noqa: PLC0415 - deferred: see `open_client`
-
-    proxy = proxies.proxy_of(origin.endpoint.base_url)
-    who = proxy.told if proxy is not None else "the proxy"
-    said = tidy(reason, origin.endpoint.key) or "no reason given"
-    text = f"{who} does not let {origin.model} through: {said}. Check the proxy, or unset its variable."
-    if re.match(r"5\d\d\b", said) or re.search("could not connect|ttl expired", said, re.I):
-        return Unreachable(text, cause="proxy")
-    return RouteFailed(text, cause="proxy")
-
-
-def unreachable(origin: Origin, reason: str) -> Unreachable:
-    from agent.providers.wires import proxies  # noqa: PLC0415 - deferred: see `open_client`
-
-    said = tidy(reason, origin.endpoint.key)
-    proxy = proxies.proxy_of(origin.endpoint.base_url)
-    way = f" through {proxy.told}" if proxy is not None else ""
-    check = "the proxy" if proxy is not None else "the network"
-    return Unreachable(
-        f"cannot reach `{origin.host}` for {origin.model}{way}: {said}. Check {check} and `base_url`.",
-        cause="proxy" if proxy is not None else "",
-    )
-
-
-def silent(origin: Origin) -> TimedOut:
-    return TimedOut(f"{origin.model} said nothing for {origin.endpoint.timeout:g} s. Try again, or raise `timeout`.")
-
-
-def cut(origin: Origin) -> StreamCut:
-    return StreamCut(f"the answer of {origin.model} broke off before its end. Try again.")
 
 
 async def drain(events: AsyncIterator[Json]) -> None:

@@ -7,7 +7,8 @@ import httpx
 import httpx2
 
 from agent.providers.wires.bounded_errors import beginning
-from agent.providers.wires.http import Origin, translated
+from agent.providers.wires.http import translated
+from agent.providers.wires.origin import Origin
 
 DECODED = ("content-encoding", "content-length", "transfer-encoding")
 """Of an answer: they say nothing true of what is passed on."""

@@ -42,15 +42,8 @@ from agent.providers.wires.decoder import (
     wire_name,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
-from agent.providers.wires.http import (
-    Json,
-    NdjsonReader,
-    Origin,
-    bearer,
-    open_client,
-    post_json,
-    translated,
-)
+from agent.providers.wires.http import Json, NdjsonReader, bearer, open_client, post_json, translated
+from agent.providers.wires.origin import Origin
 from agent.providers.wires.quirks import ALTERNATION, alternating
 
 if TYPE_CHECKING:

@@ -33,7 +33,8 @@ from agent.providers.wires.decoder import (
     wire_name,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
-from agent.providers.wires.http import DONE, Json, Origin
+from agent.providers.wires.http import DONE, Json
+from agent.providers.wires.origin import Origin
 from agent.providers.wires.quirks import ALTERNATION, alternating
 from agent.providers.wires.sdk import SdkWire, openai_client
 

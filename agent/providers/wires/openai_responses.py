@@ -37,7 +37,8 @@ from agent.providers.wires.decoder import (
     wire_name,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
-from agent.providers.wires.http import Json, Origin
+from agent.providers.wires.http import Json
+from agent.providers.wires.origin import Origin
 from agent.providers.wires.sdk import SdkWire, openai_client
 
 QUIRKS = {

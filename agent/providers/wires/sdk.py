@@ -7,9 +7,8 @@ from contextlib import aclosing, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from agent.errors import AuthFailed
-from agent.providers.wires.error_answers import tidy
-from agent.providers.wires.http import Json, Origin, SseReader, cut, open_client, read_events, translate, translated
+from agent.providers.wires.http import Json, SseReader, open_client, read_events, translated
+from agent.providers.wires.origin import Origin
 
 if TYPE_CHECKING:
     import httpx2
@@ -66,22 +65,14 @@ class SdkWire(Generic[C]):
 def translated_sdk(package: str, origin: Origin) -> Iterator[None]:
     """Turns what an SDK raises into our errors. Both SDKs name their errors alike."""
     sdk = import_module(package)
-    any_other = sdk.AnthropicError if package == "anthropic" else sdk.OpenAIError
+    of_its_own = sdk.AnthropicError if package == "anthropic" else sdk.OpenAIError
     with translated(origin):  # once the stream is open, httpx2's own errors come through
         try:
             yield
-        except sdk.APIStatusError as error:
-            raise origin.failure(error.status_code, error.response.headers, error.response.content) from error
-        except sdk.APIConnectionError as error:
-            cause = error.__cause__
-            if not isinstance(cause, Exception):
-                raise cut(origin) from error
-            raise translate(cause, origin, has_begun=False) from error
-        except sdk.APIError as error:  # an answer that is none
-            raise cut(origin) from error
-        except any_other as error:
-            reason = tidy(str(error), origin.endpoint.key)
-            raise AuthFailed(f"no credentials for {origin.model}: {reason}. Set an API key.") from error
+        except of_its_own as error:
+            from agent.providers.wires.network_errors import translate_sdk  # noqa: PLC0415  # deferred: as `translate`
+
+            raise translate_sdk(error, sdk, origin) from error
 
 
 def openai_client(origin: Origin) -> "openai.AsyncOpenAI":

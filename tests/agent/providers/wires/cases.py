@@ -13,7 +13,8 @@ from agent.providers.base import Chunk, Endpoint, ModelFacts, Provider, Reply, R
 from agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
 from agent.providers.wires.adapter import WireProvider
 from agent.providers.wires.decoder import Decoder
-from agent.providers.wires.http import Json, NdjsonReader, Origin, Reader, SseReader
+from agent.providers.wires.http import Json, NdjsonReader, Reader, SseReader
+from agent.providers.wires.origin import Origin
 from tests.fake_frames import WireName, seal_of, signature_of
 
 Library: TypeAlias = Literal["sdk", "http"]

@@ -12,7 +12,9 @@ from agent.providers.base import Endpoint
 from agent.providers.registry import facts_for
 from agent.providers.wires import anthropic, http
 from agent.providers.wires.adapter import WireProvider
-from agent.providers.wires.http import Origin, SseReader, open_client, read_events, translate
+from agent.providers.wires.http import SseReader, open_client, read_events
+from agent.providers.wires.network_errors import translate
+from agent.providers.wires.origin import Origin
 from tests.agent.providers.wires.cases import KEY, collect, hello
 
 ORIGIN = Origin("p/m", Endpoint("https://user:secret@models.example:8443/v1", KEY, timeout=300, connect_timeout=10))

@@ -10,7 +10,8 @@ from agent.messages import Assistant, AssistantPart, Opaque, Reasoning, StopReas
 from agent.providers.base import CallChunk, Chunk, Endpoint, ReasoningChunk, Reply, TextChunk
 from agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
 from agent.providers.wires.decoder import Decoder, decode
-from agent.providers.wires.http import DONE, Json, LineReader, NdjsonReader, Origin, Reader, SseReader, parse_event
+from agent.providers.wires.http import DONE, Json, LineReader, NdjsonReader, Reader, SseReader, parse_event
+from agent.providers.wires.origin import Origin
 
 STREAMS = Path(__file__).parent / "streams"
 ORIGIN = Origin("p/m", Endpoint("http://127.0.0.1"))

@@ -1,0 +1,105 @@
+"""What a library raises while it talks to a server, as our errors. Loaded with the first of them."""
+
+import re
+import ssl
+from types import ModuleType
+
+import httpx2
+
+from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, Unreachable
+from agent.providers.wires import proxies
+from agent.providers.wires.error_answers import tidy
+from agent.providers.wires.origin import Origin, cut, silent
+
+
+def translate(error: Exception, origin: Origin, *, has_begun: bool = True) -> ProviderError:
+    """Our error for what httpx2, or anything below it, raises."""
+    match error:
+        case httpx2.ConnectTimeout():
+            return unreachable(origin, f"no connection within {origin.endpoint.connect_timeout:g} s")
+        case httpx2.TimeoutException():
+            return silent(origin)
+        case httpx2.ProxyError():
+            return proxy_failed(origin, str(error))
+        case httpx2.ConnectError() if (problem := _tls_problem(error)) is not None:
+            return tls_failed(origin, problem)
+        case httpx2.ConnectError() | httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
+            return unreachable(origin, str(error) or type(error).__name__)
+        case httpx2.LocalProtocolError():
+            reason = tidy(str(error), origin.endpoint.key)
+            return BadRequest(f"the request to {origin.model} cannot be sent: {reason}. Check `base_url`.")
+        case httpx2.RemoteProtocolError() if "illegal status line" in str(error).lower():
+            return no_http(origin)
+        case ssl.SSLError():
+            return tls_failed(origin, error)
+        case _ if type(error).__module__.startswith("socksio"):
+            return proxy_failed(origin, "it does not speak SOCKS")
+        case httpx2.TransportError() if not has_begun:
+            return unreachable(origin, "the connection was closed before an answer")
+        case _:
+            return cut(origin)
+
+
+def translate_sdk(error: Exception, sdk: ModuleType, origin: Origin) -> ProviderError:
+    """Our error for what `anthropic` or `openai` raises of its own."""
+    if isinstance(error, sdk.APIStatusError):
+        return origin.failure(error.status_code, error.response.headers, error.response.content)
+    if isinstance(error, sdk.APIConnectionError) and isinstance(error.__cause__, Exception):
+        return translate(error.__cause__, origin, has_begun=False)
+    if isinstance(error, sdk.APIError):  # an answer that is none
+        return cut(origin)
+    reason = tidy(str(error), origin.endpoint.key)
+    return AuthFailed(f"no credentials for {origin.model}: {reason}. Set an API key.")
+
+
+def _tls_problem(error: BaseException | None) -> ssl.SSLError | None:
+    """The error of TLS that another error stands for."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def tls_failed(origin: Origin, error: ssl.SSLError) -> ProviderError:
+    """What is wrong where TLS begins: the certificate, or a server that has no TLS."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message or "it cannot be verified"
+        return RouteFailed(
+            f"the certificate of `{origin.host}` for {origin.model} is not trusted: {reason}. Where a company has its "
+            "own certificates, `SSL_CERT_FILE` names the file of them.",
+            cause="certificate",
+        )
+    if re.search("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|HTTP_REQUEST|PACKET_LENGTH_TOO_LONG", str(error)):
+        return RouteFailed(
+            f"`{origin.host}` for {origin.model} answers without TLS. Write `http://` in `base_url` if that is meant.",
+            cause="tls",
+        )
+    return unreachable(origin, f"TLS failed: {error}")
+
+
+def no_http(origin: Origin) -> RouteFailed:
+    hint = "" if origin.endpoint.base_url.lower().startswith("https:") else ", or write `https://` if it has TLS"
+    return RouteFailed(
+        f"what answers at `{origin.host}` for {origin.model} does not speak HTTP. Check `base_url`{hint}.", cause="tls"
+    )
+
+
+def proxy_failed(origin: Origin, reason: str) -> ProviderError:
+    """What a proxy says. Its refusals stay as they are; that it cannot reach the server may pass."""
+    proxy = proxies.proxy_of(origin.endpoint.base_url)
+    who = proxy.told if proxy is not None else "the proxy"
+    said = tidy(reason, origin.endpoint.key) or "no reason given"
+    text = f"{who} does not let {origin.model} through: {said}. Check the proxy, or unset its variable."
+    if re.match(r"5\d\d\b", said) or re.search("could not connect|ttl expired", said, re.I):
+        return Unreachable(text, cause="proxy")
+    return RouteFailed(text, cause="proxy")
+
+
+def unreachable(origin: Origin, reason: str) -> Unreachable:
+    said = tidy(reason, origin.endpoint.key)
+    proxy = proxies.proxy_of(origin.endpoint.base_url)
+    way = f" through {proxy.told}" if proxy is not None else ""
+    check = "the proxy" if proxy is not None else "the network"
+    return Unreachable(
+        f"cannot reach `{origin.host}` for {origin.model}{way}: {said}. Check {check} and `base_url`.",
+        cause="proxy" if proxy is not None else "",
+    )

@@ -1,0 +1,41 @@
+"""Who is talked to, and what is said where an answer does not come whole."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from agent.errors import AuthFailed, ProviderError, StreamCut, TimedOut
+from agent.providers.base import Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who is talked to, for errors and for the key."""
+
+    model: str
+    """`provider/name`."""
+    endpoint: Endpoint
+
+    def __post_init__(self) -> None:
+        key = self.endpoint.key or ""
+        if not (key.isascii() and key.isprintable()) or key != key.strip():
+            raise AuthFailed(f"the key for {self.model} holds characters that no key has. Check where it is set.")
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.endpoint.base_url).netloc.rpartition("@")[2] or self.endpoint.base_url
+
+    def failure(self, status: int, headers: Mapping[str, str], body: object) -> ProviderError:
+        """The error that an answer of the server stands for."""
+        from agent.providers.wires.failures import classify  # noqa: PLC0415  # deferred: most servers answer
+
+        return classify(status, headers, body, self.model, self.endpoint.key, time.time())
+
+
+def silent(origin: Origin) -> TimedOut:
+    return TimedOut(f"{origin.model} said nothing for {origin.endpoint.timeout:g} s. Try again, or raise `timeout`.")
+
+
+def cut(origin: Origin) -> StreamCut:
+    return StreamCut(f"the answer of {origin.model} broke off before its end. Try again.")
