@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
 from agent.compose import Sessions
@@ -37,6 +37,7 @@ from agent.messages import Note, Usage
 from agent.records.situation import news_for_user
 from agent.session import Session
 from agent.view_events import CompactionFailed, ContextCompacted
+from tools.lazy import dataclass
 from tools.schema import mismatches
 from tools.truncate import plain
 

@@ -1,7 +1,6 @@
 """A turn: the user's message, then steps until the model has answered. It names the steps; others do the work."""
 
 import itertools
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.calls.execute import run_calls
@@ -18,6 +17,7 @@ from agent.window.fit import ask, make_room
 from agent.window.measure import budget_of, remembered
 from agent.window.preflight import Ending, announce_end, begin_turn, place_of, room_for_outputs, run_in_room
 from agent.window.triggers import compact_if_asked
+from tools.lazy import dataclass
 
 StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit"] | None
 """How the turn ended with this step, or None when the model waits for the outputs of its calls."""

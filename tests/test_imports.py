@@ -52,13 +52,15 @@ SELDOM = (
 SHOW = (
     "import json, sys; from tui.cli.main import main; code = main({!r}); print(json.dumps([code, sorted(sys.modules)]))"
 )
-WRITTEN = """
-import json
+LAZY = """
+import dataclasses, inspect, json, sys
 from agent import events
 from tui.cli.main import main
 main({!r})
+ours = [module for name, module in sys.modules.items() if name.startswith(("agent.", "tools."))]
+eager = [one.__name__ for one in ours if getattr(one, "dataclass", None) is dataclasses.dataclass]
 kinds = [one for one in vars(events).values() if getattr(one, "__module__", "") == "agent.events"]
-print(json.dumps(sorted(one.__name__ for one in kinds if "__repr__" in vars(one))))
+print(json.dumps([eager, [one.__name__ for one in kinds if inspect.isfunction(vars(one).get("__init__"))]]))
 """
 
 
@@ -112,15 +114,18 @@ def test_a_scripted_run_imports_no_network(tmp_path: Path) -> None:
     assert loaded(["-p", "hi", "-m", f"scripted/{tmp_path / 's.json'}"], tmp_path, "http://127.0.0.1:1") == set()
 
 
-def test_a_run_writes_only_the_events_that_it_tells_of(tmp_path: Path) -> None:
-    (tmp_path / "s.json").write_text('{"reply": [{"text": "hi"}]}')
-    arguments = ["-p", "hi", "-m", f"scripted/{tmp_path / 's.json'}"]
-    done = subprocess.run(
-        [sys.executable, "-c", WRITTEN.format(arguments)],
-        capture_output=True, text=True, env=environment(tmp_path, {}), stdin=subprocess.DEVNULL, check=True,
-    )  # fmt: skip
-    told = ["ContextMeasured", "ReplyFinished", "StepStarted", "TextDelta", "TurnFinished", "TurnStarted"]
-    assert json.loads(done.stdout.splitlines()[-1]) == told
+def test_a_run_writes_only_the_dataclasses_that_it_uses(tmp_path: Path) -> None:
+    arguments = ["-p", "hi", "-m", "anthropic/claude-haiku-5-5"]
+    with FakeProvider([Turn(text="hi")]) as server:
+        env = environment(tmp_path, {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url})
+        done = subprocess.run(
+            [sys.executable, "-c", LAZY.format(arguments)],
+            capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL, check=True,
+        )  # fmt: skip
+    eager, written = json.loads(done.stdout.splitlines()[-1])
+    assert eager == [], "every run loads them: they should take `dataclass` from `tools.lazy`"
+    told = ["TurnStarted", "StepStarted", "ContextMeasured", "TextDelta", "ReplyFinished", "TurnFinished"]
+    assert {*written} == {*told, "Noticed"}, "the last one is about this server's count of tokens"
 
 
 def test_servers_are_loaded_only_where_one_is_declared(tmp_path: Path) -> None:

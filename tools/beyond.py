@@ -7,9 +7,9 @@ about those that change things anyway.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tools.commandline import Word
+from tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """How much of a text one answer may show, in bytes and, where that is asked for, in tokens."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from tools.lazy import dataclass
 
 MOST = 51_200
 """Bytes of one answer."""

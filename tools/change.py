@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools.base import Made, ToolError, Workspace
 from tools.diff import capped, header, remarked, unified
 from tools.files import content_of, delete, mode_of, write_bytes
+from tools.lazy import dataclass
 from tools.paths import display
 from tools.seen import SeenFiles
 from tools.textfile import TextFile, binary_kind, decode, showable

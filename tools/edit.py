@@ -1,12 +1,12 @@
 """The `edit` tool: replaces a piece of text in a file that was read. All other bytes of the file stay as they are."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.change import Change, insist_on_read, made_of, make, preview_of
 from tools.extent import counted
 from tools.files import content_of, undivided
+from tools.lazy import dataclass
 from tools.matching import Closeness, Matches, NearMiss, apply, find_match, line_number, nearest
 from tools.paths import display, resolve
 from tools.schema import flag, object_of, text

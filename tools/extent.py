@@ -1,7 +1,8 @@
 """How much of what there is a tool has shown, in figures."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from tools.lazy import dataclass
 
 Unit: TypeAlias = Literal["lines", "matches", "files"]
 

@@ -3,8 +3,9 @@
 import fnmatch
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import product
+
+from tools.lazy import dataclass
 
 MOST_ALTERNATIVES = 256
 

@@ -3,13 +3,14 @@
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from tools import globs
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.extent import Extent
+from tools.lazy import dataclass
 from tools.paths import display, kind_of, resolve
 from tools.schema import flag, number, object_of, text
 from tools.truncate import cut_line, plain

@@ -1,8 +1,9 @@
 """Background commands of one session. A job knows its program and its output file, not why it runs."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tools.lazy import dataclass
 from tools.process import Program
 
 

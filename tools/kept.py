@@ -1,8 +1,9 @@
 """What is kept apart from the view, as the tools that bring it back read it. Where it is kept they do not know."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
+
+from tools.lazy import dataclass
 
 
 class Content(Protocol):

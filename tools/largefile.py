@@ -1,10 +1,10 @@
 """A part of a text file that is too large to be held in memory, as `read` shows it."""
 
-from dataclasses import dataclass
 from typing import IO
 
 from tools.base import ReadLimits, ToolError
 from tools.extent import counted
+from tools.lazy import dataclass
 from tools.truncate import cut_line
 
 _CHUNK = 1 << 20

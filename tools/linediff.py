@@ -4,7 +4,8 @@ is compared closely, and what is large and has no such line counts as replaced: 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+
+from tools.lazy import dataclass
 
 CLOSELY = 10_000
 """Pairs of lines up to which a stretch is compared line by line."""

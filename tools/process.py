@@ -15,9 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from tools.lazy import dataclass
 from tools.process_groups import GRACE, GUARDIAN, exists, signal_group
 from tools.truncate import finished, plain
 

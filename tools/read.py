@@ -2,7 +2,6 @@
 
 import codecs
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -10,6 +9,7 @@ from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError
 from tools.extent import Extent, counted
 from tools.files import LARGEST, opened, read_bytes, undivided
 from tools.largefile import page_of_file
+from tools.lazy import dataclass
 from tools.paths import display, resolve
 from tools.pictures import LARGEST_PICTURE, picture_type
 from tools.schema import number, object_of, text

@@ -2,8 +2,10 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from tools.lazy import dataclass
 
 
 @dataclass(slots=True)

@@ -3,9 +3,9 @@ commands themselves. It would rather see too much, and decides nothing."""
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tools.commandline import JOINTS, RESERVED, CommandLine, UnreadableError, Word, scan
+from tools.lazy import dataclass
 
 _STARTS = {*JOINTS, "&", "(", ")", ";;", ";&", ";;&"}
 WRAPPERS = {

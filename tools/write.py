@@ -1,11 +1,12 @@
 """The `write` tool: puts a whole file in place. An existing one keeps its mode, encoding, BOM and line ends."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.change import Change, insist_on_read, made_of, make, preview_of
 from tools.extent import counted
 from tools.files import content_of, undivided
+from tools.lazy import dataclass
 from tools.paths import display, resolve
 from tools.schema import object_of, text
 from tools.textfile import decode, with_newline

@@ -4,7 +4,7 @@ a search found."""
 import base64
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from agent.context.message_text import call_text
@@ -22,6 +22,7 @@ from agent.messages import Assistant, Image, Message, User
 from store.outputs import OutputRow
 from tools.extent import counted
 from tools.kept import Content
+from tools.lazy import dataclass
 from tools.pictures import PICTURE_TYPES
 from tools.truncate import is_mostly_noise
 

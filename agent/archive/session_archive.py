@@ -1,6 +1,6 @@
 """What one session keeps apart from its messages, opened: to look up, to look through, and for its tools."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from agent.archive.archive import Archive
@@ -14,6 +14,7 @@ from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from store.sessions import SessionStore
 from tools.base import Workspace
+from tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

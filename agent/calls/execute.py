@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall, ToolOutput
 from agent.records.call_progress import CallProgress
 from tools.base import Made, Result, Tool, ToolError, Workspace
+from tools.lazy import dataclass
 from tools.paths import display
 
 

@@ -1,7 +1,7 @@
 """Long outputs read by a model: piece by piece, for what the call was made for."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agent.context.message_text import call_text
 from agent.context.offload import readable
@@ -13,6 +13,7 @@ from agent.messages import Text, ToolCall, User
 from agent.providers.base import Provider, Request
 from agent.providers.learned_limits import Summarisers
 from agent.providers.stream import stream_reply
+from tools.lazy import dataclass
 
 READER = (
     "You read the output of a tool for a coding agent that cannot see it, and answer what the agent wanted to know."

@@ -2,13 +2,14 @@
 each, whatever form that has: small ones stand whole, and large ones leave each other the same part."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from agent.context.budget import shares
 from agent.context.offload import cut_output
 from agent.context.preflight import ToolBudget, can_execute_tool, preview_tool_output, reserve_tool_output
 from agent.messages import ToolOutput
+from tools.lazy import dataclass
 
 FILLED = (
     "not run: an earlier output of this step has filled the context window. Make this call again if it is still "

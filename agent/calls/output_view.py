@@ -5,7 +5,7 @@ import base64
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent.archive.archive import Archive
@@ -32,6 +32,7 @@ from agent.interrupt import Interrupt
 from agent.messages import Image, OutputStatus, Stored, ToolCall, ToolOutput
 from agent.records.rows import decoded_size, in_message
 from tools.base import Picture, PrintedLog, Result, Workspace
+from tools.lazy import dataclass
 from tools.truncate import as_text
 
 if TYPE_CHECKING:  # a type only: most runs have no hooks
@@ -51,7 +52,7 @@ class Ingest:
 
     archive: Archive | None = None
     """None where nothing can be kept: what is too long is cut then."""
-    settings: Offloading = Offloading()  # noqa: RUF009  # a frozen value
+    settings: Offloading = Offloading()
     emit: Callable[[Event], None] = lambda event: None
     digest: Digest | None = None
     """Reads long outputs, where the user wants that."""

@@ -2,12 +2,12 @@
 say anything in it, since it lies nowhere in the project."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.calls.policy import parse_rule
 from agent.config.per_project import KeptByProject
 from agent.errors import ConfigError
+from tools.lazy import dataclass
 
 NAME = "rules.json"
 

@@ -5,9 +5,9 @@ Every key may also be written in camel case. What a key was written as stays wit
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from agent.config.options import BY_KEY
+from tools.lazy import dataclass
 
 NAMES = {
     "context_budget": "agent.context_window",

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """The keys that may be set, what each may hold and what it is for."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from agent.config.option_values import (
@@ -27,6 +26,7 @@ from agent.config.option_values import (
     tokenizer_name,
     word_list,
 )
+from tools.lazy import dataclass
 from tools.scope import SCOPES, Scope
 
 Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]

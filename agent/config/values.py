@@ -1,12 +1,13 @@
 """What a run is configured with: its values, its providers and its folders."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.config.option_values import AfterTool
 from agent.config.options import KeysName, Mode, NotifyName, StatusPart, ThemeName
+from tools.lazy import dataclass
 from tools.scope import Scope
 
 Wire: TypeAlias = Literal["auto", "sdk", "http"]

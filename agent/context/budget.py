@@ -2,7 +2,7 @@
 divided. Pure; tokens everywhere."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from agent.context.estimate import (
@@ -20,6 +20,7 @@ from agent.context.prompt import Prompt
 from agent.context.summary import RETAIN, shown_summary
 from agent.context.tool_selection import ToolSpec
 from agent.messages import Conversation, Summary
+from tools.lazy import dataclass
 
 Verdict = Literal["fits", "compact", "block"]
 

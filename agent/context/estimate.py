@@ -8,13 +8,13 @@ that a provider reports moves them (`learn`).
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.context.images import ImageRule, image_tokens
 from agent.context.incremental import derived_once
 from agent.context.tool_selection import ToolSpec
 from agent.messages import Image, Message, Note, Opaque, Reasoning, Text, ToolCall, ToolOutput, User
+from tools.lazy import dataclass
 
 LETTER, SIGN, OTHER, MESSAGE = 0.33, 0.6, 1.5, 12
 

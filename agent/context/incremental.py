@@ -6,13 +6,14 @@ them are the same objects still.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import wraps
 from operator import is_
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
 from agent.messages import Extended
+from tools.lazy import dataclass
 
 T = TypeVar("T")
 M = TypeVar("M")

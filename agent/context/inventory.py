@@ -2,7 +2,7 @@
 Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agent.context.estimate import estimate_message, output_size
 from agent.context.incremental import Growing
@@ -20,6 +20,7 @@ from agent.context.steps import unseen_from
 from agent.context.superseded import Viewed, lines_of
 from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, Retold, ToolCall, ToolOutput, User
+from tools.lazy import dataclass
 
 
 @dataclass(slots=True)

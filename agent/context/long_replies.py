@@ -4,12 +4,13 @@ Only plain words are ever shortened. Where a reply holds a part in its provider'
 reasoning, citations), all of it goes back as it came. Calls stay as they are.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agent.context.estimate import estimate_message
 from agent.context.references import MessageRef, message_digits
 from agent.messages import Assistant, AssistantPart, Message, Retold, Text, ToolCall
 from tools.extent import counted
+from tools.lazy import dataclass
 
 LONG = 1_200
 """Tokens above which a text of the model is worth shortening."""

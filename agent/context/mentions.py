@@ -1,9 +1,9 @@
 """What a message names as `@PATH`, and how what came with it is told. Pure; it knows no file."""
 
 import re
-from dataclasses import dataclass
 
 from agent.messages import Note
+from tools.lazy import dataclass
 
 MOST = 20
 """Files and folders of one message that are attached."""

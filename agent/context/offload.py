@@ -3,11 +3,12 @@ outputs in, text and choices out; where the rest is kept is not decided here."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from agent.messages import ToolOutput
 from tools.extent import counted
+from tools.lazy import dataclass
 from tools.truncate import is_mostly_noise, plain
 
 Mode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
@@ -237,7 +238,7 @@ def stored_form(tool: str, ref: str, size: int, lines: int, shown: str) -> str:
     return f'[Tool result stored — {sizes} from "{tool}".\n{shown}]\n{how_to_see(ref)}'
 
 
-def preview_of(text: str, settings: Offloading = Offloading()) -> tuple[str, int, int]:
+def preview_of(text: str, settings: Offloading = Offloading()) -> tuple[str, int, int]:  # noqa: B008  # a frozen value
     """What is shown of a text that stood whole in the view, and how many bytes and lines it has."""
     skim = Skim()
     skim.take(text.encode("utf-8", "surrogatepass"))

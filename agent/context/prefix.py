@@ -7,7 +7,7 @@ once.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from hashlib import blake2b
 from operator import is_
@@ -19,6 +19,7 @@ from agent.context.mask import is_worth_a_line
 from agent.context.tool_selection import ToolSpec
 from agent.messages import AssistantPart, Image, Message, ToolOutput, Usage, User, UserPart, extended
 from agent.view_events import BreakCause
+from tools.lazy import dataclass
 
 MOST_BREAKPOINTS = 4
 """What a provider takes in one request."""

@@ -1,10 +1,11 @@
 """What the model is told, from the instructions and the conversation. Pure: it reads no file and no clock."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agent.context.mask import as_shown
 from agent.context.summary import shown_summary
 from agent.messages import Conversation, Image, Message, Text, ToolOutput, User, UserPart
+from tools.lazy import dataclass
 
 NO_IMAGES = "[an image ({}) is left out: this model takes no images]"
 

@@ -5,10 +5,11 @@ the request, which is the part that costs least while it stays as it is.
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import floor
 
 from agent.messages import Conversation, Note, User
+from tools.lazy import dataclass
 
 NOTE_STEP = 5
 """Percent that the context must grow before the model is told again."""

@@ -7,12 +7,12 @@ best there is, whatever the window, and no forecast is needed (the ski-rental pr
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.context.inventory import Inventory, maskable
 from agent.context.settings import Caps, RewritePatience
 from agent.messages import Conversation
+from tools.lazy import dataclass
 
 LEAST_MASKED, LEAST_COMPACTED = 2_000, 8_000
 """Tokens that a mask and a compaction must remove at least."""

@@ -1,10 +1,11 @@
 """How a session compacts, as the user set it. Pure."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from agent.context.estimate import estimate_text
 from agent.context.summary import Draft, Wishes
+from tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,12 @@ class RewritePatience:
 class CompactionSettings:
     """How a session compacts, as the user set it."""
 
-    caps: Caps = Caps()  # a frozen value
-    wishes: Wishes = Wishes()  # noqa: RUF009  # a frozen value
+    caps: Caps = Caps()
+    wishes: Wishes = Wishes()
     on_full: Literal["compact", "final"] = "compact"
     """`final`: a full window ends the turn with a report instead of a compaction."""
     policy: RewritePolicy = "rent"
-    patience: RewritePatience = RewritePatience()  # a frozen value
+    patience: RewritePatience = RewritePatience()
     background_at: float = 0.80
     """Share of the usable window from which a summary is made between two turns, where it will pay."""
     background_messages: int = 400

@@ -1,9 +1,9 @@
 """Reads whose lines are shown again further down: the newer content stands for them. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from agent.messages import ToolCall, ToolOutput
+from tools.lazy import dataclass
 
 _ALL = (1, 2**62)
 _NOTES = 3

@@ -4,10 +4,11 @@ out."""
 import json
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from agent.messages import ToolCall, ToolOutput
+from tools.lazy import dataclass
 
 MOST = 10
 """Tools of a group: a search may load all of one."""

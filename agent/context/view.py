@@ -1,13 +1,14 @@
 """What the model is shown of a session's conversation, made once for each message and extended with the next. Pure."""
 
 from collections.abc import Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from agent.context.incremental import Growing, begins
 from agent.context.mask import as_shown
 from agent.context.prompt import Instructions, Prompt, for_model, merge_users, put_together
 from agent.context.summary import shown_summary
 from agent.messages import Assistant, Conversation, Message, User, extended
+from tools.lazy import dataclass
 
 
 @dataclass(slots=True)

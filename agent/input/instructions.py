@@ -9,11 +9,12 @@ import os
 import os.path
 import re
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from pathlib import Path
 
 from agent.context.prompt import Instructions
+from tools.lazy import dataclass
 from tools.regular import beginning_of
 
 PROJECT_FILES = ("AGENT.md", "AGENTS.md")

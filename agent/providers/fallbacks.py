@@ -1,13 +1,13 @@
 """The models that a session may use: its own, then those that take over from it, each connected when it is needed."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.context.preflight import Target
 from agent.errors import UsageError
 from agent.providers.base import Provider
 from agent.providers.meter import Meter
+from tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """What a session learns about its model, and who writes its summaries. It compacts nothing."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.context.budget import Window, after_overflow
@@ -9,6 +8,7 @@ from agent.context.last_request import Mark
 from agent.context.summary_cost import SummaryJob
 from agent.events import Event
 from agent.providers.base import Provider
+from tools.lazy import dataclass
 
 FAILURES = 3
 """Summaries in a row that failed, after which no more are asked for until something changes."""

@@ -2,7 +2,7 @@
 nothing and knows no store; what it has learned is one JSON text."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from agent.context.budget import ContextBudget, Section, Window, apportion, count_summary
@@ -31,6 +31,7 @@ from agent.events import Event, Noticed
 from agent.messages import Conversation, Message, Opaque, Summary, Usage
 from agent.providers.base import Reply
 from agent.providers.usage import drops_reasoning, is_foreign, less, what_stays
+from tools.lazy import dataclass
 
 Reading: TypeAlias = Literal["counted", "missing", "nonsense", "fresh", "doubtful", "truncated"]
 """What a reported usage is worth. `fresh`: of what was new only. `doubtful`: less than can be, for the first time."""

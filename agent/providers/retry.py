@@ -1,9 +1,8 @@
 """When a failed request is worth another try, and after how long. Pure: the waiting is done by
 `agent.providers.stream`."""
 
-from dataclasses import dataclass
-
 from agent.errors import ProviderError, StreamCut, Unreachable
+from tools.lazy import dataclass
 
 ATTEMPTS = 5
 """For an answer that breaks off: each costs a whole request, and what cannot be read is often the same again."""

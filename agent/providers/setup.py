@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,6 +10,7 @@ from agent.config.values import Config, ProviderConfig
 from agent.context.budget import BUFFER, SMALL_BUFFER, Window, fitting_reserves, usual_output
 from agent.errors import AuthFailed, ConfigError, UsageError
 from agent.providers.base import Endpoint, ModelFacts
+from tools.lazy import dataclass
 from tools.redaction import without_password
 
 OUTPUT_TOKENS = 16_384

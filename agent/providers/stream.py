@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from agent.context.budget import ContextBudget
@@ -14,6 +14,7 @@ from agent.interrupt import Interrupt
 from agent.messages import Assistant, Opaque, Text, Usage
 from agent.providers.base import CallChunk, Provider, ReasoningChunk, Reply, Request, TextChunk
 from agent.providers.retry import ATTEMPTS, Persistence, delay_before
+from tools.lazy import dataclass
 
 
 def tools_found(message: Assistant) -> Iterator[tuple[str, ...]]:

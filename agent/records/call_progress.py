@@ -2,9 +2,10 @@
 that ends at the question knows what never began, what was done, and what is to be asked again."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agent.messages import CallState, ToolCall, ToolOutput
+from tools.lazy import dataclass
 
 INTERRUPTED = (
     "interrupted: the program ended while this call was running, so it may have been done in part. "

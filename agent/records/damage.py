@@ -1,7 +1,6 @@
 """Messages of which some are damaged or missing, read so that the others make a conversation that can go on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -9,6 +8,7 @@ from agent.errors import StoreFailed
 from agent.messages import Assistant, Message, Text, ToolCall, ToolOutput, User
 from agent.records.message_rows import decode_message
 from store.sessions import MessageRow
+from tools.lazy import dataclass
 
 LOST = "[what stood here was damaged on the disk and cannot be read any more]"
 MOST_NAMED = 10

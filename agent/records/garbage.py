@@ -4,13 +4,13 @@ Everything else stays, whatever the limits of age and size say. To be called in 
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.records.rows import decode_snapshot
 from store.archive import ArchiveStore, Expired, Need
 from store.locks import is_open
 from store.sessions import SessionStore
+from tools.lazy import dataclass
 
 OVER = "over"
 """Begins the name of the file, beside the bytes, that tells that more is in use than the limit allows."""

@@ -1,10 +1,9 @@
 """Which session is meant by the beginning of its id. It asks the store and opens nothing."""
 
-from dataclasses import dataclass
-
 from agent.config.values import Config
 from agent.errors import UsageError
 from store.sessions import SessionRow, SessionStore
+from tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 the workspace; it knows no store and no model."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from agent.context.control_calls import TodoItem, TodoState
 from agent.events import Resumed
 from tools.base import Workspace
+from tools.lazy import dataclass
 from tools.paths import display
 
 MOST_NAMED = 20

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec
 
@@ -12,6 +11,7 @@ from agent.errors import StoreFailed
 from agent.interrupt import Interrupt
 from agent.records.store_thread import StoreThread
 from store.sessions import SessionStore
+from tools.lazy import dataclass
 
 PATIENCE, PAUSE = 600.0, 0.2
 """Seconds for which something waits for a database that another program holds, and between two tries."""

@@ -2,7 +2,6 @@
 masked output again in its place would change what was sent before."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from agent.archive.recall import SessionRecall
@@ -16,6 +15,7 @@ from agent.window.measure import budget_of
 from tools.base import ToolError
 from tools.extent import counted
 from tools.kept import KeptContent
+from tools.lazy import dataclass
 from tools.pictures import PICTURE_TYPES
 from tools.read_result import part_of
 from tools.truncate import is_mostly_noise

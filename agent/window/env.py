@@ -1,7 +1,7 @@
 """What a session is made of, as its steps see it. It does nothing itself."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from agent.archive.session_archive import SessionArchive
@@ -25,6 +25,7 @@ from agent.window.prefix_watch import PrefixWatch
 from agent.window.reminders import Reminders
 from agent.window.rent import Rent
 from agent.window.server_tools import ServerTools
+from tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,8 @@ class Env:
     recorder: Recorder
     interrupt: Interrupt
     emit: Callable[[Event], None]
-    limits: TurnLimits = TurnLimits()  # a frozen value
-    compacting: CompactionSettings = CompactionSettings()  # noqa: RUF009  # a frozen value
+    limits: TurnLimits = TurnLimits()
+    compacting: CompactionSettings = CompactionSettings()
     summarisers: Summarisers | None = None
     """The models that the user set for summaries."""
     lessons: LearnedLimits = field(default_factory=LearnedLimits)

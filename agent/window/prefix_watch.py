@@ -3,7 +3,7 @@ What is compared is decided in `agent.context.prefix`."""
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agent.context.estimate import estimate_text, estimate_tools
 from agent.context.last_request import Chain, Mark, changes_since, mark_of
@@ -28,6 +28,7 @@ from agent.events import Event
 from agent.messages import Usage
 from agent.providers.base import ModelFacts, Request
 from agent.view_events import CacheBroken, PrefixDrifted, PrefixRenewed
+from tools.lazy import dataclass
 
 MISSES, MISSABLE = 3, 4_096
 """Requests, and the tokens of each, of which nothing was read from a cache, after which there is taken to be none."""

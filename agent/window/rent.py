@@ -1,7 +1,7 @@
 """What a session has paid for what could have left its view. When a rewrite pays is decided in `agent.context.rent`."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 
 from agent.context.budget import ContextBudget
 from agent.context.inventory import Inventory
@@ -21,6 +21,7 @@ from agent.context.settings import CompactionSettings
 from agent.messages import Conversation
 from agent.providers.base import Prices
 from agent.view_events import Price
+from tools.lazy import dataclass
 
 
 @dataclass(slots=True)

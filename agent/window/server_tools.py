@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from agent.calls.policy import server_of
 from agent.context.tool_selection import ToolSpec
 from agent.window.deferral import specs_of
 from tools.base import Arguments, Effect, Result, Tool, ToolError, Workspace
+from tools.lazy import dataclass
 from tools.mcp.tool import ServerTool
 
 GONE = "its server has gone, or does not offer it any more"

@@ -2,10 +2,11 @@
 runs the call."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
+from tools.lazy import dataclass
 
 
 class ServerTool:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +14,7 @@ from agent.providers.wires.encoding import Writer, WrittenRequest
 from agent.providers.wires.http import HttpWire, Json, Reader, SseReader, Wire, bearer
 from agent.providers.wires.origin import Origin
 from agent.providers.wires.quirks import Quirks
+from tools.lazy import dataclass
 
 MANY = 500
 """Messages that are written down in a thread: it takes so long that somebody at the keys would notice."""

@@ -1,7 +1,7 @@
 """Anthropic's Messages API: requests to bodies, events to chunks."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ from agent.providers.wires.encoding import Sheet, WrittenRequest
 from agent.providers.wires.http import Json, bearer, open_client
 from agent.providers.wires.origin import Origin
 from agent.providers.wires.sdk import SdkWire
+from tools.lazy import dataclass
 
 if TYPE_CHECKING:
     import anthropic

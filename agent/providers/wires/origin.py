@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from agent.errors import AuthFailed, ProviderError, StreamCut, TimedOut
 from agent.providers.base import Endpoint
+from tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

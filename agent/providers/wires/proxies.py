@@ -3,11 +3,11 @@ shows no password and makes no connection."""
 
 import os
 import ssl
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass
 
 from agent.errors import RouteFailed
+from tools.lazy import dataclass
 
 SCHEMES = ("http", "https", "socks5", "socks5h")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
