@@ -2,11 +2,10 @@
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class UsageRow:
+class UsageRow(NamedTuple):
     model: str
     purpose: str
     input: int
@@ -17,8 +16,7 @@ class UsageRow:
     created: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class UsageTotal:
+class UsageTotal(NamedTuple):
     input: int
     cache_read: int
     cache_write: int
@@ -27,8 +25,7 @@ class UsageTotal:
     """None when the cost of any request is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class RewriteRow:
+class RewriteRow(NamedTuple):
     """A change of what earlier requests had already sent."""
 
     position: int

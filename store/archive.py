@@ -4,6 +4,7 @@ any more removed. It knows rows and digests, not texts."""
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from store.befores import befores
 from store.blobs import Blobs
@@ -30,8 +31,7 @@ class Collected:
         return Collected(self.blobs + other.blobs, self.size + other.size)
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     """An output whose bytes are stored."""
 
     session: str

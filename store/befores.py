@@ -3,15 +3,14 @@ keys, not what they mean."""
 
 import json
 import sqlite3
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from store.sessions import FactRow, SessionStore
 
 KIND = "change"
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeRow:
+class ChangeRow(NamedTuple):
     turn: int
     """How many messages the session had when the turn began."""
     path: str

@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from store.errors import StoreError
 
@@ -40,8 +40,7 @@ _SAMPLE = 1 << 12
 """Bytes of a frame that tell whether compressing the rest is worth the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(NamedTuple):
     digest: str
     size: int
     """Bytes."""

@@ -2,11 +2,10 @@
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class OutputRow:
+class OutputRow(NamedTuple):
     """A part of an output: its text, or one of its pictures."""
 
     number: int
@@ -30,8 +29,7 @@ class OutputRow:
     """When the bytes were removed for their age or size."""
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryRow:
+class SummaryRow(NamedTuple):
     """What stood for the messages before a position."""
 
     number: int

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from store.accounts import RewriteRow, UsageRow, UsageTotal, insert_rewrites, insert_usage
 from store.blobs import Blobs
@@ -47,8 +47,7 @@ class SessionRow:
         return self.draft and self.messages <= (self.forked or 0)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageRow:
+class MessageRow(NamedTuple):
     position: int
     """Counts from 0 in each session, without gaps."""
     role: str
@@ -60,8 +59,7 @@ class MessageRow:
     """Whether it is not what was written: it was damaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class FactRow:
+class FactRow(NamedTuple):
     """Something that holds in a session besides its messages. It has one body for each kind and key."""
 
     kind: str
@@ -69,8 +67,7 @@ class FactRow:
     body: str
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRow:
+class SnapshotRow(NamedTuple):
     position: int
     """How many messages of the session the snapshot has seen."""
     body: str

@@ -1,14 +1,13 @@
 """The rows of views that were rewritten, as they were before. The store knows texts, not what they show."""
 
 import sqlite3
-from dataclasses import dataclass
+from typing import NamedTuple
 
 KEPT = 20
 """Views of a session that are kept, the newest."""
 
 
-@dataclass(frozen=True, slots=True)
-class ViewRow:
+class ViewRow(NamedTuple):
     """What a snapshot would have held right before a rewrite."""
 
     position: int

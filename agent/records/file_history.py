@@ -5,7 +5,6 @@ import hashlib
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from agent.errors import StoreFailed
@@ -73,7 +72,7 @@ class FileLog:
 
         first: dict[str, ChangeRow] = {}
         for row in rows:
-            first[row.path] = replace(first.get(row.path, row), after=row.after)
+            first[row.path] = first.get(row.path, row)._replace(after=row.after)
         ours = tuple(self._ours(row) for row in first.values())
         others = others_in(self._root, {Path(path) for path in first}, since)
         return Changes(scope, (*ours, *others.files), others.told)

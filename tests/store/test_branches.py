@@ -101,7 +101,7 @@ def test_drafts_are_listed_when_something_was_said_in_them(store: SessionStore) 
 
 
 def test_messages_that_hold_a_text_are_found_by_role(store: SessionStore) -> None:
-    store.write(ROW.id, [message(0, "one"), message(1, "two"), replace(message(2, "one"), role="assistant")])
+    store.write(ROW.id, [message(0, "one"), message(1, "two"), message(2, "one")._replace(role="assistant")])
     store.write(ROW.id, [message(3, "one more")])
     branches = Branches(store)
     assert branches.holding(ROW.id, "user", "one") == ((0, "one", 5.0), (3, "one more", 5.0))

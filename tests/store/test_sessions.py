@@ -253,12 +253,12 @@ def test_facts_and_rewrites_are_written_with_the_rest(path: Path) -> None:
     rewrite = RewriteRow(3, "asked", "summary", 900, 100, 0.5, 6.0)
     store.write(
         ROW.id,
-        usage=[usage, usage, replace(usage, created=7.0)],
+        usage=[usage, usage, usage._replace(created=7.0)],
         facts=[FactRow("seen", "a", "1"), FactRow("job", "j", "x")],
     )
     store.write(ROW.id, facts=[FactRow("seen", "a", "2")], over=[("job", "j")], rewrites=[rewrite])
     assert store.situation(ROW.id) == (FactRow("seen", "a", "2"),)
-    assert store.rewrites(ROW.id) == (replace(rewrite, requests=2),)
+    assert store.rewrites(ROW.id) == (rewrite._replace(requests=2),)
     store.delete(ROW.id)
     assert (store.situation(ROW.id), store.rewrites(ROW.id)) == ((), ())
     store.close()
