@@ -7,6 +7,8 @@ is allowed of them is only ever a whole command.
 import re
 from collections.abc import Sequence
 
+from tools.lazy import regex
+
 _PROGRAMS = frozenset(
     """
     bash sh zsh dash ash ksh mksh fish csh tcsh pwsh powershell cmd busybox toybox
@@ -70,8 +72,8 @@ _FOLLOWED = {"uv run", "poetry run", "pipenv run", "pdm run", "hatch run", "rye 
 """Those behind which the command stands that they run, where no option comes first."""
 _HAVE_SUCH = {program for program, *_ in _COMMANDS}
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.DOTALL)
-_VERSION = re.compile(r"[-_]?\d[\d.]*$")
+_ASSIGNMENT = regex(r"[A-Za-z_]\w*\+?=", re.DOTALL)
+_VERSION = regex(r"[-_]?\d[\d.]*$")
 
 
 def runs_anything(command: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from tools.commandline import Word
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +70,15 @@ _POWERS: Mapping[str, Powers] = {
 _OTHER_NAMES = {"fdfind": "fd", "gfind": "find", "gsort": "sort", "gtar": "tar", "bsdtar": "tar", "ripgrep": "rg"}
 
 _GIT_LOOKS = {"diff", "log", "show", "grep", "ls-remote", "fetch", "archive", "branch"}
-_GIT_BEFORE_COMMAND = re.compile(r"-c.*|-C|-p|--paginate|--(config-env|exec-path|git-dir|work-tree)(=.*)?", re.DOTALL)
+_GIT_BEFORE_COMMAND = regex(r"-c.*|-C|-p|--paginate|--(config-env|exec-path|git-dir|work-tree)(=.*)?", re.DOTALL)
 _GIT_BRANCH_LISTS = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at", "--sort")
 _PS_LETTERS = set("acefghjlnSTuvwxX")
-_AWK = re.compile(r"system|getline|close|[|>@]")
+_AWK = regex(r"system|getline|close|[|>@]")
 _SED_ADDRESS = r"(?:\d+|\$|/(?:[^\\/\n]|\\.)*/)"
 _SED_SWAP = r"s(?P<m>[/|#,:])(?:(?!(?P=m))[^\\\n]|\\.)*(?P=m)(?:(?!(?P=m))[^\\\n]|\\.)*(?P=m)[gpiI0-9]*"
-_SED_COMMAND = re.compile(rf" ?(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|\+\d+))?)? ?!?(?:[pdq=]|{_SED_SWAP}) ?")
-_SED_OPTION = re.compile(
-    r"-[nErszu]+|--(quiet|silent|regexp-extended|null-data|separate|unbuffered|posix|sandbox|debug)"
-)
-_SED_SCRIPT_OPTION = re.compile(r"(?:-[nErszu]*e|--expression=)(?P<script>.*)", re.DOTALL)
+_SED_COMMAND = regex(rf" ?(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|\+\d+))?)? ?!?(?:[pdq=]|{_SED_SWAP}) ?")
+_SED_OPTION = regex(r"-[nErszu]+|--(quiet|silent|regexp-extended|null-data|separate|unbuffered|posix|sandbox|debug)")
+_SED_SCRIPT_OPTION = regex(r"(?:-[nErszu]*e|--expression=)(?P<script>.*)", re.DOTALL)
 _NAMES_VARIABLES = {
     "printf", "test", "[", "read", "mapfile", "readarray", "unset", "declare", "typeset", "local", "export",
     "readonly", "let", "getopts", "wait",

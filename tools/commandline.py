@@ -5,7 +5,7 @@ from dataclasses import field
 from functools import lru_cache
 from typing import TypeAlias
 
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 
 DEEPEST = 20
 """Substitutions inside substitutions, beyond which nobody reads on."""
@@ -21,9 +21,9 @@ RESERVED = {
     "if", "then", "elif", "else", "fi", "case", "esac", "for", "select", "while", "until", "do", "done", "in",
     "function", "{", "}", "!", "[[", "]]", "coproc",
 }  # fmt: skip
-_PLAIN_RUN = re.compile(r"[\w./:=,+%@^-]+")
-_QUOTED_RUN = re.compile(r"[^\"\\$`]+")
-_ESCAPE = re.compile(
+_PLAIN_RUN = regex(r"[\w./:=,+%@^-]+")
+_QUOTED_RUN = regex(r"[^\"\\$`]+")
+_ESCAPE = regex(
     r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2})|u(?P<u>[0-9a-fA-F]{1,4})|U(?P<U>[0-9a-fA-F]{1,8})|(?P<oct>[0-7]{1,3})"
     r"|c(?P<control>.)|(?P<one>.))",
     re.DOTALL,

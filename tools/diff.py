@@ -1,10 +1,10 @@
 """What a change looks like: a unified diff, in a time that grows hardly faster than the texts."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from tools.extent import counted
+from tools.lazy import regex
 from tools.linediff import Region, differing
 
 LONGEST = 200_000
@@ -15,7 +15,7 @@ NO_END = "\\ No newline at end of file"
 
 Group: TypeAlias = list[Region]
 
-_STEERING = re.compile(r"[\x00-\x1f\x7f]")
+_STEERING = regex(r"[\x00-\x1f\x7f]")
 
 
 def unified(name: str, before: str | None, after: str | None, new_name: str | None = None) -> list[str]:

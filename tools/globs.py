@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable
 from itertools import product
 
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 
 MOST_ALTERNATIVES = 256
 
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_MAGIC = re.compile(r"[*?\[{]")
+_BRACES = regex(r"\{([^{}]*,[^{}]*)\}")
+_MAGIC = regex(r"[*?\[{]")
 
 
 class GlobError(ValueError):

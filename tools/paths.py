@@ -1,14 +1,14 @@
 """Paths as the model writes them, made absolute and real. It decides nothing about which of them are allowed."""
 
 import os
-import re
 from pathlib import Path
 from typing import Literal
 
 from tools.base import ToolError, Workspace
+from tools.lazy import regex
 from tools.truncate import printable
 
-_OF_A_PROCESS = re.compile(r"/proc(?:$|/(?:\d+|self|thread-self|kcore|kmem)(?:/|$))|/dev/(?:fd|mem|kmem|port)(?:/|$)")
+_OF_A_PROCESS = regex(r"/proc(?:$|/(?:\d+|self|thread-self|kcore|kmem)(?:/|$))|/dev/(?:fd|mem|kmem|port)(?:/|$)")
 
 
 def resolve(written: str, workspace: Workspace) -> Path:

@@ -10,6 +10,7 @@ from typing import get_args
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.cap import Cap, cap_of
 from tools.kept import KeptContent
+from tools.lazy import regex
 from tools.pictures import PICTURE_TYPES
 from tools.read_result import (
     byte_range,
@@ -33,7 +34,7 @@ MOST_PATHS, LONGEST_PATH = 2, 60
 MANY = 2000
 """Messages that take long enough to index that it is told."""
 
-_AGO = re.compile(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
+_AGO = regex(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
 _ROUND = str.maketrans("[]", "()")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 

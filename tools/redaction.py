@@ -3,25 +3,27 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from tools.lazy import regex
+
 HIDDEN = "***"
 SHORTEST = 8
 """Characters of a value that is taken for a secret wherever it stands. A shorter one may be part of any word."""
 
-SECRET_NAME = re.compile(
+SECRET_NAME = regex(
     r"(?:^|_)(?:API_?KEYS?|KEYS?|PASS|PASSWD|PASSPHRASE|PWD|PAT|CREDS?|AUTH|COOKIES?|DSN|BEARER|JWT)(?:_|$)"
     r"|TOKEN|PASSWORD|SECRET|CREDENTIAL",
     re.IGNORECASE,
 )
 """Variables that hold secrets, by what they are called."""
 
-SECRET_VALUE = re.compile(
+SECRET_VALUE = regex(
     r"://[^/\s@]*:[^/\s@]+@|://[^/\s:@]{16,}@|-----BEGIN|\b(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|npm_|pypi-|AKIA)"
     r"[A-Za-z0-9_-]{12}"
 )
 """Addresses with a password or a token in them, and keys that are known by how they begin."""
 
 _SAYS_SECRET = r"key|token|secret|passw|auth|cred|sig\b"
-_OPTION = re.compile(rf"--?[\w-]*(?:{_SAYS_SECRET})[\w-]*", re.IGNORECASE)
+_OPTION = regex(rf"--?[\w-]*(?:{_SAYS_SECRET})[\w-]*", re.IGNORECASE)
 _FOLDERS = ("PWD", "OLDPWD")
 _PATTERNS = (
     (r"://[^/\s@'\"`]+@", f"://{HIDDEN}@"),

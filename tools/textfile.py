@@ -1,18 +1,17 @@
 """A text file as bytes and as the text a model works with. Pure; whatever an edit does not touch keeps its bytes."""
 
 import codecs
-import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 
 Newline: TypeAlias = Literal["\n", "\r\n", "\r"]
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = regex("[\ud800-\udfff]")
 
 _MULTIBYTE = ("big5", "cp932", "cp949", "euc", "gb", "iso2022", "johab", "shift", "cp1251", "koi8")
 """Families in which a guess is worth more than Latin-1: reading those as Latin-1 gives no letters at all."""

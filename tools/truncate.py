@@ -3,18 +3,20 @@
 import re
 from collections.abc import Sequence
 
+from tools.lazy import regex
+
 LONGEST_LINE = 2000
 """Characters of a line that are shown."""
 
-_ESCAPE = re.compile(
+_ESCAPE = regex(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movements
     r"|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC, DCS, SOS, PM, APC, up to their end or the end of the line
     r"|[ -/]*[0-~])?"  # two-character and charset escapes
 )
-_OVERSTRUCK = re.compile(r"[^\n]\x08")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_UNFINISHED_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]{0,200}\x1b?|[ -/]*)?\Z")
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_OVERSTRUCK = regex(r"[^\n]\x08")
+_CONTROL = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_UNFINISHED_ESCAPE = regex(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]{0,200}\x1b?|[ -/]*)?\Z")
+_UNPRINTABLE = regex(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def plain(text: str) -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tools.commandline import JOINTS, RESERVED, CommandLine, UnreadableError, Word, scan
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 
 _STARTS = {*JOINTS, "&", "(", ")", ";;", ";&", ";;&"}
 WRAPPERS = {
@@ -16,8 +16,8 @@ WRAPPERS = {
 _KEEPS_PLACE = RESERVED - {"case", "for", "select", "in", "function", "[[", "]]"} | WRAPPERS
 """What another command follows."""
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*?\])?\+?=", re.DOTALL)
-_DURATION = re.compile(r"[0-9.]+[smhd]?")
+_ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[.*?\])?\+?=", re.DOTALL)
+_DURATION = regex(r"[0-9.]+[smhd]?")
 
 
 @dataclass(frozen=True, slots=True)

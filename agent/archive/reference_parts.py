@@ -2,7 +2,6 @@
 a search found."""
 
 import base64
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -22,7 +21,7 @@ from agent.messages import Assistant, Image, Message, User
 from store.outputs import OutputRow
 from tools.extent import counted
 from tools.kept import Content
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 from tools.pictures import PICTURE_TYPES
 from tools.truncate import is_mostly_noise
 
@@ -34,10 +33,10 @@ MOST_CANDIDATES = 5
 _LOOKED_AT = 1 << 14
 """Bytes that tell whether content is text."""
 
-_HIT = re.compile(rb"\d+:")
+_HIT = regex(rb"\d+:")
 """How a search begins a line that matched."""
 
-_NUMBER = re.compile(rb"([1-9]\d{0,17})\t")
+_NUMBER = regex(rb"([1-9]\d{0,17})\t")
 
 
 @dataclass(frozen=True, slots=True)

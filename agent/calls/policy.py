@@ -22,13 +22,13 @@ from tools.anything import behind_assignments, depends_on_its_folder
 from tools.base import Effect
 from tools.beyond import reaches_beyond
 from tools.commandline import Word, simple_commands
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 from tools.wrapped import hides_a_command, readings
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
-_RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
-_SERVED = re.compile(r"(mcp__.+?)__.")
+_RULE = regex(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
+_SERVED = regex(r"(mcp__.+?)__.")
 _WRITERS = ("write", "edit", "apply_patch")
 _RUNS_LATER = {
     ".git", ".gitmodules", ".gitconfig", ".ebb", ".vscode", ".idea", ".devcontainer", ".husky", ".envrc", ".direnv",
@@ -41,7 +41,7 @@ _RUNS_LATER_IN_CONFIG = {"git", "ebbtide", "fish", "systemd", "nvim", "direnv", 
 """Folders of `~/.config`."""
 _MOST_OPTIONS = 40
 """Words between a program and its command that are looked at: `git -c a=b -C x push`."""
-_WORD_BREAK = re.compile(r"[\s;&|()`<>{}\"'$=,]+")
+_WORD_BREAK = regex(r"[\s;&|()`<>{}\"'$=,]+")
 
 
 @dataclass(frozen=True, slots=True)

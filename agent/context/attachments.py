@@ -14,11 +14,12 @@ from agent.context.mentions import is_piped, piped_text, room_for
 from agent.context.references import MessageRef, message_digits
 from agent.messages import Image, Message, Note, Text, User, UserPart
 from tools.extent import counted
+from tools.lazy import regex
 from tools.truncate import printable
 
-_TOLD = re.compile(r"(?P<folder>The folder )?`(?P<name>[^\n]+)` (?:(?P<holds>holds:)\n\n|is this picture:\Z)")
+_TOLD = regex(r"(?P<folder>The folder )?`(?P<name>[^\n]+)` (?:(?P<holds>holds:)\n\n|is this picture:\Z)")
 
-_MORE = re.compile(r"\(([\d,]+) more: `glob` lists them\)")
+_MORE = regex(r"\(([\d,]+) more: `glob` lists them\)")
 
 _NO_ENTRIES = "nothing that git does not ignore"
 
@@ -117,7 +118,7 @@ BYTES_A_TOKEN = 3
 
 _NAME = '[What came with this message is kept under ref_id="{}".]'
 
-_NAMED = re.compile(re.escape(_NAME).replace(r"\{\}", r"(msg-[0-9a-f]{8})"))
+_NAMED = regex(re.escape(_NAME).replace(r"\{\}", r"(msg-[0-9a-f]{8})"))
 
 
 def fitted(said: User, effective: int, free: int) -> User:

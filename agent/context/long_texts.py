@@ -1,20 +1,20 @@
 """What the user gives at length, shown by its beginning and its end, under the reference of all of it. Pure."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
 from agent.messages import Note, Text
+from tools.lazy import regex
 from tools.truncate import is_mostly_noise
 
 Part = TypeVar("Part", bound=Text | Note)
 
 _LEFT_OUT = '[… {:,} bytes left out: `read_result` or `recall` with ref_id="{}" …]'
-_GAP = re.compile(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"]* …\]\n')
+_GAP = regex(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"]* …\]\n')
 _NO_TEXT = '[not text, {:,} bytes, which begin with {} and end with {}; `read_result` with ref_id="{}" has all of it]'
-_NO_TEXT_SHOWN = re.compile(r"\[not text, [\d,]+ bytes, which begin with ")
-_HEADING = re.compile(r"[^\n]{1,200}:\n\n")
+_NO_TEXT_SHOWN = regex(r"\[not text, [\d,]+ bytes, which begin with ")
+_HEADING = regex(r"[^\n]{1,200}:\n\n")
 _SAMPLE = 4_096
 """Characters of each end that tell whether a text is one."""
 _LEAST_NOISE = 200

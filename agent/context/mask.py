@@ -15,7 +15,7 @@ from agent.context.superseded import superseded
 from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
 from tools.extent import counted
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 from tools.truncate import plain, printable
 
 COMMAND, ERROR, SAID = 80, 120, 80
@@ -28,20 +28,18 @@ SHORT_NOTE = 400
 LEAST_MASKED = 4 * STUB
 """Tokens above which an output is worth a line. A line may be twice as long as usual, and says less."""
 
-_ERROR = re.compile(
+_ERROR = regex(
     r"error|fail|exception|traceback|panic|fatal|denied|not found|no such|assert|cannot|abort", re.IGNORECASE
 )
-_EXIT = re.compile(r"^exit code (\d+)$", re.MULTILINE)
-_CUT_SHORT = re.compile(r"^(?:ended: (not finished after \d+ s)|(killed by (?:signal )?\w+))", re.MULTILINE)
-_WHERE = re.compile(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ of \d+ files)\b[^\n]*\)\s*\Z")
+_EXIT = regex(r"^exit code (\d+)$", re.MULTILINE)
+_CUT_SHORT = regex(r"^(?:ended: (not finished after \d+ s)|(killed by (?:signal )?\w+))", re.MULTILINE)
+_WHERE = regex(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ of \d+ files)\b[^\n]*\)\s*\Z")
 """How outputs of earlier versions say how much of what there is they show."""
-_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_PATCHED = regex(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _EMPTY = {"no lines match", "no output", ""}
-_STEERS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
+_STEERS = regex(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 """What a terminal takes for orders, but for blanks."""
-_LIKE_OURS = re.compile(
-    r"\[(\s*(?:recall\s*:[^\[\]]*|(?:r\d+|msg-[0-9a-f]+|sum-\d+)[^\[\]\s]*\s*))(\]?)", re.IGNORECASE
-)
+_LIKE_OURS = regex(r"\[(\s*(?:recall\s*:[^\[\]]*|(?:r\d+|msg-[0-9a-f]+|sum-\d+)[^\[\]\s]*\s*))(\]?)", re.IGNORECASE)
 """What looks like one of our references."""
 
 

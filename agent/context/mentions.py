@@ -3,7 +3,7 @@
 import re
 
 from agent.messages import Note
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 
 MOST = 20
 """Files and folders of one message that are attached."""
@@ -15,8 +15,8 @@ BYTES_A_TOKEN = 3
 
 _PASTED = "What the user pasted as "
 _PIPED = "What the user piped in:\n\n"
-_MENTION = re.compile(r'(?<![\w@/.])@(?:"(?P<quoted>[^"\n]+)"(?::(?P<lines>\d+(?:-\d+)?))?|(?P<bare>[^\s"]+))')
-_RANGE = re.compile(r"(?P<path>.+?):(?P<lines>\d+(?:-\d+)?)")
+_MENTION = regex(r'(?<![\w@/.])@(?:"(?P<quoted>[^"\n]+)"(?::(?P<lines>\d+(?:-\d+)?))?|(?P<bare>[^\s"]+))')
+_RANGE = regex(r"(?P<path>.+?):(?P<lines>\d+(?:-\d+)?)")
 _ENDS = ".,;:!?)]}>'`"
 """Signs behind a path that belong to the sentence around it."""
 

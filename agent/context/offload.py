@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from agent.messages import ToolOutput
 from tools.extent import counted
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 from tools.truncate import is_mostly_noise, plain
 
 Mode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
@@ -80,7 +80,7 @@ def cut_output(output: ToolOutput, room: int, size: int, count: Callable[[ToolOu
 
 
 _LEFT_OUT = " left out: the context window is nearly full; "
-_NOTE = re.compile(rf"\n?\[… [\d,]+ characters?{_LEFT_OUT}.* …\]\n?")
+_NOTE = regex(rf"\n?\[… [\d,]+ characters?{_LEFT_OUT}.* …\]\n?")
 
 
 def without_note(text: str) -> str:
@@ -259,7 +259,7 @@ def cut_form(skim: Skim, ref: str | None, settings: Offloading) -> str:
     return f"{skim.preview(larger)}\n[{counted(skim.size, 'byte')}, {counted(skim.lines, 'line')}, {note}]"
 
 
-_STORED = re.compile(r'^\[Tool result stored — [\d,]+ bytes?, [\d,]+ lines? from "[^"\n]*"\.$', re.MULTILINE)
+_STORED = regex(r'^\[Tool result stored — [\d,]+ bytes?, [\d,]+ lines? from "[^"\n]*"\.$', re.MULTILINE)
 
 
 def is_preview(text: str) -> bool:

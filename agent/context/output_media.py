@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from tools.base import Attached, Picture, Result
 from tools.extent import counted
+from tools.lazy import regex
 from tools.pictures import LARGEST_PICTURE, picture_type
 from tools.truncate import is_mostly_noise, plain
 
 _NAME = 120
 """Characters of a name that are shown."""
-_TEXTUAL = re.compile(
+_TEXTUAL = regex(
     r"text/.+|(application|image)/(.+\+)?(json|xml|yaml|x-yaml|toml|javascript|x-javascript|sql|x-sh|x-ndjson|csv)|",
     re.IGNORECASE,
 )

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from urllib.parse import quote, unquote
 
 from agent.messages import Message, Note, Text, ToolCall, ToolOutput, User
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 
 CURRENT_SESSION, CURRENT_PROJECT = "current", "_"
 
@@ -16,16 +16,16 @@ FORMS = (
     "`:B0-4096` for bytes or `:tool-2` for the second picture or file of an output behind it"
 )
 
-_SCHEME = re.compile(r"(?:ebb|nexora)://", re.IGNORECASE)
-_OBJECT = re.compile(
+_SCHEME = regex(r"(?:ebb|nexora)://", re.IGNORECASE)
+_OBJECT = regex(
     r"r(?P<output>[1-9]\d{0,17})|msg-(?P<message>[0-9a-f]{1,8})|sum-(?P<summary>[1-9]\d{0,17})", re.IGNORECASE
 )
-_LOCATION = re.compile(
+_LOCATION = regex(
     r"L?(?P<first>[1-9]\d{0,17})(?:[-–—]L?(?P<last>[1-9]\d{0,17}))?|B(?P<start>\d{1,18})-B?(?P<end>\d{1,18})|"
     r"match-(?P<match>[1-9]\d{0,17})|tool-(?P<tool>[1-9]\d{0,17})",
     re.IGNORECASE,
 )
-_AROUND = re.compile(r"^(?:[\s`'\"\[({<*‘“]|recall:|ref_id[=:])+|[\s`'\"\])}>*’”.,;!?]+$", re.IGNORECASE)
+_AROUND = regex(r"^(?:[\s`'\"\[({<*‘“]|recall:|ref_id[=:])+|[\s`'\"\])}>*’”.,;!?]+$", re.IGNORECASE)
 """What people and models write around a reference."""
 
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from agent.context.estimate import estimate_text
 from agent.messages import Assistant, Image, Kept, Message, StopReason, Summary, Text, ToolCall, User, UserPart
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 
 FRAME = (
     "The earlier part of this session was compacted: what follows stands for it. The work that it calls done is done "
@@ -24,7 +24,7 @@ NO_ROOM = "There was no room for more than this line."
 FORGOTTEN = "Not to be forgotten:"
 MORE = "- and {} more, which `recall` finds"
 
-_TAGS = re.compile(r"</?(?:retain|summary)>", re.IGNORECASE)
+_TAGS = regex(r"</?(?:retain|summary)>", re.IGNORECASE)
 
 
 def shown_summary(summary: Summary) -> tuple[User, ...]:

@@ -7,14 +7,13 @@ never stays below that; one that counts only what it had not read before is know
 """
 
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from agent.context.incremental import derived_once
 from agent.messages import Assistant, Conversation, Message, Note, Text, ToolCall, ToolOutput, User
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 
 Finding: TypeAlias = Literal["whole", "fresh", "doubtful", "truncated"]
 """`whole`: all was read, as far as one can know. `fresh`: only what was new was counted. `doubtful`: less was counted
@@ -31,7 +30,7 @@ _STEP = 200
 _MOST_STEP = 2048
 _JITTER = 0.02
 _KEPT = 8
-_WORD = re.compile(r"[a-zA-Z0-9]{1,16}|[^\W_]{1,4}")
+_WORD = regex(r"[a-zA-Z0-9]{1,16}|[^\W_]{1,4}")
 
 
 @dataclass(frozen=True, slots=True)

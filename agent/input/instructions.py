@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 
 from agent.context.prompt import Instructions
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 from tools.regular import beginning_of
 
 PROJECT_FILES = ("AGENT.md", "AGENTS.md")
@@ -40,9 +40,9 @@ the task is done, then answer.
 - Be brief: what you did, what you found, what is left. Name places as path:line."""
 """What a model with a small window is told. It names no tool, since few are offered there."""
 
-_CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.MULTILINE | re.DOTALL)
-_IMPORT = re.compile(r"(?:^|(?<=\s))@(?P<path>[^\s`]+)")
-_ALONE = re.compile(r"^\s*(?:[-*]\s+)?@\S+\s*$")
+_CODE = regex(r"^(```|~~~).*?^\1|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_IMPORT = regex(r"(?:^|(?<=\s))@(?P<path>[^\s`]+)")
+_ALONE = regex(r"^\s*(?:[-*]\s+)?@\S+\s*$")
 
 
 def load_instructions(

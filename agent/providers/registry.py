@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from agent.errors import ConfigError
 from agent.providers.base import ModelFacts, Prices
+from tools.lazy import regex
 
 UNKNOWN_WINDOW = 131_072
 UNKNOWN_OUTPUT = 8_192
@@ -44,7 +45,7 @@ THINKING = ("none", "adaptive", "budget", "effort")
 TOOL_SEARCH = {"anthropic": ("none", "plain"), "openai": ("none", "grouped")}
 """How providers search for tools that are held back, where they do."""
 
-_DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
+_DATE = regex(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 
 
 def facts_for(provider: str, name: str, overrides: Mapping[str, object] = {}) -> ModelFacts:

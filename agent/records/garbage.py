@@ -2,7 +2,6 @@
 Everything else stays, whatever the limits of age and size say. To be called in the store's thread."""
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -10,13 +9,13 @@ from agent.records.rows import decode_snapshot
 from store.archive import ArchiveStore, Expired, Need
 from store.locks import is_open
 from store.sessions import SessionStore
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 
 OVER = "over"
 """Begins the name of the file, beside the bytes, that tells that more is in use than the limit allows."""
 
-_NAMED = re.compile(r"(?<![^\W_])[rR]([1-9]\d{0,17})(?![^\W_])")
-_ELSEWHERE = re.compile(r"(?:ebb|nexora)://[^/\s\"]+/([0-9a-f]{1,12})[0-9a-f]*/r([1-9]\d{0,17})")
+_NAMED = regex(r"(?<![^\W_])[rR]([1-9]\d{0,17})(?![^\W_])")
+_ELSEWHERE = regex(r"(?:ebb|nexora)://[^/\s\"]+/([0-9a-f]{1,12})[0-9a-f]*/r([1-9]\d{0,17})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 import copy
 import inspect
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
@@ -121,3 +122,26 @@ def test_what_is_wrong_with_its_fields_is_raised_by_its_first_use() -> None:
         kind()
     with pytest.raises(ValueError, match="mutable default"):
         kind()
+
+
+def test_a_regular_expression_is_compiled_by_its_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+
+    def spy(expression: str, flags: int) -> re.Pattern[str]:
+        compiled.append(expression)
+        return original(expression, flags)
+
+    original = re.compile
+    monkeypatch.setattr(re, "compile", spy)
+    word = lazy.regex(r"[A-Z]\w*", re.IGNORECASE)
+    assert compiled == []
+    assert [word.findall("one Two"), word.findall("three")] == [["one", "Two"], ["three"]]
+    assert compiled == [r"[A-Z]\w*"]
+    assert word.sub("x", "one Two") == "x x"
+    assert word.pattern == r"[A-Z]\w*"
+
+
+def test_a_wrong_regular_expression_is_raised_by_its_first_use() -> None:
+    wrong = lazy.regex("(")
+    with pytest.raises(re.error, match="unterminated subpattern"):
+        wrong.search("text")

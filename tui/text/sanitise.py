@@ -2,9 +2,11 @@
 
 import re
 
+from tools.lazy import regex
+
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
-_UNSAFE = re.compile(
+_UNSAFE = regex(
     "["
     "\x00-\x08\x0b-\x1f\x7f"  # C0 but newline and tab, and DEL
     "\x80-\x9f"  # C1
@@ -18,7 +20,7 @@ _UNSAFE = re.compile(
     "\U000e0000-\U000e0fff"  # tag characters and the variation selectors behind them
     "]"
 )
-_SYMBOL = re.compile("[©®‼-㊙\U0001f000-\U0001faff]")
+_SYMBOL = regex("[©®‼-㊙\U0001f000-\U0001faff]")
 """What may be followed by a sign that asks for its picture, or for its plain form."""
 
 
