@@ -51,8 +51,7 @@ def told(run: Steps) -> str:
 GATES: Sequence[Gate] = (
     Gate(f"{STEPS} steps: the last beside the first", 1.3, growth),
     Gate(f"{STEPS} steps: the last beside a bare loop's", 4.0, beside_a_bare_loop),
-    # 0.25 is wanted; a third of the start is the making of some 270 dataclasses.
-    Gate("start of `-p` beside a script on the SDK", 0.35, start),
+    Gate("start of `-p` beside a script on the SDK", 0.25, start),
 )
 
 
