@@ -22,12 +22,13 @@ SECRET_VALUE = regex(
 )
 """Addresses with a password or a token in them, and keys that are known by how they begin."""
 
-_SAYS_SECRET = r"key|token|secret|passw|auth|cred|sig\b"
+_SAYS_SECRET = r"key|token|bearer|secret|passw|auth|cred|sig\b"
 _OPTION = regex(rf"--?[\w-]*(?:{_SAYS_SECRET})[\w-]*", re.IGNORECASE)
 _FOLDERS = ("PWD", "OLDPWD")
 _PATTERNS = (
     (r"://[^/\s@'\"`]+@", f"://{HIDDEN}@"),
     (rf"(?i)([?&][^=&\s'\"`]*(?:{_SAYS_SECRET})[^=&\s'\"`]*=)[^&\s'\"`#]+", rf"\1{HIDDEN}"),
+    (r"(?i)\b(hooks\.slack\.com/services/)[\w/-]+", rf"\1{HIDDEN}"),
     (r"-----BEGIN[^-]*-----.*?(?:-----END[^-]*-----|\Z)", HIDDEN),
     (r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}", rf"\1 {HIDDEN}"),
     (
@@ -36,7 +37,7 @@ _PATTERNS = (
         HIDDEN,
     ),
     (
-        r"(?i)((?:api[_-]?key|token|secret|password|passwd|authorization|cookie)['\"]?\s*[:=]\s*b?['\"]?)"
+        r"(?i)((?:(?:api|access)[_-]?key|token|secret|password|passwd|authorization|cookie)['\"]?\s*[:=]\s*b?['\"]?)"
         r"(?=[^\s'\",)]*\d)[^\s'\",)]{8,}",
         rf"\1{HIDDEN}",
     ),

@@ -45,7 +45,8 @@ def export(arguments: Sequence[str]) -> int:
     else:
         print(
             f"exported {exported.session}  {visible_line(exported.title)}\n{counted(exported.messages, 'message')} and "
-            f"{counted(exported.outputs, 'stored output')} are in {visible(str(path))}"
+            f"{counted(exported.outputs, 'stored output')} are in {visible(str(path))}, as they were: a key or "
+            "password that an output showed is among them"
         )
     return 0
 
