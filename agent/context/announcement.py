@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 
 from agent.context.pins import SHORTENED
-from agent.context.strategies import Strategy
+from agent.context.strategies import TOOLS
 from agent.view_events import Cause, ContextCompacted
 
-_DONE: Mapping[Strategy, str] = {
+_DONE: Mapping[str, str] = {
+    TOOLS: "tools were held back",
+    SHORTENED: "pins were shortened",
     "mask": "old outputs became one line each",
     "share": "new outputs were cut to their share",
     "summary": "a summary stands for what came before",
@@ -21,6 +23,7 @@ _DONE: Mapping[Strategy, str] = {
     "least": "new outputs were cut as far as possible",
     "references": "new outputs became one line each",
     "step": "the newest step left, and its outputs are named",
+    "words": "long words of yours are shown by both ends",
 }
 _CAUSES: Mapping[Cause, str] = {
     "full": "the window was full",
@@ -35,12 +38,6 @@ _CAUSES: Mapping[Cause, str] = {
 
 def announcement(event: ContextCompacted) -> str:
     """What happened to the view, why, and its sizes before and after."""
-    done = [_words(name) for name in dict.fromkeys(event.strategies)]
+    done = [_DONE[name] for name in dict.fromkeys(event.strategies)]
     sizes = f"about {event.before_tokens:,} tokens became {event.after_tokens:,}"
     return f"context rewritten, since {_CAUSES[event.cause]}: {sizes}; {', '.join(done)}. All of it is kept"
-
-
-def _words(strategy: str) -> str:
-    if strategy == SHORTENED:
-        return "pins were shortened"
-    return next((words for name, words in _DONE.items() if name == strategy), "tools were held back")

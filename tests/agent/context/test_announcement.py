@@ -1,0 +1,27 @@
+"""What is said of a rewrite where nobody looks at a terminal."""
+
+from typing import get_args
+
+import pytest
+
+from agent.context.announcement import announcement
+from agent.context.pins import SHORTENED
+from agent.context.strategies import TOOLS, Strategy
+from agent.view_events import Cause, ContextCompacted
+
+
+def test_each_strategy_is_told_in_words_of_its_own() -> None:
+    names = (TOOLS, SHORTENED, *get_args(Strategy))
+    told = {announcement(ContextCompacted(9000, 4000, 9, 4, (name,), "full")) for name in names}
+    assert len(told) == len(names)
+
+
+@pytest.mark.parametrize("cause", get_args(Cause))
+def test_a_rewrite_is_one_line_whatever_the_cause(cause: Cause) -> None:
+    event = ContextCompacted(9000, 4000, 9, 4, ("mask", "words", "mask"), cause)
+    told = announcement(event)
+    assert "\n" not in told
+    assert told.endswith(
+        ": about 9,000 tokens became 4,000; old outputs became one line each, long words of yours are shown by both "
+        "ends. All of it is kept"
+    )
