@@ -163,6 +163,8 @@ class Session:
         return self._channel.events_of(lambda: self._turn(said, env))
 
     async def _turn(self, said: User, env: Env) -> None:
+        if not env.watch.has_sent:
+            await asyncio.to_thread(weigh, self._conversation, env.meter)
         if not is_over_trigger(self._conversation, env):
             self._stop_tidying.request()  # nobody waits for a summary that can be made later
         async with self._busy:

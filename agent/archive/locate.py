@@ -1,6 +1,7 @@
 """Where a text stands in a session, and whether the model sees it there. What has become of each place is decided in
 `agent.context.provenance`; this finds the places, with the search index."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -53,7 +54,8 @@ class Locator:
         read = [await self._thread.run(self._left, position) for position in positions]
         left = [one for one in read if one is not None]
         holding = {document.number for document in documents if document.kind == "output"}
-        return places_of(text, view, left, await self._thread.run(self._summaries), holding)
+        summaries = await self._thread.run(self._summaries)
+        return await asyncio.to_thread(places_of, text, view, left, summaries, holding)  # of a long one it takes long
 
     async def named(self, reference: Reference, view: Conversation) -> tuple[Occurrence, ...]:
         """What has become of each output or message of the session that a reference may mean. None: it means neither
@@ -64,7 +66,7 @@ class Locator:
         covering, found = await self._thread.run(self._summaries), list[Occurrence]()
         for ref, position in await self._thread.run(self._standing, reference.target):
             left = await self._thread.run(self._left, position) if position < start else None
-            place = place_named(ref, position, view, left, covering)
+            place = await asyncio.to_thread(place_named, ref, position, view, left, covering)
             found += [place] if place is not None else []
         return tuple(found)
 
@@ -84,10 +86,8 @@ class Locator:
         needle, found = text.lower(), dict[tuple[int, int], Document]()
         for query in queries_for(text):
             wanted = Wanted(query, session=self._session, limit=MOST)
-            for match in await self._indexer.find(wanted):
-                document = match.document
-                if needle in document.text.lower():
-                    found[document.position, document.number] = document
+            matches = await self._indexer.find(wanted)
+            found |= await asyncio.to_thread(_that_hold, needle, [match.document for match in matches])
         return tuple(found.values())
 
     def _left(self, position: int) -> DepartedMessage | None:
@@ -108,6 +108,10 @@ class Locator:
             with suppress(StoreFailed):  # as above
                 found.append(Covering(row.number, row.position, read_summary(row)))
         return found
+
+
+def _that_hold(needle: str, documents: Sequence[Document]) -> dict[tuple[int, int], Document]:
+    return {(one.position, one.number): one for one in documents if needle in one.text.lower()}
 
 
 def queries_for(text: str) -> tuple[str, ...]:

@@ -56,31 +56,32 @@ class Growing(Generic[T, M]):
 
 
 class _Living(ref[Any]):
-    """A value that something was derived from, as long as it lives."""
+    """A value as long as it lives, with what was derived from it."""
 
-    __slots__ = ("key",)
-    key: Hashable
+    __slots__ = ("made", "place", "where")
+    made: object
+    where: "dict[int, _Living]"
+    place: int
 
 
 def derived_once(derive: V) -> V:
     """The function, whose first argument is asked about once for the same other ones, as long as it lives. It is known
     by identity: to compare it would take as long as to look at all of it. May be called from any thread."""
-    known: dict[Hashable, tuple[_Living, Any]] = {}
-
-    def forget(gone: "ref[Any]") -> None:
-        assert isinstance(gone, _Living)
-        known.pop(gone.key, None)
+    known: dict[tuple[Hashable, ...], dict[int, _Living]] = {}
 
     @wraps(derive)
     def of(value: object, *more: Hashable) -> object:
-        key = (id(value), *more)
-        found = known.get(key)
-        if found is not None and found[0]() is value:
-            return found[1]
-        made = derive(value, *more)
-        living = _Living(value, forget)
-        living.key = key
-        known[key] = living, made
-        return made
+        where = known.get(more) or known.setdefault(more, {})
+        found = where.get(id(value))
+        if found is None or found() is not value:
+            made = derive(value, *more)
+            where[id(value)] = found = _Living(value, _forget)
+            found.made, found.where, found.place = made, where, id(value)
+        return found.made
 
     return of  # type: ignore[return-value]  # the same arguments, the same value
+
+
+def _forget(gone: "ref[Any]") -> None:
+    assert isinstance(gone, _Living)
+    gone.where.pop(gone.place, None)

@@ -225,7 +225,7 @@ def diff(previous: Fingerprint, current: Fingerprint) -> str | None:
     for where in ("model", "settings", "system", "tools"):
         if getattr(previous, where) != getattr(current, where):
             return where
-    if current.messages[: len(previous.messages)] == previous.messages:
+    if begins(previous.messages, current.messages):
         return None
     for index, before in enumerate(previous.messages):
         is_last = index == len(previous.messages) - 1

@@ -21,7 +21,7 @@ from agent.context.estimate import (
     tools_text,
     total,
 )
-from agent.context.incremental import Growing
+from agent.context.incremental import Growing, begins
 from agent.context.preflight import Counters, enforced
 from agent.context.prompt import Prompt
 from agent.context.tool_selection import ToolSpec
@@ -282,7 +282,7 @@ class Meter:
     def _sent(self, conversation: Conversation, usage: Usage, budget: ContextBudget) -> Sent:
         shown = self._view.shown(conversation)
         before, least = self._least
-        if shown[: len(before)] != before:
+        if not begins(before, shown):
             before, least = (), 0
         least += least_of(shown[len(before) :])
         self._least = shown, least

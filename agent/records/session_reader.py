@@ -95,7 +95,7 @@ class SessionLog:
             messages, _ = await self.messages(start)
             if start and not await self.may_begin(start, messages):
                 return None
-            view = replace(view, messages=messages)
+            view = replace(view, messages=await self._thread.run(_known_ones, messages, start, now))
             if _shown_by(view) != _shown_by(now):
                 return row.number, view, decode_mark(row.body)
         return None
@@ -116,6 +116,14 @@ class SessionLog:
 def _shown_by(view: Conversation) -> tuple[object, ...]:
     """All that decides what a view shows."""
     return view.messages, view.summary, view.masked, view.retold, view.held_back
+
+
+def _known_ones(messages: Sequence[Message], start: int, now: Conversation) -> tuple[Message, ...]:
+    """The messages from a position on: in the place of those that are shown now, the very objects that are, of which
+    much is known."""
+    shown = dict(enumerate(now.messages, now.messages_before))
+    known = (shown.get(position, message) for position, message in enumerate(messages, start))
+    return tuple(there if there == message else message for there, message in zip(known, messages, strict=True))
 
 
 def _is_cut_inside_a_step(messages: Sequence[Message]) -> bool:

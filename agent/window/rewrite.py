@@ -87,9 +87,14 @@ def _work_of(conversation: Conversation, budget: ContextBudget, env: Env, counte
 def sizes_from(conversation: Conversation, env: Env) -> Callable[[Conversation], int]:
     """Tokens of the request that a conversation would be sent with, where it is made of this one. To ask for it changes
     no figure of the session."""
-    beside = replace(env, meter=env.meter.like(), view=View())
-    beside.meter.scale_by(conversation, budget_of(conversation, beside))
-    return lambda view: budget_of(view, beside).used
+    measuring = beside(env)
+    measuring.meter.scale_by(conversation, budget_of(conversation, measuring))
+    return lambda view: budget_of(view, measuring).used
+
+
+def beside(env: Env) -> Env:
+    """One that measures as the session does, in a thread of its own, and keeps nothing."""
+    return replace(env, meter=env.meter.like(), view=View())
 
 
 async def keep_rewrite(

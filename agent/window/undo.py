@@ -1,6 +1,7 @@
 """The last rewrite taken back: the view from before it, with all that was said since. What that means is decided in
 `agent.context.edit_cost`."""
 
+import asyncio
 from dataclasses import dataclass, replace
 
 from agent.context.budget import ContextBudget
@@ -13,7 +14,7 @@ from agent.providers.usage import counted_for
 from agent.view_events import RewriteUndone
 from agent.window.env import Env
 from agent.window.measure import budget_of, choose_tools, remembered
-from agent.window.rewrite import terms_of
+from agent.window.rewrite import beside, terms_of
 
 NOTHING = "there is nothing to undo: the view was not rewritten, or that was too long ago"
 SAME_IDS = (
@@ -81,17 +82,25 @@ async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversa
         restored = replace(restored, anchor=None, anchored=0)  # it was counted with other tools
     now = budget_of(conversation, env)
     env.meter.scale_by(conversation, now)
-    then = budget_of(restored, env)
-    refusal = why_not(then) if are_own(restored.messages) else SAME_IDS
-    if refusal:
-        raise AgentError(refusal)
-    written, prices = _written(conversation, now, restored, then, env), env.provider.facts.prices
-    cost = None
+    then, written = await asyncio.to_thread(_weighed, conversation, now, restored, env)
+    cost, prices = None, env.provider.facts.prices
     if prices is not None:
         price = prices.at(then.used)
         cost = written * (price.input if env.watch.is_uncached else max(price.cache_write, price.input))
     event = RewriteUndone(now.used, then.used, written, cost, then.window.effective, not env.watch.is_uncached)
     return number, replace(restored, held=hold_after(then.used, then.window.effective)), event, has_its_tools
+
+
+def _weighed(
+    conversation: Conversation, now: ContextBudget, restored: Conversation, env: Env
+) -> tuple[ContextBudget, int]:
+    """The budget of the view from before, and the tokens of it that are written to the cache again. Raises
+    `AgentError`."""
+    then = budget_of(restored, beside(env))
+    refusal = why_not(then) if are_own(restored.messages) else SAME_IDS
+    if refusal:
+        raise AgentError(refusal)
+    return then, _written(conversation, now, restored, then, env)
 
 
 def _written(
