@@ -6,16 +6,20 @@ Processor time is compared within one run, and with a bare loop that sends the s
 makes everything slower, never quicker: the best of a few tries counts, and the limits leave room.
 """
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bench.context.holds import rewrites
 from bench.measure import compile_sources
 from bench.startup import first_requests
 from bench.steps import Steps, bare, ours
 
 STEPS = 300
+LONG = 2_000
+"""Messages of a session that is rewritten."""
 TRIES = 3
 """How often a gate that does not hold is measured again."""
 
@@ -44,6 +48,12 @@ def start() -> tuple[float, str]:
     return run / script, f"{run * 1000:.0f} ms, a script on the SDK {script * 1000:.0f} ms"
 
 
+def rewritten() -> tuple[float, str]:
+    found = asyncio.run(rewrites(LONG))
+    worst = max((found[name] for name in ("mask", "summary by hand", "summary")), key=lambda took: took.loop / took.all)
+    return worst.loop / worst.all, f"{worst.loop:.0f} of {worst.all:.0f} ms, {worst.longest:.0f} ms of them at a time"
+
+
 def told(run: Steps) -> str:
     return f"{run.first:.1f} ms of processor time in the first tenth, {run.last:.1f} ms in the last"
 
@@ -51,6 +61,7 @@ def told(run: Steps) -> str:
 GATES: Sequence[Gate] = (
     Gate(f"{STEPS} steps: the last beside the first", 1.3, growth),
     Gate(f"{STEPS} steps: the last beside a bare loop's", 4.0, beside_a_bare_loop),
+    Gate(f"rewrite of {LONG:,} messages: on the loop, of all", 0.3, rewritten),
     Gate("start of `-p` beside a script on the SDK", 0.25, start),
 )
 
