@@ -206,11 +206,13 @@ AT_ONCE = (
     "agent.config.values",
     "agent.errors",
     "tools.extent",
+    "tools.lazy",
     "tools.pictures",
     "tools.regular",
     "tools.scope",
 )
-"""Besides the widgets: the settings and the reading of their files, their errors, and how pictures begin."""
+"""Besides the widgets: the settings and the reading of their files, their errors, how pictures begin, and how
+dataclasses are made when they are first used."""
 
 
 def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import stat
 import sys
 
 from agent.errors import UsageError
-from tools.textfile import decode
 
 _WAIT = 2.0
 """Seconds to wait for the first byte of a pipe that may never say anything."""
@@ -37,8 +36,11 @@ def piped_input() -> str:
     if len(data) > _MOST:
         most = f"more than {_MOST >> 20} MB was piped in"
         raise UsageError(f"{most}; save it to a file and name that in the prompt, so that parts of it can be read")
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and (found := decode(data)).bom:
-        return found.text
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        from tools.textfile import decode  # noqa: PLC0415  # deferred: little is piped in so, and a terminal needs none
+
+        if (found := decode(data)).bom:
+            return found.text
     return data.decode("utf-8", "surrogateescape")
 
 
