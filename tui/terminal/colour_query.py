@@ -27,7 +27,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from tui.prompt.key_arrivals import Arrival, stamp
-from tui.terminal.signals import has_terminal
+from tui.terminal.signals import has_terminal, is_told_to_end
 from tui.terminal.window import POP_TITLE, PUSH_TITLE
 from tui.text.themes import Ground
 
@@ -296,7 +296,8 @@ class AnsweringDriver(linux_driver.LinuxDriver):
 
     def resume_application_mode(self) -> None:
         if self._is_away:  # otherwise it was stopped without being asked, and all of it is still there
-            super().resume_application_mode()
+            if has_terminal() or not is_told_to_end():  # to touch the shell's terminal would stop it again, for ever
+                super().resume_application_mode()
         else:
             self._app.call_later(self._app.refresh, layout=True)
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Timer
@@ -56,6 +57,15 @@ def has_terminal() -> bool:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
         return False
+
+
+def is_told_to_end(within: float = 0.1) -> bool:
+    """Whether the program is told to end, now or within that many seconds. A shell tells a stopped program to end and
+    to go on at once: two threads may take the two signals, in either order."""
+    end = time.monotonic() + within
+    while not _told and time.monotonic() < end:
+        time.sleep(0.01)  # the handlers run between two of these
+    return bool(_told)
 
 
 @contextmanager
