@@ -3,6 +3,7 @@
 from typing import Any
 
 from textual.app import App
+from textual.css.query import NoMatches
 from textual.worker import WorkerFailed
 
 
@@ -14,6 +15,10 @@ class CrashingApp(App[Any]):
         """What ended the app."""
         wrong = self._exception  # Textual gives it to tests alone
         return wrong.error if isinstance(wrong, WorkerFailed) else wrong
+
+    def _handle_exception(self, error: Exception) -> None:
+        if not (self._exit and isinstance(error, NoMatches)):  # a screen that opens while the app ends is left empty
+            super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
         self._close_messages_no_wait()
