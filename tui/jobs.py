@@ -1,6 +1,7 @@
 """The jobs of the terminal with a screen, the first of which opens the first session."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,10 @@ from tui.widgets.transcript import Transcript
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
     from tui.screen_context import ScreenContext
     from tui.session.controller import SessionController
+
+_YOUNG = (5_000, 5, 1_000)
+"""After how many new objects garbage is collected once all modules are loaded: keys and drawing wait each time, for the
+longer the more objects there are."""
 
 
 class Jobs(JobQueue):
@@ -56,6 +61,7 @@ class Jobs(JobQueue):
 
     async def _open_first(self) -> None:
         await asyncio.to_thread(self._load)  # in a thread: keys are taken meanwhile
+        gc.set_threshold(*_YOUNG)
         desk = self._desk
         try:
             self.first = await settled(desk, self.first)

@@ -102,12 +102,12 @@ class ScreenContext:
                 self.invoke(invocation)
 
     async def show_context(self) -> None:
-        from tui.screens.context import ContextScreen  # noqa: PLC0415  # deferred: see above
+        from tui.screens.context import ContextScreen, components_here  # noqa: PLC0415  # deferred: see above
 
         if self.talk.session is not None:
-            overview = await self.talk.sessions.overview(self.talk.session.id)
+            components = await components_here(self.talk, self.talk.session.id)
             if not isinstance(self.app.screen, ContextScreen):
-                self.app.push_screen(ContextScreen(self.talk, overview))
+                self.app.push_screen(ContextScreen(self.talk, components))
 
     async def steer(self, written: str) -> None:
         from tui.session.view_edits import carry_out_written  # noqa: PLC0415  # deferred: see above

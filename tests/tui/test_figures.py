@@ -123,7 +123,7 @@ async def screen_of(t: Driven) -> tuple[str, list[str]]:
     assert isinstance(screen, ContextScreen)
     await t.pilot.pause()
     head = str(screen.query_one("#what-it-is").render()).split("\n")[0]
-    rows = [f"{row.name}: {row.tokens}" for row in rows_of(screen._overview)]
+    rows = [f"{row.name}: {row.tokens}" for row in screen._components.rows()]
     await t.pilot.press("escape")
     await t.until(lambda: t.app.screen is not screen)
     return head, rows

@@ -1,6 +1,7 @@
 """The context of the session: what fills the window, what can be done about it and at what price, and what each request
 took. It knows rows, lines and keys; what they say and do comes from elsewhere."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
@@ -12,7 +13,6 @@ from textual.widgets import Input, Static
 
 from agent.context.view_edits import EditRequest
 from agent.errors import AgentError
-from agent.overview import Overview
 from agent.view_events import Act
 from tui.screens.guarded import Guarded
 from tui.session.controller import SessionController
@@ -30,7 +30,7 @@ from tui.text.numbers import tokens
 from tui.text.sanitise import visible_line
 from tui.text.styles import painted, palette_of
 from tui.view.context import bar, rewrite_text
-from tui.view.context_tree import ComponentRow, Order, component_line, head_line, rows_of, widest
+from tui.view.context_tree import ComponentRow, ComponentTable, Order, component_line, component_table, head_line
 from tui.view.timeline import columns_of, figures, legend, plot, rewrites_in
 from tui.widgets.field import Field
 from tui.widgets.keyline import KeyLine
@@ -67,12 +67,12 @@ class ContextScreen(Guarded[None]):
     AUTO_FOCUS = "#listed"
     BINDINGS: ClassVar[list[BindingType]] = []
 
-    def __init__(self, talk: SessionController, overview: Overview) -> None:
+    def __init__(self, talk: SessionController, components: ComponentTable) -> None:
         super().__init__()
         self._talk = talk
-        self._overview = overview
+        self._components = components
         self._order: Order = "order"
-        self._rows = rows_of(overview)
+        self._rows = components.rows()
         self._point: int | None = None
         """The column of the plot that is pointed at."""
         self._sure: Callable[[], Awaitable[str]] | None = None
@@ -115,7 +115,7 @@ class ContextScreen(Guarded[None]):
 
     def _draw(self) -> None:
         """All but the list."""
-        overview, width = self._overview, max(self.size.width - 2, 1)
+        overview, width = self._components.overview, max(self.size.width - 2, 1)
         used, room = overview.used, max(overview.effective, 1)
         usable = f"{tokens(overview.effective)} usable, {used / room:.0%}"
         head = f"  {tokens(used)} of {usable} (window {tokens(overview.window.tokens)})  {overview.model}"
@@ -132,7 +132,7 @@ class ContextScreen(Guarded[None]):
         self.query_one(KeyLine).show(keys)
 
     def _plot(self, width: int) -> list[Line]:
-        columns = columns_of(self._overview.requests, rewrites_in(self._overview), width)
+        columns = columns_of(self._components.overview.requests, rewrites_in(self._components.overview), width)
         if not columns:
             return [(("Requests ", "strong"), (" none yet", "dim"))]
         if self._point is None or self._point >= len(columns):
@@ -160,12 +160,14 @@ class ContextScreen(Guarded[None]):
     def _fill(self) -> None:
         """The rows anew, with the same one marked."""
         marked, listing = self._marked, self.query_one(Listing)
-        self._rows = rows = rows_of(self._overview, self._order, self.query_one("#looked-for", Input).value)
-        effective, palette = self._overview.effective, palette_of(self.app.theme_variables)
-        longest = widest(rows_of(self._overview))
+        components = self._components
+        self._rows = rows = components.rows(self._order, self.query_one("#looked-for", Input).value)
+        effective, palette = components.overview.effective, palette_of(self.app.theme_variables)
 
         def paint(index: int, width: int) -> Text:  # the screen may have another width by then
-            return painted([component_line(rows[index], min(width, self.size.width - 3, longest), effective)], palette)
+            return painted(
+                [component_line(rows[index], min(width, self.size.width - 3, components.width), effective)], palette
+            )
 
         listing.show(len(rows), paint)
         if marked is not None:
@@ -174,7 +176,7 @@ class ContextScreen(Guarded[None]):
     @property
     def _table(self) -> int:
         """Columns that the list takes: no more than its longest name needs, and one is left for a scroll bar."""
-        return min(self.size.width - 3, widest(rows_of(self._overview)))
+        return min(self.size.width - 3, self._components.width)
 
     @property
     def _marked(self) -> ComponentRow | None:
@@ -286,7 +288,7 @@ class ContextScreen(Guarded[None]):
 
     def _walk(self, step: int) -> None:
         width = max(self.size.width - 2, 1)
-        count = len(columns_of(self._overview.requests, rewrites_in(self._overview), width))
+        count = len(columns_of(self._components.overview.requests, rewrites_in(self._components.overview), width))
         if count and self._point is not None:
             self._point = max(0, min(self._point + step, count - 1))
             self._draw()
@@ -322,7 +324,7 @@ class ContextScreen(Guarded[None]):
         self.say("working …")
         told = await work()
         if self._talk.session is not None:
-            self._overview = await self._talk.sessions.overview(self._talk.session.id)
+            self._components = await components_here(self._talk, self._talk.session.id)
         self.say(told)
         if self.is_attached:
             self._point = None
@@ -349,6 +351,11 @@ class ContextScreen(Guarded[None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._fill()
+
+
+async def components_here(talk: SessionController, session: str) -> ComponentTable:
+    """What the context of a session holds. Raises `AgentError`."""
+    return await asyncio.to_thread(component_table, await talk.sessions.overview(session))
 
 
 def _same(row: ComponentRow, other: ComponentRow) -> bool:

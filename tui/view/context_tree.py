@@ -1,6 +1,6 @@
 """What fills the window, as rows: each component of a request, and below it each large part of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -74,24 +74,49 @@ class ComponentRow:
     """US dollars that sending it again has cost so far; None when that is not known, or makes no sense."""
 
 
+@dataclass(frozen=True, slots=True)
+class ComponentTable:
+    """All that there is to list of an overview, worked out once: of a long session that takes a while."""
+
+    overview: Overview
+    groups: tuple[tuple[ComponentRow, Sequence[ComponentRow]], ...]
+    """Each component with its large parts."""
+    width: int
+    """Columns of the widest line."""
+
+    def rows(self, order: Order = "order", words: str = "") -> tuple[ComponentRow, ...]:
+        """Every component with its large parts; those of level 0 take together what the next request takes. `words`:
+        all of which a row or its component must hold."""
+        groups: Sequence[tuple[ComponentRow, Sequence[ComponentRow]]] = self.groups
+        if order == "tokens":
+            groups = sorted(
+                ((head, _largest_first(parts)) for head, parts in groups), key=lambda group: -group[0].tokens
+            )
+        wanted = words.lower().split()
+        rows = list[ComponentRow]()
+        for head, parts in groups:
+            is_found = _holds(head, wanted)
+            found = parts if is_found else [row for row in parts if _holds(row, wanted)]
+            if found or is_found:
+                rows += [head, *found]
+        return tuple(rows)
+
+
+def component_table(overview: Overview) -> ComponentTable:
+    groups = tuple(
+        (head, parts) for head, parts in _groups(overview) if head.tokens or parts or head.name == NAMES["tools"]
+    )
+    return ComponentTable(overview, groups, _widest(row for head, parts in groups for row in (head, *parts)))
+
+
 def rows_of(overview: Overview, order: Order = "order", words: str = "") -> tuple[ComponentRow, ...]:
-    """Every component with its large parts; those of level 0 take together what the next request takes. `words`: all of
-    which a row or its component must hold."""
-    groups = [(head, parts) for head, parts in _groups(overview) if head.tokens or parts or head.name == NAMES["tools"]]
-    if order == "tokens":
-        groups = sorted(((head, _largest_first(parts)) for head, parts in groups), key=lambda group: -group[0].tokens)
-    wanted = words.lower().split()
-    rows = list[ComponentRow]()
-    for head, parts in groups:
-        found = [row for row in parts if _holds(row, wanted)]
-        if _holds(head, wanted):
-            found = parts
-        if found or _holds(head, wanted):
-            rows += [head, *found]
-    return tuple(rows)
+    """What `ComponentTable.rows` gives, where it is asked for once."""
+    return component_table(overview).rows(order, words)
 
 
 def _holds(row: ComponentRow, wanted: Sequence[str]) -> bool:
+    if not wanted:
+        return True
     searched = f"{row.name} {row.ref} {row.state} {'pinned' if row.is_pinned else ''}".lower()
     return all(word in searched for word in wanted)
 
@@ -229,14 +254,14 @@ def component_line(row: ComponentRow, width: int, effective: int) -> Line:
     return ((set_cell_size(name, room), "strong" if row.level == 0 else "text"), *columns)
 
 
-def widest(rows: Sequence[ComponentRow]) -> int:
+def _widest(rows: Iterable[ComponentRow]) -> int:
     """Columns that the rows take where each is whole, or nearly: numbers stand close to what they are about."""
-    names = max((2 * row.level + cell_len(row.name) for row in rows), default=0)
-    return (
-        min(max(names, _LEAST_NAME), _MOST_NAME)
-        + 2
-        + sum(len(text) for text, _ in component_line(ComponentRow("", 0), _ALL, 1)[1:])
-    )
+    names = _LEAST_NAME
+    for row in rows:
+        names = max(names, 2 * row.level + cell_len(row.name))
+        if names >= _MOST_NAME:  # it gets no wider, however many follow
+            break
+    return min(names, _MOST_NAME) + 2 + sum(len(text) for text, _ in component_line(ComponentRow("", 0), _ALL, 1)[1:])
 
 
 def _ink(name: str) -> Ink:

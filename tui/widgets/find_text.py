@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeAlias
 
 from tui.render.blocks import arguments_text
 from tui.render.call_diff import diff_of
@@ -44,17 +45,33 @@ class TextFinder:
     """Looks for words, and remembers what blocks say from one search to the next."""
 
     def __init__(self) -> None:
-        self._said: dict[int, tuple[Block, str]] = {}
+        self._said: BlockTexts = {}
+
+    def unread(self, blocks: Sequence[Block]) -> Sequence[Block]:
+        """The blocks of which it is not known yet what they say."""
+        return [block for block in blocks if id(block) not in self._said]
+
+    def learn(self, said: "BlockTexts") -> None:
+        """Remembers what blocks say."""
+        self._said.update(said)
 
     def counts(self, blocks: Sequence[Block], words: str) -> tuple[int, ...]:
         """How often the words are in each block. Parts of a block that are folded count as well."""
         wanted = loose(words)
         if not wanted:
             return (0,) * len(blocks)
-        said, self._said = self._said, {}
-        for block in blocks:
-            self._said[id(block)] = said.get(id(block)) or (block, loose(text_of(block)))
+        self.learn(texts_of(self.unread(blocks)))
+        self._said = {id(block): self._said[id(block)] for block in blocks}
         return tuple(self._said[id(block)][1].count(wanted) for block in blocks)
+
+
+BlockTexts: TypeAlias = dict[int, tuple[Block, str]]
+"""Blocks by their identity, each with what it says as it is compared."""
+
+
+def texts_of(blocks: Sequence[Block]) -> BlockTexts:
+    """What each block says. In any thread: of many blocks that takes a while."""
+    return {id(block): (block, loose(text_of(block))) for block in blocks}
 
 
 class Places:

@@ -28,6 +28,8 @@ class Reader(Vertical):
         self._looked_for = ""
         self._search: SearchLine | None = None
         """The line of the search, open or not; there is none before the first."""
+        self._is_reading = False
+        """What was said is being read, to look for words in it."""
 
     def compose(self) -> ComposeResult:
         yield Transcript(id="transcript")
@@ -46,7 +48,10 @@ class Reader(Vertical):
             self.post_message(self.Opened())
         if (line := self._open_line) is not None:
             line.begin()
-            self._look(line)
+            if self._transcript.is_read:
+                self._look(line)
+            else:
+                self._read(line)
 
     def close_search(self, line: "SearchLine", *, back: bool) -> None:
         """Ends it; `back` to where the user was."""
@@ -113,15 +118,34 @@ class Reader(Vertical):
     def look_again(self) -> None:
         """There is more to look through than before."""
         if (line := self._open_line) is not None and line.words:
-            line.tell(self._transcript.find(line.words), self.size.width)
+            self._looked_for = ""
+            self._look(line)
 
     def _look(self, line: "SearchLine") -> bool:
         """Looks for what is written, unless that is done. Tells whether it was not."""
         if line.words == self._looked_for and self._transcript.is_searched:
             return False
+        if line.words and not self._transcript.is_read:
+            self._read(line)
+            return True
         self._looked_for = line.words
         line.tell(self._transcript.find(line.words), self.size.width)
         return True
+
+    def _read(self, line: "SearchLine") -> None:
+        """Reads what was said in the background, and looks for what is written by then."""
+        line.tell_reading()
+        if not self._is_reading:
+            self._is_reading = True
+            self.run_worker(self._read_first(line), group="search")
+
+    async def _read_first(self, line: "SearchLine") -> None:
+        try:
+            await self._transcript.read()
+        finally:
+            self._is_reading = False
+        if self._open_line is line:
+            self._look(line)
 
     def _go(self, line: "SearchLine", step: int) -> None:
         if not self._look(line):

@@ -1,5 +1,6 @@
 """Rows in which words are looked for."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from textual.strip import Strip
@@ -8,7 +9,11 @@ from tui.widgets.scrolled import ScrolledRows
 from tui.widgets.selecting import over_part
 
 if TYPE_CHECKING:  # types only: loaded when there are words to look for
+    from tui.widgets.find_text import TextFinder
     from tui.widgets.transcript_search import FoundWords, TranscriptSearch
+
+AT_ONCE = 300
+"""Blocks that are looked through without reading them ahead."""
 
 
 class SearchedRows(ScrolledRows):
@@ -17,11 +22,32 @@ class SearchedRows(ScrolledRows):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._search: TranscriptSearch | None = None
+        self._finder: TextFinder | None = None
 
     @property
     def is_searched(self) -> bool:
         """Words are looked for, and marked where they are."""
         return self._search is not None
+
+    @property
+    def finder(self) -> "TextFinder":
+        """What knows what the blocks say."""
+        from tui.widgets.find_text import TextFinder  # noqa: PLC0415  # deferred: with the first search
+
+        self._finder = self._finder or TextFinder()
+        return self._finder
+
+    @property
+    def is_read(self) -> bool:
+        """Whether words can be looked for at once."""
+        return len(self.finder.unread([row.block for row in self._stack.rows])) <= AT_ONCE
+
+    async def read(self) -> None:
+        """Finds out what all blocks say, in a thread."""
+        from tui.widgets.find_text import texts_of  # noqa: PLC0415  # deferred: with the first search
+
+        unread = self.finder.unread([row.block for row in self._stack.rows])
+        self.finder.learn(await asyncio.to_thread(texts_of, unread))
 
     def find(self, words: str) -> "FoundWords":
         """Marks the words and goes to the last place above the end of what was on the screen when the search began."""
@@ -29,9 +55,8 @@ class SearchedRows(ScrolledRows):
 
         if self._search is None:
             bottom, _ = self._stack.locate(self.scroll_offset.y + self.size.height - 1)
-            self._search = TranscriptSearch(
-                self._stack, bottom, (self._following, self._stack.locate(self.scroll_offset.y))
-            )
+            origin = (self._following, self._stack.locate(self.scroll_offset.y))
+            self._search = TranscriptSearch(self._stack, self.finder, bottom, origin)
         return self._go_to_found(self._search.look_for(words))
 
     def find_next(self, step: int) -> "FoundWords":

@@ -58,6 +58,10 @@ class SearchLine(Horizontal):
         keys = painted(key_lines(_KEYS, columns) if columns >= _WIDE else [], palette)
         self.query_one("#places", Static).update(Text(f"{count}   " if keys else count, palette.text).append_text(keys))
 
+    def tell_reading(self) -> None:
+        """Says that it takes a while."""
+        self.query_one("#places", Static).update(Text("reading … ", palette_of(self.app.theme_variables).dim))
+
     @property
     def _field(self) -> Field:
         return self.query_one(Field)

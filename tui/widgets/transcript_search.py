@@ -21,11 +21,11 @@ class FoundWords:
 class TranscriptSearch:
     """The places where words are, one of which is gone to. What is folded there is open as long as it is."""
 
-    def __init__(self, stack: Stack, bottom: int, origin: tuple[bool, tuple[int, int]]) -> None:
+    def __init__(self, stack: Stack, finder: TextFinder, bottom: int, origin: tuple[bool, tuple[int, int]]) -> None:
         """`bottom` is the last row that was on the screen, `origin` where to go back to."""
         self.origin = origin
         self._stack, self._bottom = stack, bottom
-        self._finder = TextFinder()
+        self._finder = finder
         self._words = ""
         self._here: FoundText | None = None
         self._opened: BlockRow | None = None

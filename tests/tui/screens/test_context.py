@@ -69,7 +69,7 @@ async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_pat
         await t.rests()
         screen = await looking(t)
         mark(screen, "r1")
-        before = screen._overview.used
+        before = screen._components.overview.used
 
         await pressed(t, screen, "e")
         assert says(screen).startswith("evict r1: frees ")
@@ -80,7 +80,7 @@ async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_pat
         await pressed(t, screen, "enter")
         assert says(screen).startswith("`r1` left the view: a line stands for it (")
         assert output(t, 1) == "masked"
-        assert screen._overview.used < before - 1_500
+        assert screen._components.overview.used < before - 1_500
         assert screen._marked is not None
         assert (screen._marked.key, screen._marked.state) == ("r1", "masked")
 
@@ -152,7 +152,7 @@ async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_pat
         await pressed(t, screen, "o", "enter")
         session = t.app.talk.session
         assert session is not None
-        before, used = session.history, screen._overview.used
+        before, used = session.history, screen._components.overview.used
 
         await pressed(t, screen, "b")
         assert says(screen).startswith("bring r1 back to the end of the conversation: takes ")
@@ -163,7 +163,7 @@ async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_pat
         await pressed(t, screen, "b", "enter")
         assert says(screen).startswith("the model sees `r1` again, at the end of the conversation (")
         assert len(session.history.messages) == len(before.messages) + 1
-        assert screen._overview.used > used + 1_500
+        assert screen._components.overview.used > used + 1_500
         assert screen._marked is not None
         assert (screen._marked.key, screen._marked.state) == ("r1", "preview")
 

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from tui.view.blocks import AnswerText, Call, Notice, UserText
 from tui.view.receipts import Compaction
-from tui.widgets.find_text import FoundText, Places, Span, TextFinder, spans_of
+from tui.widgets.find_text import FoundText, Places, Span, TextFinder, spans_of, texts_of
 
 
 def test_words_are_found_as_they_are_drawn() -> None:
@@ -19,6 +19,15 @@ def test_words_are_found_as_they_are_drawn() -> None:
     assert finder.counts(blocks, "a fails") == (0, 1, 0, 0)
     nowhere = (0, 0, 0, 0)
     assert finder.counts(blocks, "nowhere") == finder.counts(blocks, "**") == finder.counts(blocks, " ") == nowhere
+
+
+def test_what_blocks_say_is_read_once_and_may_be_read_ahead() -> None:
+    first, second = AnswerText("It **fails**"), UserText("Why?")
+    finder = TextFinder()
+    finder.learn(texts_of([first]))
+    assert finder.unread([first, second]) == [second]
+    assert (finder.counts([first, second], "it fails"), finder.unread([first, second])) == ((1, 0), [])
+    assert (finder.counts([second], "why"), finder.unread([first, second])) == ((1,), [first])
 
 
 def test_what_a_receipt_says_is_found() -> None:

@@ -34,6 +34,15 @@ async def test_words_are_looked_for_and_esc_goes_back() -> None:
         assert (t.transcript.visible_text(), t.transcript.following) == (before, True)
 
 
+async def test_a_long_conversation_is_read_in_the_background_and_then_looked_through() -> None:
+    async with terminal(FakeSession(history=conversation(400)), size=(80, 24)) as t:
+        assert not t.transcript.is_read
+        await t.pilot.press("ctrl+f", *"question", "space", *"123")
+        await t.until(lambda: count(t).startswith("1 of 1"))
+        await t.shows("question 123:")
+        assert t.transcript.is_read
+
+
 async def test_n_walks_in_the_transcript_and_typing_goes_on_where_it_was_found() -> None:
     async with terminal(FakeSession(history=conversation(30)), size=(80, 24)) as t:
         await t.pilot.press("ctrl+f", *"question", "tab", "n", "n", "N")
