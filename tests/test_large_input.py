@@ -82,11 +82,11 @@ def test_what_has_room_is_sent_whole(user: User) -> None:
     [
         (bytes(range(256)) * 2_000, "[not text, 512,000 bytes, which begin with 00 01 02", "20 21 22 23 24 25 26 27"),
         (bytes(range(256)) * 2_000, "fc fd fe ff; `read_result` with", "20 21 22 23 24 25 26 27"),
-        (b"caf\xe9 au lait\r\n" * 20_000, "caf\N{REPLACEMENT CHARACTER} au lait\r\n", r"caf\xe9 au lait"),
+        ("café\r\n".encode() * 20_000 + b"\xe9", "caf\N{LATIN SMALL LETTER E WITH ACUTE}\r\n", "café"),
         ("漢字の行\n".encode() * 20_000, "漢字の行\n", "漢字の行"),
         (b"x" * 400_000, "xxxxxxxx\n[… ", "xxxxxxxx"),
     ],
-    ids=["binary", "end of binary", "latin", "chinese", "one line"],
+    ids=["binary", "end of binary", "broken end", "chinese", "one line"],
 )
 def test_every_byte_is_kept_whatever_was_piped_in(
     user: User, data: bytes, shown: str, kept: str, tmp_path: Path
@@ -112,6 +112,34 @@ def test_a_log_as_windows_writes_it_is_read_as_text(user: User, codec: str) -> N
     assert "[0] compile unit_0.c" in said(server.requests[0])
     assert "[39999] compile unit_39999.c" in said(server.requests[0])
     assert "unit_23456.c: warning" in outputs(server.requests[1])[0]
+
+
+@pytest.mark.parametrize(
+    ("codec", "line"),
+    [
+        ("cp1251", "2026-11-23 ошибка: файл журнала не открыт"),
+        ("koi8-r", "2026-11-23 ошибка: файл журнала не открыт"),
+        ("latin-1", "2026-11-23 échec: le répertoire n'a pas été créé"),
+        ("shift_jis", "2026-11-23 エラー: ファイルを開けません"),
+        ("gbk", "2026-11-23 错误：无法打开文件"),
+        ("euc_kr", "2026-11-23 오류: 파일을 열 수 없습니다"),
+    ],
+)
+@pytest.mark.parametrize("count", [3, 30_000], ids=["short", "long"])
+def test_a_log_in_an_older_encoding_is_read_as_a_file_in_it_is(user: User, codec: str, line: str, count: int) -> None:
+    data = "".join(f"{line} [{number}]\n" for number in range(count)).encode(codec)
+    last = f"{line} [{count - 2}]"
+    with FakeProvider([look_up(pattern=f"{count - 2}."), Turn(text="Seen.")]) as server:
+        assert user.say(server, "-p", "what went wrong?", stdin=data).code == 0
+    assert f"{line} [0]\n" in said(server.requests[0])
+    assert last in (said(server.requests[0]) if count == 3 else outputs(server.requests[1])[0])
+
+
+def test_bytes_without_zeros_that_are_no_text_are_not_read_as_one(user: User) -> None:
+    data = bytes(1 + 37 * place % 255 for place in range(3_000))
+    with FakeProvider([Turn(text="Seen.")]) as server:
+        assert user.say(server, "-p", "what is it?", stdin=data).code == 0
+    assert "[not text, 3,000 bytes, which begin with 01 26 4b" in said(server.requests[0])
 
 
 def test_a_later_message_may_be_as_long(user: User) -> None:

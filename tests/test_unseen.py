@@ -36,6 +36,8 @@ class Job:
     is_too_large: bool = False
     """The server counts more for the picture than it has room for."""
     flags: tuple[str, ...] = ()
+    piped: int = 0
+    """Bytes that are piped in with the prompt."""
 
 
 def played(job: Job, folder: Path) -> tuple[Run, FakeProvider, int]:
@@ -72,7 +74,9 @@ def played(job: Job, folder: Path) -> tuple[Run, FakeProvider, int]:
             (project / "p.png").write_bytes(picture(400, is_noise=True) if job.is_too_large else picture(1000))
             prompt += " @p.png"
         keys = {"ANTHROPIC_API_KEY": "key", "OPENAI_API_KEY": "key"}
-        run = ebb("-p", prompt, "--output-format", "json", "-C", str(project), *job.flags, home=home, env=keys)
+        piped = "a line of a log\n" * (job.piped // 16) or None
+        flags = ("--output-format", "json", "-C", str(project), *job.flags)
+        run = ebb("-p", prompt, *flags, home=home, env=keys, stdin=piped)
     return run, server, summaries
 
 
@@ -139,8 +143,8 @@ def test_a_picture_that_is_too_large_for_the_server_is_named_and_the_work_goes_o
     run, server, _ = played(job, tmp_path)
     assert (run.code, run.result["result"], server.blind) == (0, "the answer", [])
     sizes = [tokens_in(recorded.body) > 12_000 for recorded in server.requests]
-    assert sizes == [True, True, *[False] * 3]
-    assert ":tool-1" in str(server.requests[2].body)
+    assert sizes == [True, *[False] * 3]
+    assert ":tool-1" in str(server.requests[1].body)
 
 
 def test_each_rewrite_is_one_line_on_stderr_and_counted(tmp_path: Path) -> None:
@@ -180,6 +184,14 @@ def test_something_of_each_new_output_is_shown_in_a_small_window(job: Job, tmp_p
     shown = [str(messages[-1]).count("2024-01-01") for messages in steps[1:]]
     assert (run.code, len(shown)) == (0, job.steps)
     assert min(shown) >= job.calls
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_each_new_output_has_its_line_where_a_fine_tokenizer_leaves_no_room_for_more(
+    provider: str, tmp_path: Path
+) -> None:
+    run, server, _ = played(Job(provider, 5_000, 8, 20_000, 6, counts=2.0, piped=200_000), tmp_path)
+    assert (run.code, run.result["result"], server.blind) == (0, "the answer", [])
 
 
 @pytest.mark.parametrize("job", TINY, ids=lambda job: f"{job.provider}-{job.window}")

@@ -43,7 +43,7 @@ def finished(text: str) -> tuple[str, str]:
 
 def is_mostly_noise(decoded: str) -> bool:
     """Whether more than a tenth of the characters are undecodable or control characters, as in a binary file."""
-    noise = decoded.count("\ufffd") + len(re.findall(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]", decoded))
+    noise = decoded.count("\ufffd") + len(re.findall(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f-\x9f]", decoded))
     return noise * 10 > len(decoded)
 
 

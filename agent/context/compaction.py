@@ -181,9 +181,9 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
     conversation = share_out(conversation, room)
     pins: Size = "whole"
     while True:
-        sizes = _floor_sizes(conversation, caps, least, room)
+        sizes = _floor_sizes(conversation, caps, least)
         request = _room_for_request(sizes, room)
-        if sum(sizes.values()) * room.scale <= FLOOR * room.effective:
+        if room.taken(sum(sizes.values())) <= FLOOR * room.effective:
             return Floor(caps, least, deferred=whole - room.tools, pins=pins, request=request)
         if caps.ledger > LEAST_CAP or caps.tail > LEAST_CAP:
             caps = replace(caps, tail=_halved(caps.tail), ledger=_halved(caps.ledger))
@@ -200,10 +200,12 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
         else:
             break
     sizes[STEP] = max(sizes[STEP] - size_of_unseen(conversation), 0)  # these can be cut further
-    if sum(sizes.values()) * room.scale <= FLOOR * room.effective:
+    if room.taken(sum(sizes.values())) <= FLOOR * room.effective:
         return Floor(caps, 0, deferred=whole - room.tools, pins=pins, request=request)
-    name, size = max(sizes.items(), key=lambda item: item[1])
-    share = round(100 * sum(sizes.values()) * room.scale / max(room.effective, 1))
+    share = round(100 * room.taken(sum(sizes.values())) / max(room.effective, 1))
+    taken = {name: round(size * room.scale) for name, size in sizes.items()}
+    taken |= {"the system text": room.system, "the tool definitions": room.tools}
+    name, size = max(taken.items(), key=lambda item: item[1])
     return Floor(
         caps,
         0,
@@ -234,17 +236,16 @@ def fitting_caps(caps: Caps, room: Room) -> Caps:
 def _room_for_request(sizes: Mapping[str, int], room: Room) -> int:
     """Tokens that are left to the open request by everything else."""
     others = sum(size for name, size in sizes.items() if name != MESSAGE)
-    return max(int(FLOOR * room.effective / room.scale) - others, LEAST_CAP)
+    return max(int((FLOOR * room.effective - room.fixed) / room.scale) - others, LEAST_CAP)
 
 
-def _floor_sizes(conversation: Conversation, caps: Caps, least: int, room: Room) -> dict[str, int]:
+def _floor_sizes(conversation: Conversation, caps: Caps, least: int) -> dict[str, int]:
+    """Estimated tokens of what stays behind system text and tools, by its names."""
     messages, cut = as_shown(conversation), _cut_of(conversation, caps.tail, least, caps.turns)
     tail, request = messages[cut:], _open_request(conversation, cut)
     asked, newest = estimate_message(request) if request.parts else 0, estimate_messages(tail)
     ends_in_request = bool(tail) and is_request(tail[-1])
     return {
-        "the system text": room.system,
-        "the tool definitions": room.tools,
         "the ledger": caps.ledger,
         "what is pinned": size_of_pins(conversation, cut),
         MESSAGE: asked + (newest if ends_in_request else 0),

@@ -89,13 +89,25 @@ def without_note(text: str) -> str:
 
 
 def _without_middle(output: ToolOutput, keep: int, how: str) -> ToolOutput:
+    pictures = f"its pictures ({len(output.images)}) are not shown, look at one at a time" if output.images else ""
+    framed = _in_frame(output.text)
+    if framed is not None:
+        opening, shown, ending = framed
+        note = f"[… {pictures} …]" if pictures else "[…]"
+        return replace(output, text=f"{opening}\n{_ends(shown, keep, lambda _: note)}{ending}", images=())
+
+    def note_of(left_out: int) -> str:
+        where = "; ".join(filter(None, (how or "ask for less at a time to see it", pictures)))
+        return f"[… {counted(left_out, 'character')}{_LEFT_OUT}{where} …]"
+
+    return replace(output, text=_ends(output.text, keep, note_of), images=())
+
+
+def _ends(text: str, keep: int, note_of: Callable[[int], str]) -> str:
+    """Both ends of a text, of so many characters together, with a note between them of how many are left out."""
     head = int(keep * _HEAD)
-    tail = len(output.text) - (keep - head)
-    pictures = f"; its pictures ({len(output.images)}) are not shown, look at one at a time" if output.images else ""
-    where = how or "ask for less at a time to see it"
-    note = f"[… {counted(tail - head, 'character')}{_LEFT_OUT}{where}{pictures} …]"
-    parts = (output.text[:head], note, output.text[tail:])
-    return replace(output, text="\n".join(part for part in parts if part), images=())
+    tail = max(len(text) - (keep - head), head)
+    return "\n".join(part for part in (text[:head], note_of(tail - head), text[tail:]) if part)
 
 
 def readable(data: bytes) -> str:
@@ -286,8 +298,16 @@ def unframed(text: str) -> str:
     parts of it that are shown, and what stands behind it."""
     if not is_preview(text):
         return text
-    shown, seen, behind = text.partition("\n")[2].rpartition(f"]\n{_SEEN}")
-    if not seen:
-        return behind
+    framed = _in_frame(text)
+    return "\n".join((framed[1], *framed[2].split("\n")[2:])) if framed else text.partition("\n")[2]
+
+
+def _in_frame(text: str) -> tuple[str, str, str] | None:
+    """What stands for an output that is kept apart, in three: how large it is, the parts that are shown, without the
+    lines that were found in it, and how to see the rest, with what stands behind it. None when part of that is gone."""
+    opening, _, inside = text.partition("\n")
+    shown, seen, behind = inside.rpartition(f"]\n{_SEEN}")
+    if not is_preview(opening) or not seen:
+        return None
     found = [match.start() for match in re.finditer(r"\nmatches: \d+: ", shown)]
-    return "\n".join((shown[: found[-1]] if found else shown, *behind.split("\n")[1:]))
+    return opening, shown[: found[-1]] if found else shown, seen + behind

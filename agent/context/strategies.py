@@ -57,7 +57,8 @@ class Room:
     tools: int
     trigger: float = 0.95
     scale: float = 1.0
-    """Tokens that the provider counts for one that is estimated, when it counts more."""
+    """Tokens of the conversation that the provider counts for one that is estimated, when it counts more. What stands
+    before it is known better, and does not get smaller with it."""
     buffer: int = 0
     """Tokens beyond `effective` that a request for a summary may take."""
     deferrable: int = 0
@@ -75,16 +76,20 @@ class Room:
 
     def holds(self, conversation: Conversation) -> bool:
         """Whether a request that asks for a summary of the conversation fits into the window."""
-        return (self.fixed + size_of(conversation)) * self.scale <= self.effective + self.buffer
+        return self.taken(size_of(conversation)) <= self.effective + self.buffer
 
     def share(self, conversation: Conversation) -> float:
         """The part of the window that a request would take."""
-        return (self.fixed + size_of(conversation)) * self.scale / max(self.effective, 1)
+        return self.taken(size_of(conversation)) / max(self.effective, 1)
+
+    def taken(self, messages: int) -> float:
+        """Tokens of a request whose messages are estimated at so many."""
+        return self.fixed + messages * self.scale
 
     @property
     def messages(self) -> int:
         """Estimated tokens that messages may take before the view has to be rewritten."""
-        return max(int(self.trigger * self.effective / self.scale) - self.fixed, 0)
+        return max(int((self.trigger * self.effective - self.fixed) / self.scale), 0)
 
 
 def size_of(conversation: Conversation, size: Callable[[Message], int] = estimate_message) -> int:
@@ -96,11 +101,8 @@ def room_of(budget: ContextBudget, conversation: Conversation, counted: int | No
     """The window for a compaction. Sizes after it can only be estimated, so they are scaled by how much more the
     provider counted than was estimated. `spare`: the share of the tool definitions that could be held back yet."""
     system = budget.system + budget.instructions + budget.memories + budget.skills
-    estimated = system + budget.tools + size_of(conversation)
-    scale = max(counted or 0, budget.used) / max(estimated, 1)
-    window = budget.window
-    scale = min(max(scale, 1.0), 3.0)
-    deferrable = int(budget.tools * spare)
-    ratio = min(max((budget.used - system - budget.tools) / max(size_of(conversation), 1), 0.25), 3.0)
-    trigger = window.compact_trigger
+    fixed, estimated, window = system + budget.tools, max(size_of(conversation), 1), budget.window
+    scale = min(max((max(counted or 0, budget.used) - fixed) / estimated, 1.0), 3.0)
+    ratio = min(max((budget.used - fixed) / estimated, 0.25), 3.0)
+    deferrable, trigger = int(budget.tools * spare), window.compact_trigger
     return Room(window.effective, system, budget.tools, trigger, scale, window.buffer, deferrable, ratio)

@@ -42,7 +42,7 @@ _SEEN = 64
 
 @dataclass(frozen=True, slots=True)
 class _First:
-    """The first request that was counted: the tool definitions are what its other parts leave of it."""
+    """A request that was counted as a whole: the tool definitions are what its other parts leave of it."""
 
     tools: tuple[ToolSpec, ...]
     rest: Counts
@@ -307,12 +307,20 @@ class Meter:
         if conversation.anchor is None:
             written = (*(self._text(text) for text in self._shown), *self._summary[1].values())
             rest = total(written) + seen + unseen
-            self._first = _First(self._tools[0], rest, usage.prompt)
+            self._first = self._clearer(_First(self._tools[0], rest, usage.prompt))
             counts = rest + self._tools[1]
             self.estimator = learn(self.estimator, counts, usage.prompt, usage.prompt, whole=True)
         elif unseen != Counts() and not is_foreign(conversation, model) and not drops_reasoning(conversation):
             reported = usage.prompt - conversation.anchor.total
             self.estimator = learn(self.estimator, unseen, reported, usage.prompt)
+
+    def _clearer(self, counted: _First) -> _First:
+        """Of this request and the one known so far that which says more of the tool definitions: with less beside them
+        that is only estimated, pictures above all."""
+        known = self._first
+        if known is None or known.tools != counted.tools:
+            return counted
+        return min(known, counted, key=lambda one: (one.rest.exact > 0, self.estimator.tokens(one.rest)))
 
     def _sections(
         self, system: str, summary: Summary, tools: tuple[ToolSpec, ...], sections: Mapping[Section, str]

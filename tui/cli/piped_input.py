@@ -1,6 +1,5 @@
 """What is piped into the program."""
 
-import codecs
 import os
 import select
 import stat
@@ -30,17 +29,24 @@ def has_piped_input() -> bool:
 
 
 def piped_input() -> str:
-    """What standard input holds, in UTF-8 or what its first bytes say of it; a byte that is no text is half of a
-    surrogate pair. Raises `UsageError`."""
+    """What standard input holds, as text where its bytes are one in any encoding that files are read in; otherwise a
+    byte that is no text is half of a surrogate pair. Raises `UsageError`."""
     data = sys.stdin.buffer.read(_MOST + 1)
     if len(data) > _MOST:
         most = f"more than {_MOST >> 20} MB was piped in"
         raise UsageError(f"{most}; save it to a file and name that in the prompt, so that parts of it can be read")
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        from tools.textfile import decode  # noqa: PLC0415  # deferred: little is piped in so, and a terminal needs none
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return _in_other_encoding(data)
 
-        if (found := decode(data)).bom:
-            return found.text
+
+def _in_other_encoding(data: bytes) -> str:
+    from agent.context.long_texts import is_noise  # noqa: PLC0415  # deferred: little is piped in so
+    from tools.textfile import binary_kind, decode  # noqa: PLC0415  # deferred: as above, and a terminal needs none
+
+    if binary_kind(data) is None and not is_noise(text := decode(data).text):
+        return text
     return data.decode("utf-8", "surrogateescape")
 
 

@@ -3,11 +3,13 @@
 import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.apply_strategy import climb, drop_half, last_message, without_step
 from agent.context.attachments import as_request
+from agent.context.budget import BUFFER, ContextBudget, Window
 from agent.context.compaction import (
     Floor,
     can_pay,
@@ -26,7 +28,7 @@ from agent.context.prompt import Instructions, build_prompt
 from agent.context.receipt import receipt
 from agent.context.settings import Caps
 from agent.context.steps import turn_starts, unseen_from
-from agent.context.strategies import LADDERS, Room, Strategy, size_of
+from agent.context.strategies import LADDERS, Room, Strategy, room_of, size_of
 from agent.context.summary import FRAME, NO_ROOM, SUMMARY, Draft
 from agent.context.transcript import chunks, named_outputs, transcript
 from agent.messages import (
@@ -232,6 +234,19 @@ def test_the_floor_halves_tail_and_ledger_until_they_fit() -> None:
         "what stays after a compaction takes"
     )
     assert "the system text" in solve_floor(conversation, Caps(), Room(5000, 4000, 100)).problem
+
+
+@given(conversations(), st.integers(0, 4_000), st.integers(0, 4_000), st.floats(1, 3), st.integers(2_000, 50_000))
+def test_what_stands_before_the_messages_takes_what_it_takes_however_coarse_a_provider_counts_them(
+    conversation: Conversation, system: int, tools: int, coarse: float, size: int
+) -> None:
+    counted = int(size_of(conversation) * coarse)
+    room = room_of(ContextBudget(Window(size, 100), system, tools=tools, history=counted), conversation, None)
+    effective = size - 100 - BUFFER
+    if effective > 0:
+        assert room.share(Conversation()) * effective == pytest.approx(system + tools)
+        assert room.share(conversation) * effective == pytest.approx(system + tools + counted, abs=1)
+        assert room.messages == 0 or room.taken(room.messages) <= room.trigger * effective
 
 
 @given(conversations())

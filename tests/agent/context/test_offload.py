@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.offload import Offloading, Skim, cut_form, frame_of, is_shown_whole, stored_form
+from agent.context.estimate import output_size
+from agent.context.offload import (
+    Offloading,
+    Skim,
+    cut_form,
+    cut_output,
+    frame_of,
+    is_shown_whole,
+    stored_form,
+    unframed,
+)
 from agent.messages import ToolOutput
 
 LOG = b"".join(b"line %d\n" % number for number in range(1, 1201))
@@ -93,6 +103,21 @@ def test_a_cut_output_says_where_the_rest_is() -> None:
         '[10,893 bytes, 1,200 lines, cut; ref_id="r3" has all of it]'
     )
     assert cut_form(skimmed(LOG), None, settings).endswith("cut; the rest could not be kept]")
+
+
+@given(st.integers(0, 900), st.integers(5, 400))
+def test_of_a_preview_for_which_there_is_little_room_the_text_is_cut_and_what_it_says_of_itself_stays(
+    room: int, width: int
+) -> None:
+    skim = skimmed(b"".join(b"%d %b\n" % (number, b"word " * (width // 5)) for number in range(8_000 // width + 1)))
+    text = stored_form("bash", "r7", skim.size, skim.lines, skim.preview(Offloading())) + "\nexit code 3"
+    whole = ToolOutput("c1", text)
+    size = output_size(whole)
+    least = output_size(cut_output(whole, 0, size, output_size, "it is kept"))
+    cut = cut_output(whole, min(room, size - 1), size, output_size, "it is kept")
+    assert (cut.text.split("\n")[0], cut.text.split("\n")[-2:]) == (text.split("\n")[0], text.split("\n")[-2:])
+    assert output_size(cut) <= max(room, least) < 200 + room
+    assert room < 200 or unframed(cut.text).startswith("0 word")
 
 
 def test_how_a_program_ended_is_read_from_sessions_of_earlier_versions() -> None:

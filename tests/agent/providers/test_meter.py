@@ -22,7 +22,19 @@ from agent.context.estimate import (
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.tool_selection import Group, ToolSpec
 from agent.events import Event
-from agent.messages import Assistant, Conversation, Opaque, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
+from agent.messages import (
+    Assistant,
+    Conversation,
+    Image,
+    Opaque,
+    Reasoning,
+    Summary,
+    Text,
+    ToolCall,
+    ToolOutput,
+    Usage,
+    User,
+)
 from agent.providers.base import Reply
 from agent.providers.meter import Meter, Reading
 from agent.providers.usage import what_stays
@@ -220,6 +232,16 @@ def test_tool_definitions_are_what_the_first_request_leaves_for_them() -> None:
         count_messages(ASKED.messages)
     )
     assert budget.tools == pytest.approx(3000 - sent, abs=2)
+
+
+def test_what_a_picture_takes_is_not_taken_for_tool_definitions() -> None:
+    meter = Meter()
+    conversation, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
+    before = measured(meter, conversation), meter.tool_tokens
+    seen = User((ToolOutput("2", "a picture", images=(Image("image/png", "AAAA"),)),))
+    rewritten = replace(conversation.plus(ANSWER, seen), anchor=None, anchored=0)
+    steps_taken(meter, rewritten, Usage(input=before[0] + 1_600, output=50))
+    assert meter.tool_tokens == pytest.approx(before[1], rel=0.25)
 
 
 def test_the_counters_follow_the_turn() -> None:
