@@ -26,6 +26,7 @@ from agent.channel import Channel
 from agent.config.values import Config
 from agent.context.estimate import decode_estimator
 from agent.context.last_request import Mark
+from agent.context.mask import as_shown
 from agent.errors import StoreFailed
 from agent.messages import Conversation
 from agent.providers.factory import (
@@ -203,6 +204,7 @@ class Sessions:
         if not is_new:
             conversation, resumed = await restore(recorder, workspace, model, mode, debug, ask_again=there)
             conversation = counted_for(conversation, provider.facts.id)
+            await asyncio.to_thread(as_shown, conversation)  # in a thread: of a long one that takes a while
             resumed = replace(resumed, mode_before=row.mode if is_from_outside and mode != row.mode else "")
             if model != row.model or resumed.mode_before:
                 await recorder.goes_on_with(model, mode)  # whoever opens it anew, or looks at it, finds it so

@@ -17,6 +17,7 @@ from tui.view.panel import (
     PanelRow,
     Taken,
     Told,
+    about_row,
     action_of,
     found,
     in_words,
@@ -101,7 +102,7 @@ async def _tell(desk: Lines, row: PanelRow) -> None:
         case LoadedText(load, of):
             desk.say(plain_lines(await load(*of)))
         case None:
-            desk.say((in_words(row), *plain_lines(row.about)))
+            desk.say((in_words(row), *plain_lines(about_row(row))))
 
 
 async def _read(desk: Lines, text: PagedText) -> None:
@@ -163,7 +164,7 @@ async def _do(desk: Lines, panel: Panel, action: PanelAction, row: PanelRow) -> 
             desk.say((text,))
         case Panel():
             now = next((each for each in outcome.rows if each.value == row.value), row)
-            desk.say(plain_lines(now.about) if outcome.tail else (in_words(now),))
+            desk.say(plain_lines(about_row(now)) if outcome.tail else (in_words(now),))
         case "whole" | None:
             pass
     return None

@@ -16,7 +16,12 @@ _STARTS, _STANDS, _APART, _FAR = 1_000, 2_000, 3_000, 1_000_000
 
 
 def _distance(wanted: Sequence[str], text: str) -> int:
-    return min(_FAR, sum(_of_word(word, text) for word in wanted))
+    distance = 0
+    for word in wanted:
+        distance += _of_word(word, text)
+        if distance >= _FAR:
+            return _FAR
+    return distance
 
 
 def _of_word(word: str, text: str) -> int:
@@ -26,8 +31,10 @@ def _of_word(word: str, text: str) -> int:
     if at == 0:
         return 0
     if at > 0:
-        start = next((i for i in range(at, len(text)) if text.startswith(word, i) and not text[i - 1].isalnum()), None)
-        return _STARTS + min(start, _LONGEST) if start is not None else _STANDS + min(at, _LONGEST)
+        start = at
+        while start > 0 and text[start - 1].isalnum():
+            start = text.find(word, start + 1)
+        return _STARTS + min(start, _LONGEST) if start > 0 else _STANDS + min(at, _LONGEST)
     gaps, at = 0, -1
     for letter in word:
         following = text.find(letter, at + 1)

@@ -67,8 +67,8 @@ class PanelRow:
     """As it is read where there are no columns; its line unless given."""
     searched: str = ""
     """The words by which it is found; `words` unless given."""
-    about: tuple[Line, ...] = ()
-    """What is told of it while it is marked."""
+    about: tuple[Line, ...] | Callable[[], tuple[Line, ...]] = ()
+    """What is told of it while it is marked, or what tells it then."""
     content: Content = None
     title: str = ""
     """What it is called, where that can be changed."""
@@ -228,6 +228,11 @@ def searched(row: PanelRow) -> str:
 def in_words(row: PanelRow) -> str:
     """The row in a line that is read aloud."""
     return row.words or "".join(text for text, _ in drawn(row, 0)).strip()
+
+
+def about_row(row: PanelRow) -> tuple[Line, ...]:
+    """What is told of a row while it is marked."""
+    return row.about() if callable(row.about) else row.about
 
 
 def action_of(panel: Panel, key: str, row: PanelRow | None) -> PanelAction | None:

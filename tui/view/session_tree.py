@@ -26,7 +26,9 @@ def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
         "rewind",
         ((("Rewind  ", "strong"), (told, "dim")),),
         tuple(
-            PanelRow(str(at), partial(tree_line, row, now=now), in_words(row, now), about=about_lines(tree, row))
+            PanelRow(
+                str(at), partial(tree_line, row, now=now), in_words(row, now), about=partial(about_lines, tree, row)
+            )
             for at, row in enumerate(rows)
         ),
         KEYS,

@@ -13,7 +13,7 @@ from tui.text.inks import Line
 from tui.text.sanitise import visible
 from tui.text.styles import painted, palette_of
 from tui.text.unified_diff import files_of
-from tui.view.panel import Content, DiffText, LoadedText, PagedText, PanelRow
+from tui.view.panel import Content, DiffText, LoadedText, PagedText, PanelRow, about_row
 from tui.widgets.diffview import DiffView
 from tui.widgets.pages import Pages
 
@@ -46,7 +46,7 @@ class Detail(Vertical):
     def show(self, row: PanelRow, *, tail: bool = False) -> None:
         """`tail`: the end of the lines is to be seen, not their beginning."""
         if not isinstance(row.content, LoadedText):
-            self.say(row.about)
+            self.say(about_row(row))
         if row.content is None or row.content != self._content:
             self._read(row.content)
         if row.value != self._value or tail:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # types only: what draws is loaded when there is something to
 class BlockRow:
     """A block of the transcript: estimated until it is drawn, drawn when it is looked at."""
 
-    __slots__ = ("_painter", "block", "gap", "height", "measured", "opened", "strips")
+    __slots__ = ("_extent", "_painter", "block", "gap", "height", "measured", "opened", "strips")
 
     def __init__(self, block: Block, above: Block | None, width: int) -> None:
         self.block = block
@@ -25,7 +25,8 @@ class BlockRow:
         """`height` is what the block takes, not an estimate."""
         self.strips: list[Strip] | None = None
         self._painter: AnswerPainter | None = None
-        self.height = self.gap + estimated_height(block, width)
+        self._extent = _extent(block)
+        self.height = self.gap + self._estimated(width)
 
     def change(self, block: Block, above: Block | None) -> None:
         """Shows another block. The height stays until the block is drawn."""
@@ -33,7 +34,7 @@ class BlockRow:
             self._painter = None
         if type(block) is not type(self.block):
             self.opened = False
-        self.block, self.gap = block, _gap(above, block)
+        self.block, self.gap, self._extent = block, _gap(above, block), _extent(block)
         self.strips, self.measured = None, False
 
     def toggle(self) -> None:
@@ -44,7 +45,7 @@ class BlockRow:
         """Forgets everything that was drawn for another width."""
         self._painter = None
         self.strips, self.measured = None, False
-        self.height = self.gap + estimated_height(self.block, width)
+        self.height = self.gap + self._estimated(width)
 
     def recolor(self) -> None:
         """Forgets everything that was drawn in other colours. Heights stay."""
@@ -59,6 +60,11 @@ class BlockRow:
             self.height, self.measured = len(self.strips), True
         return self.strips
 
+    def _estimated(self, width: int) -> int:
+        """Lines that the block takes about, without drawing it."""
+        characters, least = self._extent
+        return characters // max(1, width - MARGIN) + least
+
     def _lines(self, width: int, console: "PaletteConsole") -> list[list[Segment]]:
         from tui.render.blocks import AnswerPainter, paint  # noqa: PLC0415  # deferred: see above
 
@@ -69,15 +75,15 @@ class BlockRow:
         return painter.draw(self.block.text)
 
 
-def estimated_height(block: Block, width: int) -> int:
-    """Lines that a block takes about, without drawing it."""
+def _extent(block: Block) -> tuple[int, int]:
+    """How many characters of a block are folded into lines, and how many lines it takes at least."""
     match block:
         case AnswerText(text=text) | UserText(text=text):
-            return len(text) // max(1, width - MARGIN) + text.count("\n") + 1
+            return len(text), text.count("\n") + 1
         case Call(status="failed"):
-            return 2
+            return 0, 2
         case _:
-            return 1
+            return 0, 1
 
 
 def _grown(before: AnswerText, after: AnswerText) -> bool:

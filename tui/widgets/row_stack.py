@@ -59,6 +59,25 @@ class Stack:
         self._past, self._starts = (), [0]
         self.show(past, turn)
 
+    def restart(self, blocks: Sequence[Block], kept: int) -> None:
+        """Makes the rows those of these blocks, the last `kept` of which are equal to all that there were: what was
+        drawn of them stays."""
+        if not kept:
+            self.clear()
+            self.show(blocks, ())
+            return
+        rows, more = list(self.rows), len(blocks) - kept
+        self._past, self._starts = (), [0]
+        self.rows.clear()
+        self.show(blocks[:more], ())
+        for row, block in zip(rows, blocks[more:], strict=True):
+            row.block = block
+        if more:
+            rows[0].change(rows[0].block, self.rows[-1].block)  # another block is above it
+        self.rows += rows
+        self._past, self._starts = (), [0]
+        self.show(blocks, ())
+
     def clear(self) -> None:
         self.rows.clear()
         self._kept.clear()

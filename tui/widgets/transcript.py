@@ -81,7 +81,7 @@ class Transcript(SearchedRows, can_focus=True):
         rows, (index, offset) = self._stack.rows, self._anchor
         more = len(blocks) - len(rows)
         is_end = rows and more >= 0 and all(row.block == block for row, block in zip(rows, blocks[more:], strict=True))
-        self._stack.clear()
+        self._stack.restart(blocks, len(rows) if is_end else 0)
         self._marked = self._search = None
         self._following, self._anchor = self._following or not is_end, (index + more, offset)
         self._seen += more

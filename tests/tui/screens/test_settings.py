@@ -11,6 +11,7 @@ from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.piloting import Driven, list_on
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
+from tui.view.panel import about_row
 from tui.view.settings import allowed, lines_about, setting_line
 from tui.view.themes import themes_panel
 from tui.widgets.keyline import KeyLine
@@ -69,8 +70,8 @@ async def test_a_theme_may_be_named(tmp_path: Path) -> None:
 
 async def test_without_colour_the_picker_says_so() -> None:
     worn: list[ThemeName] = []
-    assert "NO_COLOR" in themes_panel("auto", colorless=True, wear=worn.append).rows[0].about[0][0][0]
-    assert themes_panel("auto", colorless=False, wear=worn.append).rows[0].about == ()
+    assert "NO_COLOR" in about_row(themes_panel("auto", colorless=True, wear=worn.append).rows[0])[0][0][0]
+    assert about_row(themes_panel("auto", colorless=False, wear=worn.append).rows[0]) == ()
 
 
 async def test_a_setting_is_changed_and_put_back(tmp_path: Path) -> None:

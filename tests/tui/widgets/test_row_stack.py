@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.theme import BUILTIN_THEMES
@@ -46,3 +48,25 @@ def test_a_past_that_is_the_same_is_not_looked_at_again() -> None:
     rows = list(stack.rows)
     stack.show(past, (Notice("four"), Notice("five")))
     assert (stack.rows[:3], [row.block for row in stack.rows[2:]]) == (rows, [Notice("four"), Notice("five")])
+
+
+@given(BLOCKS, BLOCKS, st.integers(10, 40))
+def test_what_is_drawn_of_the_end_of_a_session_stays_when_all_of_it_is_there(
+    earlier: list[Block], end: list[Block], width: int
+) -> None:
+    stack = stack_of(tuple(end))
+    for index in range(len(end)):
+        stack.draw(index)
+    drawn = list(stack.rows)
+    stack.restart((*earlier, *map(replace, end)), len(end))
+    fresh = stack_of((*earlier, *end))
+    assert stack.rows[len(earlier) :] == drawn
+    assert [row.strips is not None for row in drawn][1:] == [True] * (len(end) - 1 if end else 0)
+    for one in (stack, fresh):
+        one.measure(range(len(one.rows)), 1 << 30)
+    assert [(row.block, row.gap, row.height) for row in stack.rows] == [
+        (row.block, row.gap, row.height) for row in fresh.rows
+    ]
+    stack.resize(width)
+    fresh.resize(width)
+    assert (stack.height, [row.height for row in stack.rows]) == (fresh.height, [row.height for row in fresh.rows])
