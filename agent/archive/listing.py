@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from agent.archive.archive import Archive
+from agent.archive.reference_parts import encoded
 from agent.context.mask import message_key, one_line
 from agent.context.message_text import message_text
-from agent.context.offload import is_preview
+from agent.context.offload import frame_of, is_preview
 from agent.context.references import message_digits
 from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User
@@ -20,7 +21,7 @@ from tools.extent import counted
 from tools.kept import Content
 from tools.lazy import dataclass
 
-State: TypeAlias = Literal["shown", "preview", "masked", "summarised", "removed"]
+State: TypeAlias = Literal["visible", "preview", "masked", "summarised", "removed"]
 """How the model sees it: whole, in part, as one line, or not at all; or its bytes are gone."""
 
 MOST = 5_000
@@ -150,14 +151,15 @@ def _shelved(
                 state = _state(output, kept, view, has_left=row.position < start)
                 call = as_run(calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {}), output)
                 ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
-                yield ArchiveItem(
-                    ref, state, kept.size, kept.lines, kept.created, call, "", "", kept.accesses, kept.accessed
-                )
+                # How a program ended is read with what it printed, so it counts with that.
+                frame = frame_of(output) if kept.digest is not None and not kept.part else ""
+                size, lines = kept.size + len(encoded(frame)), kept.lines + len(frame.splitlines())
+                yield ArchiveItem(ref, state, size, lines, kept.created, call, "", "", kept.accesses, kept.accessed)
 
 
 def _damaged(row: MessageRow, start: int, listed: dict[tuple[int, str], list[OutputRow]]) -> Iterator[ArchiveItem]:
     """A message that cannot be read, and what is kept apart of its outputs."""
-    state: State = "summarised" if row.position < start else "shown"
+    state: State = "summarised" if row.position < start else "visible"
     size = len(row.body.encode("utf-8", "surrogatepass"))
     yield ArchiveItem(f"message-{row.position}", state, size, 1, row.created, None, unreadable(row.position), "damaged")
     for kept in (one for (position, _), parts in listed.items() if position == row.position for one in parts):
@@ -193,13 +195,13 @@ def _state(output: ToolOutput, kept: OutputRow, view: Conversation, *, has_left:
         return "removed"
     ref = f"r{kept.number}"
     if has_left:
-        return "shown" if any(one.key == ref for one in view.summary.kept) else "summarised"
+        return "visible" if any(one.key == ref for one in view.summary.kept) else "summarised"
     if output.call_id in view.masked:
         return "masked"
     if any(one.key == ref for one in view.retold):
         return "preview"
     is_named_only = kept.part > 0
-    return "preview" if is_named_only or output.stored is not None or is_preview(output.text) else "shown"
+    return "preview" if is_named_only or output.stored is not None or is_preview(output.text) else "visible"
 
 
 def _lines(content: Content, first: int, count: int) -> tuple[str, ...]:

@@ -38,15 +38,18 @@ class Sessions:
         await self._recorders[session].replied(message)
         self.views[session] = self.views[session].plus(message)
 
-    async def runs(self, tool: str, output: str, session: str = HERE, whole: bytes | None = None, **given: str) -> None:
-        """A step with one call; `whole`: all that it gave back, when that is more than the output."""
+    async def runs(
+        self, tool: str, output: str, session: str = HERE, whole: bytes | None = None, frame: str = "", **given: str
+    ) -> None:
+        """A step with one call; `whole`: all that it gave back, when that is more than the output; `frame`: what stands
+        behind it."""
         number = len(self.views[session].messages)
         call = ToolCall(f"c{number}", tool, given, "")
         reply = Assistant((call,), "scripted/a")
         stored = None
         if whole is not None:
             stored = await self.archive(session).put([whole])
-        outputs = User((ToolOutput(call.id, output, stored=stored),))
+        outputs = User((ToolOutput(call.id, output, stored=stored, frame=frame),))
         await self._recorders[session].replied(reply)
         self.views[session] = self.views[session].plus(reply, outputs)
         await self._recorders[session].snapshot(self.views[session], outputs, None)

@@ -118,7 +118,7 @@ def stocked(text: str, folder: Path, **more: Any) -> EbbApp:
     call = ToolCall("c1", "bash", {"command": text})
     kept = (
         ArchiveItem("r1", "preview", 1_000, 9, 0.0, call),
-        ArchiveItem("r9", "shown", 9, 1, 0.0, said=text, role="user"),
+        ArchiveItem("r9", "visible", 9, 1, 0.0, said=text, role="user"),
     )
     session = FakeSession(
         id="abc123",

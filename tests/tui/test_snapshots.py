@@ -187,7 +187,9 @@ def test_the_permission_question_with_a_command(snap_compare: Compare) -> None:
 
 
 KEPT = (
-    ArchiveItem("r31", "shown", 310, 12, 9_990.0, ToolCall("9", "read", {"path": "calc.py", "offset": 1, "limit": 40})),
+    ArchiveItem(
+        "r31", "visible", 310, 12, 9_990.0, ToolCall("9", "read", {"path": "calc.py", "offset": 1, "limit": 40})
+    ),
     ArchiveItem(
         "r30", "preview", 48_231, 1_204, 9_700.0, ToolCall("8", "bash", {"command": "pytest -q --durations=5"})
     ),

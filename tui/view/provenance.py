@@ -15,9 +15,9 @@ KEYS = "Enter brings it back  o shows it whole  PgUp, PgDn read  Esc closes"
 KEYS_IN_VIEW = "o shows it whole  PgUp, PgDn read  Esc closes"
 
 SHORT: dict[Fate, str] = {
-    "visible": "in view",
+    "visible": "visible",
     "masked": "masked",
-    "stored": "not shown",
+    "stored": "preview",
     "summarised": "summarised",
     "dropped": "dropped",
 }
@@ -86,11 +86,11 @@ def fate_of(place: Occurrence) -> str:
     """What has become of it, in a sentence."""
     match place.fate:
         case "visible":
-            return "in view: the model sees it"
+            return "visible: the model sees it"
         case "masked":
             return "masked: a line stands for the output"
         case "stored":
-            return "not in view: other parts of it are"
+            return "preview: only parts of it are visible"
         case "summarised":
             return f"summarised by {place.by}"
         case "dropped":

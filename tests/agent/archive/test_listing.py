@@ -39,7 +39,7 @@ async def test_what_was_kept_is_listed_with_how_the_model_sees_it(sessions: Sess
     view = replace(sessions.views[HERE], masked=frozenset({sessions.views[HERE].messages[2].parts[0].call_id}))  # type: ignore[union-attr]  # an output
     listed = await shelf_of(sessions).entries(view)
     assert [(one.ref[:4], one.state, one.size, one.lines) for one in listed] == [
-        ("r4", "shown", 7, 1),
+        ("r4", "visible", 7, 1),
         ("r3", "preview", len(LONG), 5_000),
         ("r2", "masked", 1_300, 100),
         ("msg-", "summarised", 10, 1),
@@ -59,6 +59,16 @@ async def test_what_was_kept_is_listed_with_how_the_model_sees_it(sessions: Sess
 
     messages = [one.ref for one in listed if one.role]
     assert await shelf_of(sessions).page(messages[1], 1, 10) == ContentPage(("please run the old tests",), 1, 1)
+
+
+async def test_how_a_program_ended_counts_with_what_it_printed_as_it_is_read_with_it(sessions: Sessions) -> None:
+    await sessions.says("go")
+    await sessions.runs("bash", "only the beginning", whole=LONG, frame="exit code 3", command="two")
+    shelf = shelf_of(sessions)
+    (listed,) = [one for one in await shelf.entries(sessions.views[HERE]) if one.ref == "r1"]
+    page = await shelf.page("r1", 1, 10_000)
+    assert (listed.lines, page.total, page.lines[-1]) == (5_001, 5_001, "exit code 3")
+    assert listed.size == len(LONG) + len("exit code 3")
 
 
 async def test_pages_come_from_any_place_and_count_as_no_access(sessions: Sessions) -> None:

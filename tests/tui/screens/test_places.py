@@ -66,7 +66,7 @@ async def test_what_is_in_view_says_so_and_stays_where_it_is() -> None:
     async with terminal(session) as t:
         screen = await looking(t)
         await pressed(t, screen, "up")
-        assert (says(t, "said"), named(t)) == ("in view: the model sees it", KEYS_IN_VIEW)
+        assert (says(t, "said"), named(t)) == ("visible: the model sees it", KEYS_IN_VIEW)
         await pressed(t, screen, "enter")
         assert t.app.screen is screen
         assert named(t) == "the model sees `r9` already: nothing has to be brought back"
@@ -124,7 +124,7 @@ def test_each_fate_is_a_sentence() -> None:
     ] == [
         "masked: a line stands for the output",
         "summarised by sum-2",
-        "in view: the model sees it",
-        "not in view: other parts of it are",
+        "visible: the model sees it",
+        "preview: only parts of it are visible",
         "out of view: sum-1 keeps facts only",
     ]
