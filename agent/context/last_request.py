@@ -16,7 +16,7 @@ NAMES: Mapping[str, str] = {
     "project": "AGENT.md",
     "memories": "memory.md",
     "skills": "skills",
-    "environment": "date, branch or folder",
+    "environment": "date, mode, branch or folder",
 }
 """What a section of the system text is for people."""
 

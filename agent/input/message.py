@@ -36,12 +36,18 @@ async def _with_named(said: User, env: Env) -> User:
 
 async def settle_tools(conversation: Conversation, env: Env) -> Conversation:
     """The conversation, once servers had their say. Before the first request their tools are offered; later they wait
-    until the view is rewritten."""
+    until the view is rewritten. So do they where a session goes on that the provider has in its cache with the tools as
+    they are: a server that was too late then and is not now would cost all of that."""
     if env.servers is None:
         return conversation
     first = not env.watch.has_sent
     await env.interrupt.race(env.servers.settle(first=first))
-    return begin_session(conversation, env) if first and env.served.has_changed else conversation
+    if not first or not env.served.has_changed:
+        return conversation
+    is_warm = not env.watch.is_cold(env.provider.facts)
+    if is_warm and env.watch.has_said(env.instructions.text, env.offered):
+        return conversation
+    return begin_session(conversation, env)
 
 
 async def with_named(said: User, env: Env) -> User:

@@ -107,6 +107,31 @@ async def test_two_servers_that_come_late_are_found_and_join_when_the_view_is_re
     await session.close()
 
 
+async def test_a_session_that_goes_on_in_the_cache_keeps_its_tools_where_a_server_was_too_late_before(
+    house: House,
+) -> None:
+    house.user(slow=command(house.server("slow")))
+    gate = house.gate("slow")
+    steps: list[dict[str, Any]] = [
+        {"calls": [call("call_tool", name="mcp__slow__echo", arguments={"text": "found"})]},
+        {"text": "two"},
+    ]
+    first = await house.sessions({"text": "one"}, settings=("mcp.startup_timeout=0.05",)).open()
+    before = Requests(first)
+    await say(first)
+    await first.close()
+    gate.unlink()
+    session = await house.sessions(*steps).open(resume=first.id)
+    requests = Requests(session)
+    events = await say(session)
+    assert (before.offered(), requests.offered()) == ([OWN], [OWN] * 2)
+    assert outputs(events) == [("mcp__slow__echo", "done", "found")]
+    assert [event for event in events if isinstance(event, PrefixRenewed)] == []
+    (told,) = requests.told()
+    assert told.endswith("1 tool of mcp__slow is new: tool_search finds, call_tool calls them.]")
+    await session.close()
+
+
 async def test_a_server_that_is_killed_is_started_again_and_the_turn_goes_on(house: House) -> None:
     house.user(forge=command(house.server("forge", echo="Says it.", die="Dies.")))
     steps: list[dict[str, Any]] = [
