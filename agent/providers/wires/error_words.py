@@ -46,6 +46,7 @@ FILTERED = any_of(
     r"(?:security|company|corporate|acceptable use) policy",
     r"umbrella",
     r"access control configuration prevents",
+    r"policy_denied|policy has denied",
 )
 """Pages of a network that looks into what is sent."""
 
@@ -156,6 +157,12 @@ KEY_KINDS = any_of(
     r"invalid_?key",
 )
 
+ACCESS = any_of(
+    r"insufficient permissions|missing scopes|lacks the required",
+    r"use case details have not been submitted",
+)
+"""Of a key that is known, but may not do this."""
+
 MODEL = any_of(
     r"""\b(?:model|deployment)\b(?:[`'\"][^`'\"]*[`'\"]|[^.:,;`'\"]){0,90}?(?:does ?n[o']t exist|not found"""
     r"|not exist|not (?:currently )?available|is not supported|isn.t (?:available|supported)|not a valid model"
@@ -227,7 +234,7 @@ CONTENT_KINDS = any_of(
 
 ORGANISATION = any_of(
     r"(?:organi[sz]ation|workspace|project|account|tenant|team)\b[^.]{0,60}?(?:disabled|restricted|suspended"
-    r"|deactivated|must be verified|not allowed|blocked|terminated)",
+    r"|archived|deactivated|must be verified|not allowed|blocked|terminated)",
     r"(?:disabled|blocked|denied|restricted|not (?:allowed|permitted)) by (?:your |an? "
     r"|the )?(?:organi[sz]ation|administrator|admin|workspace|policy|guardrail)",
     r"data policy",
@@ -261,8 +268,11 @@ UNABLE = any_of(
     r"\b(?:is|are) (?:not|un)\s?supported",
     r"does(?: not|n't) support (?:images?|audio|video|vision|tools?|tool|thinking|reasoning|function)",
     r"requires? (?:the )?--\w",
+    r"requires more system memory|(?:insufficient|too large for) system|unable to load model",
+    r"roles must alternate|jinja template|^template: ",
 )
-"""What a local server was not started for, said as an error of its own."""
+"""What a local server was not started for or has no room for, or what the template of a model does not take, said as an
+error of its own."""
 
 OVERLOADED = any_of(
     r"overloaded",
@@ -279,6 +289,7 @@ OVERLOADED = any_of(
     r"is (?:currently )?loading",
     r"loading model",
     r"not ready",
+    r"degraded function",
     r"returned an error: internal",
     r"internal (?:server )?error",
 )
