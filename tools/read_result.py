@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -28,6 +29,8 @@ MOST_AROUND = 50
 """Lines."""
 MOST_NAMED = 5
 """Pictures that are named."""
+LONGEST_SEARCHED = 1 << 20
+"""Bytes of a line that are searched at once: of each piece the first match is shown."""
 HEX = 1024
 """Bytes that are shown at once when they are no text."""
 HEXADECIMAL = "(not text; as hexadecimal numbers)"
@@ -68,7 +71,10 @@ class ReadResult:
 
 async def _shown(found: KeptContent, arguments: Arguments, wanted: tuple[int, int] | None) -> Result:
     if "pattern" in arguments:
-        return await matches(found, text(arguments, "pattern"), lines_around(arguments), wanted)
+        start = number(arguments, "offset", -1)
+        return await matches(
+            found, text(arguments, "pattern"), lines_around(arguments), wanted, start=start if start > 0 else None
+        )
     if found.media_type in PICTURE_TYPES:
         return await unhurried(lambda: picture_of(found))
     if not (wanted or found.media_type.startswith("text/") or "offset" in arguments or "limit" in arguments):
@@ -243,16 +249,30 @@ def _is_text(decoded: str) -> bool:
 
 
 async def matches(
-    found: KeptContent, pattern: str, around: tuple[int, int], wanted: tuple[int, int] | None, cap: Cap = _WHOLE
+    found: KeptContent,
+    pattern: str,
+    around: tuple[int, int],
+    wanted: tuple[int, int] | None,
+    cap: Cap = _WHOLE,
+    start: int | None = None,
 ) -> Result:
-    """The lines that match, and those around them, as many as fit."""
+    """The lines that match, and those around them, as many as fit. `start`: the byte at which the search begins."""
     from tools.sift import SECONDS, sift  # noqa: PLC0415  # deferred: only a pattern needs it
 
+    content, before = found.content, (found.first or 1) - 1
     first, last = wanted or found.lines or (1, 10**18)
-    before = (found.first or 1) - 1
     lines = max(first - before, 1), last - before
+    if start is not None:
+        _within_bytes(found, start)
+        lines = _line_at(content, start), last - before
     sifted = await sift(
-        found.content, checked(pattern), *around, lines, max(cap.size - NOTES, 1), numbered=found.first is not None
+        content,
+        checked(pattern),
+        *around,
+        lines,
+        max(cap.size - NOTES, 1),
+        start=start,
+        numbered=found.first is not None,
     )
     entries = list(_entries(sifted.hits, before, with_gaps=any(around)))
     fitting = max(cap.fitting([text for _, text in entries]), min(len(entries), 1))
@@ -260,36 +280,52 @@ async def matches(
     if fitting == 1:
         shown = [cap.cut(shown[0])]
     if fitting < len(entries):
-        shown.append(f'(there is more; continue at lines="{entries[fitting][0]}-" with the same pattern)')
+        shown.append(_continued(content, entries[fitting - 1][0], entries[fitting][0].number, before))
     elif sifted.ending == "late":
-        shown.append(_late(found, sifted, lines[0], before, f"stopped after {SECONDS:.0f} s"))
+        began = content.line_start(lines[0]) if start is None else start
+        shown.append(_late(found, sifted, began, before, f"stopped after {SECONDS:.0f} s"))
     elif sifted.ending == "enough":
-        shown.append(f'(there is more; continue at lines="{entries[-1][0] + 1}-" with the same pattern)')
+        shown.append(_continued(content, entries[-1][0], entries[-1][0].number + 1, before))
     is_all = fitting == len(entries) and sifted.ending == "complete"
     extent = Extent("lines", fitting, fitting if is_all else None)
     return Result("\n".join(shown) or "no lines match", extent=extent)
 
 
-def _late(found: KeptContent, sifted: "Sifted", first: int, before: int, why: str) -> str:
+def _line_at(content: Content, offset: int) -> int:
+    """The line that holds a byte, counted from 1."""
+    return max(bisect_right(range(1, content.lines + 1), offset, key=content.line_start), 1)
+
+
+def _continued(content: Content, last: "SiftedLine", following: int, before: int) -> str:
+    """How to go on behind what is shown: in the same line where that is too long to be searched at once."""
+    behind = content.line_start(last.number) + last.at + len(last.text.encode("utf-8", "replace"))
+    if last.at >= 0 and following <= last.number + 1 and content.line_end(behind) - behind > LONGEST_SEARCHED:
+        return f"(there is more; continue in `read_result` at offset={behind} with the same pattern)"
+    return f'(there is more; continue at lines="{following + before}-" with the same pattern)'
+
+
+def _late(found: KeptContent, sifted: "Sifted", began: int, before: int, why: str) -> str:
     """How far a search got that took too long, and how to go on."""
     content = found.content
-    done = content.line_start(first) + sifted.searched
-    where = f"{why} at line {sifted.line + before:,} of {content.lines + before:,}, "
-    where += f"byte {min(done, content.size):,} of {content.size:,}; "
-    if sifted.line > first:
+    done = min(began + sifted.searched, content.size)
+    where = f"{why} at line {sifted.line + before:,} of {content.lines + before:,}, byte {done:,} of {content.size:,}; "
+    line_start = content.line_start(sifted.line)
+    if line_start > began:
         return f'({where}continue at lines="{sifted.line + before}-" with the same pattern)'
+    if sifted.searched:
+        return f"({where}continue in `read_result` at offset={done} with the same pattern)"
     return f"({where}so lines may be missing: take a simpler `pattern` or other `lines`)"
 
 
-def _entries(hits: Sequence["SiftedLine"], before: int, *, with_gaps: bool) -> Iterator[tuple[int, str]]:
-    """The lines that a search found as they are shown, each with its number."""
+def _entries(hits: Sequence["SiftedLine"], before: int, *, with_gaps: bool) -> Iterator[tuple["SiftedLine", str]]:
+    """The lines that a search found, each as it is shown."""
     previous = 0
     for hit in hits:
         number = hit.number + before
         if with_gaps and previous and number > previous + 1:
-            yield number, "--"
+            yield hit, "--"
         place = f"[byte {hit.at:,} of the line] " if hit.at >= 0 else ""
-        yield number, f"{number}{':' if hit.is_match else '-'}{place}{plain(hit.text)}"
+        yield hit, f"{number}{':' if hit.is_match else '-'}{place}{plain(hit.text)}"
         previous = number
 
 

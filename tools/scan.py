@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 PIECE = 1 << 20
@@ -18,7 +18,7 @@ PIECE = 1 << 20
 match is lost."""
 _SHARED = 1 << 12
 _AROUND = 200
-"""Characters of a long line that are shown before what was found in it, and twice as many in all."""
+"""Bytes of a long line that are shown before what was found in it, and twice as many in all."""
 _OFTEN = 0.2
 """Seconds after which it is said at which line a slow search is."""
 
@@ -43,6 +43,13 @@ class Block:
     again: int
     """Bytes of the first line that were searched before."""
     data: bytes
+    is_open: bool = False
+    """Whether the last line goes on behind it."""
+
+    @property
+    def next_line(self) -> int:
+        """The first line that does not end in it."""
+        return self.number + self.data.count(b"\n") + (not self.is_open)
 
 
 class Readable(Protocol):
@@ -60,13 +67,13 @@ def main(request_json: str) -> None:
     request = json.loads(request_json)
     output = _Output(int(request["last"]), int(request["before"]), int(request["after"]), int(request["most"]))
     search, searched = searcher(request["pattern"], output.reached), 0
-    for block in blocks(sys.stdin.buffer, int(request["first"])):
+    for block in blocks(sys.stdin.buffer, int(request["first"]), int(request["offset"])):
         data = _NUMBERS.sub(b"", block.data) if request["numbered"] else block.data
         output.searched = searched
-        if not output.take(Block(block.number, block.offset, block.again, data), search):
+        if not output.take(replace(block, data=data), search):
             return
-        searched += len(block.data) - block.again + 1
-        output.reached(block.number + data.count(b"\n") + 1, searched)
+        searched += len(block.data) - block.again + (not block.is_open)
+        output.reached(block.next_line, searched)
     print("[]", flush=True)
 
 
@@ -138,12 +145,11 @@ class _Output:
         return True
 
     def _print(self, number: int, offset: int, line: bytes, found: int | None) -> None:
-        text = line.decode("utf-8", "replace")
         at = -1
-        if len(text) > 4 * _AROUND or offset:
-            start = max(len(line[:found].decode("utf-8", "replace")) - _AROUND, 0) if found else 0
-            at = offset + len(text[:start].encode("utf-8", "replace"))
-            text = text[start : start + 2 * _AROUND]
+        if len(line) > 4 * _AROUND or offset:
+            start = max((found or 0) - _AROUND, 0)
+            at, line = offset + start, line[start : start + 2 * _AROUND]
+        text = line.decode("utf-8", "replace")
         print(json.dumps([number, text, found is not None, at]), flush=found is not None)
         self._left -= len(text) + 8
 
@@ -227,9 +233,10 @@ def _by_line(pattern: str, reached: Callable[[int], None], ignore_case: bool = F
     return found
 
 
-def blocks(stream: Readable, number: int) -> Iterator[Block]:
-    """Whole lines without the last one's end, and pieces of those that are longer."""
-    held, offset, again = b"", 0, 0
+def blocks(stream: Readable, number: int, offset: int = 0) -> Iterator[Block]:
+    """Whole lines without the last one's end, and pieces of those that are longer. `offset`: bytes of the first line
+    before the stream."""
+    held, again = b"", 0
     while chunk := stream.read(PIECE):
         data = held + chunk
         end = data.rfind(b"\n")
@@ -238,7 +245,7 @@ def blocks(stream: Readable, number: int) -> Iterator[Block]:
             yield Block(number, offset, again, _plain(lines))
             number, held, offset, again = number + lines.count(b"\n") + 1, data[end + 1 :], 0, 0
         elif len(data) >= PIECE:
-            yield Block(number, offset, again, _plain(data))
+            yield Block(number, offset, again, _plain(data), is_open=True)
             held = data[-_SHARED:]
             offset, again = offset + len(data) - len(held), len(held)
         else:

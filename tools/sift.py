@@ -37,7 +37,7 @@ class Sifted:
     line: int = 0
     """The first line that was not searched, or not to its end."""
     searched: int = 0
-    """Bytes that were searched, from the first line on."""
+    """Bytes that were searched, from where the search began."""
 
 
 async def sift(
@@ -48,22 +48,27 @@ async def sift(
     lines: tuple[int, int],
     most_bytes: int,
     *,
+    start: int | None = None,
     numbered: bool = False,
 ) -> Sifted:
-    """The lines from the first to the last that match, and those around them, until they take so many bytes.
-    `numbered`: lines carry numbers of their own, which are not searched. Raises `ToolError`, also for bytes that are
+    """The lines from the first to the last that match, and those around them, until they take so many bytes. `start`:
+    the byte of the content, in the first line, before which nothing is searched. `numbered`: lines carry numbers of
+    their own, which are not searched. Raises `ToolError`, also for bytes that are
     damaged."""
+    line_start = content.line_start(lines[0])
+    start = line_start if start is None else start
     request = {
         "pattern": pattern,
         "before": before,
         "after": after,
         "first": lines[0],
+        "offset": start - line_start,
         "last": lines[1],
         "most": most_bytes,
         "numbered": numbered,
     }
     process = _started(request)
-    reading = asyncio.ensure_future(asyncio.to_thread(_exchange, process, content, lines[0]))
+    reading = asyncio.ensure_future(asyncio.to_thread(_exchange, process, content, lines[0], start))
     try:
         return await asyncio.wait_for(asyncio.shield(reading), SECONDS)
     except TimeoutError:
@@ -89,12 +94,12 @@ def _started(request: Mapping[str, object]) -> subprocess.Popen[bytes]:
         raise ToolError(f"the search could not be started: {error}") from error
 
 
-def _exchange(process: subprocess.Popen[bytes], content: Content, first: int) -> Sifted:
+def _exchange(process: subprocess.Popen[bytes], content: Content, first: int, start: int) -> Sifted:
     with process:
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a search was started without pipes")
         failed = list[ToolError]()
-        feeding = threading.Thread(target=_feed, args=(process.stdin, content, first, failed), daemon=True)
+        feeding = threading.Thread(target=_feed, args=(process.stdin, content, start, failed), daemon=True)
         feeding.start()
         records = list[list[Any]]()
         for line in process.stdout:
@@ -108,11 +113,11 @@ def _exchange(process: subprocess.Popen[bytes], content: Content, first: int) ->
         return Sifted(hits, "complete" if records and not records[-1] else "enough", line, searched)
 
 
-def _feed(pipe: IO[bytes], content: Content, first: int, failed: list[ToolError]) -> None:
+def _feed(pipe: IO[bytes], content: Content, start: int, failed: list[ToolError]) -> None:
     """Its error is handed over: a thread has nobody to raise it to. The search ends with what it was given."""
     try:
         with suppress(BrokenPipeError):  # it has found enough, or was killed
-            for chunk in content.chunks(content.line_start(first)):
+            for chunk in content.chunks(start):
                 pipe.write(chunk)
     except ToolError as error:
         failed.append(error)

@@ -17,10 +17,10 @@ from store.blobs import Blobs
 from tests.tools.reading import as_bytes
 from tools import scan, sift
 from tools.base import Picture, Result, Tool, ToolError, Workspace
-from tools.cap import MOST
+from tools.cap import MOST, NOTES, Cap
 from tools.kept import Content, Framed, InMemory, KeptContent
 from tools.logfile import LogFile
-from tools.read_result import ESCAPED, HEXADECIMAL, ReadResult, exact
+from tools.read_result import ESCAPED, HEXADECIMAL, ReadResult, exact, matches
 from tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
 
 LOG = b"".join(b"line %d%s\n" % (number, b" error" if number % 500 == 0 else b"") for number in range(1, 2001))
@@ -154,6 +154,47 @@ async def test_a_search_that_is_ended_says_how_far_it_got_and_goes_on_from_there
     assert await ask(workspace, content, pattern="found$", lines=f"{match[3]}-") == "2051:two found"
     cache = ToolOutputCacheGrep()
     assert await ask(workspace, content, cache, pattern="found$", lines=f"{match[3]}-") == "2051:two found"
+
+
+async def test_a_search_goes_on_inside_a_line_that_is_longer_than_what_is_searched_at_once(
+    workspace: Workspace,
+) -> None:
+    """Of a line without an end, `lines` can name no part."""
+    piece = b"x" * (scan.PIECE - 1) + b"."
+    content = InMemory(b"first\n" + b"".join(b"needle%d" % number + piece for number in range(5)))
+    found, offset = list[str](), ""
+    while True:
+        start = int(offset) if offset else None
+        told = (
+            await matches(KeptContent("r1", content), r"needle\d", (0, 0), None, Cap(NOTES + 500), start=start)
+        ).text
+        found += re.findall(r"needle\d", told)
+        going_on = re.search(r"continue in `read_result` at offset=(\d+) with the same pattern\)$", told)
+        if going_on is None:
+            break
+        offset = going_on[1]
+    assert found == [f"needle{number}" for number in range(5)]
+    at = content.line_start(2) + 3 * (len(piece) + 7)
+    assert (await ask(workspace, content, pattern=r"needle\d", offset=at)).startswith(
+        f"2:[byte {at - 6:,} of the line] needle3xxx"
+    )
+
+
+async def test_a_search_that_is_ended_inside_a_long_line_goes_on_inside_it(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sift, "SECONDS", 1.5)
+    slow = b"a" * 5000 + b"b"
+    content = InMemory(b"x" * 3 * scan.PIECE + slow + b"needle" + b"y" * scan.PIECE)
+    told = await ask(workspace, content, pattern=r"(a+)+\1$")
+    match = re.fullmatch(
+        r"\(stopped after 2 s at line 1 of 1, byte [\d,]+ of 4,199,311; "
+        r"continue in `read_result` at offset=(\d+) with the same pattern\)",
+        told,
+    )
+    assert match is not None
+    assert scan.PIECE <= int(match[1]) <= 3 * scan.PIECE
+    assert "needle" in await ask(workspace, content, pattern="needle", offset=int(match[1]))
 
 
 SPELLINGS = st.sampled_from(
