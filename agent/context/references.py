@@ -25,8 +25,12 @@ _LOCATION = regex(
     r"match-(?P<match>[1-9]\d{0,17})|tool-(?P<tool>[1-9]\d{0,17})",
     re.IGNORECASE,
 )
-_AROUND = regex(r"^(?:[\s`'\"\[({<*‘“]|recall:|ref_id[=:])+|[\s`'\"\])}>*’”.,;!?]+$", re.IGNORECASE)
+_AROUND = regex(
+    r"^(?:[\s`'\"\[({<*‘“#]|recall:|ref_id[=:]|(?:ref|reference|output|result)\s)+|[\s`'\"\])}>*’”.,;!?]+$",
+    re.IGNORECASE,
+)
 """What people and models write around a reference."""
+_SEVERAL = regex(r"(r\d+)\W*(?:\W|to|and)\W*r\d+\b.*", re.IGNORECASE | re.DOTALL)
 
 
 class BadReference(ValueError):
@@ -137,6 +141,8 @@ def parse_reference(text: str) -> Reference:
 def _object(thing: str, text: str) -> tuple[Target, Location | None]:
     name, colon, place = thing.replace("#", ":", 1).partition(":")
     found, where = _OBJECT.fullmatch(name), _LOCATION.fullmatch(place)
+    if several := _SEVERAL.fullmatch(thing):
+        raise BadReference(f"`{text}` names several: give one at a time, first `{several[1].lower()}`")
     if found is None or (colon and where is None):
         raise BadReference(f"`{text}` is no reference: {FORMS}")
     location = _location(where) if where is not None else None

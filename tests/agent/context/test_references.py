@@ -49,6 +49,7 @@ def test_a_reference_reads_back_as_it_was_written(reference: Reference) -> None:
         ("r12", Reference(OutputRef(12))),
         (" [recall:r12] ", Reference(OutputRef(12))),
         *((text, Reference(OutputRef(12))) for text in ("R12", "`r12`", "[r12]", "recall:r12", "[`R12`]", '"r12"')),
+        *((text, Reference(OutputRef(12))) for text in ("#r12", "ref r12", "[Output `r12`]", "ref_id=r12,")),
         *((text, Reference(OutputRef(12), LineRange(5, 5))) for text in ("r12:L5", "`r12:l5`", "[recall:R12:L5-5]")),
         *((f"r12{where}", Reference(OutputRef(12), LineRange(50, 60))) for where in (":L50-L60", ":50-60", "#L50–L60")),
         ("r12:7", Reference(OutputRef(12), LineRange(7, 7))),
@@ -76,6 +77,12 @@ def test_every_form_is_read(text: str, reference: Reference) -> None:
 )  # fmt: skip
 def test_anything_else_is_refused_with_what_a_reference_looks_like(text: str) -> None:
     with pytest.raises(BadReference, match=r"is no reference: write `r12`"):
+        parse_reference(text)
+
+
+@pytest.mark.parametrize("text", ["r1-r3", "R1–r3", "r1, r2", "[r1 r2 r3]", "r1..r3", "r1 to r3", "`r1` and `r2`"])
+def test_several_references_at_once_are_to_be_given_one_at_a_time(text: str) -> None:
+    with pytest.raises(BadReference, match=r"names several: give one at a time, first `r1`$"):
         parse_reference(text)
 
 
