@@ -24,7 +24,7 @@ from agent.calls.policy import Policy, Rule, parse_rule
 from agent.calls.project_rules import ProjectRules
 from agent.channel import Channel
 from agent.config.values import Config
-from agent.context.estimate import decode_estimator
+from agent.context.estimate import decode_estimator, server_in
 from agent.context.last_request import Mark
 from agent.context.mask import as_shown
 from agent.errors import StoreFailed
@@ -39,7 +39,7 @@ from agent.providers.factory import (
     targets_for,
 )
 from agent.providers.fallbacks import Connected
-from agent.providers.learned_limits import LearnedLimits, has_answered, window_in_force, window_shown
+from agent.providers.learned_limits import LearnedLimits, window_in_force, window_shown
 from agent.providers.meter import Meter
 from agent.providers.stream import Retries
 from agent.providers.usage import counted_for
@@ -209,7 +209,6 @@ class Sessions:
             if model != row.model or resumed.mode_before:
                 await recorder.goes_on_with(model, mode)  # whoever opens it anew, or looks at it, finds it so
         mark, used, outside = recorder.mark, recorder.used_before, partial(surroundings_of, config)
-        reached = {provider.facts.id} if has_answered(mark, provider) else set[str]()
         surroundings = partial(surroundings_now, outside, approval, tools, deferral, served)
         env = self._envs[row.id] = Env(
             targets=targets,
@@ -224,7 +223,7 @@ class Sessions:
             summarisers=summarisers,
             lessons=LearnedLimits(window_shown(mark, provider)),
             effort=effort_for(config, provider.facts),
-            retries=Retries(persistence_of(config, interactive=there), reached=reached),
+            retries=Retries(persistence_of(config, interactive=there), reached=connected.reached(mark)),
             debug=debug,
             meter=connected.meter,
             watch=PrefixWatch(emit, debug, time.monotonic, instructions.sections, mark, used),
@@ -265,10 +264,11 @@ class Sessions:
     async def _connect(self, model: str) -> Connected:
         """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""
         thread, store = await self._store()
-        estimator = decode_estimator(await thread.run(store.calibration, model))
-        headless, is_precise = not self._interactive, estimator.is_precise
-        provider = await build_provider(self.config, model, self._environment, headless=headless, is_precise=is_precise)
-        return Connected(provider, make_meter(self.config, model, estimator, interactive=self._interactive))
+        config, headless = self.config, not self._interactive
+        estimator = decode_estimator(learned := await thread.run(store.calibration, model))
+        sure = estimator.is_precise
+        provider = await build_provider(config, model, self._environment, headless=headless, is_precise=sure)
+        return Connected(provider, make_meter(config, model, estimator, interactive=not headless), server_in(learned))
 
     def _servers(self, served: ServerTools, closing: AsyncExitStack) -> "RunningServers | None":
         """The servers of a session; None when none is declared."""

@@ -201,7 +201,7 @@ class Session:
     async def _keep_turn(self) -> None:
         """The turn, and what was learnt in it, survive a loss of power."""
         await self._env.recorder.keep_tool_uses(self._env.deferral.take_uses())
-        await self._env.recorder.end_turn(self.model, self.mode, self._env.meter.encoded())
+        await self._env.recorder.end_turn(self.model, self.mode, self._env.learned)
 
     def _start_tidying(self) -> None:
         """Compacts between two turns where somebody will go on, so that the next one need not wait for it."""

@@ -286,14 +286,25 @@ def chars_estimate(text: str, per_token: float = 4.0) -> int:
     return -int(-len(text) // per_token)
 
 
-def encode_estimator(estimator: Estimator) -> str:
-    body = {
+def encode_estimator(estimator: Estimator, server: str = "") -> str:
+    """`server`: the digest of the address at which the model has answered."""
+    body: dict[str, object] = {
         "weights": [round(weight, 6) for weight in estimator.weights],
         "doubt": [[float(f"{entry:.6g}") for entry in row] for row in estimator.doubt],
         "samples": estimator.samples,
         "errors": [round(error, 6) for error in estimator.errors],
+        **({"server": server} if server else {}),
     }
     return json.dumps(body, separators=(",", ":"))
+
+
+def server_in(text: str | None) -> str:
+    """The digest that was encoded with an estimator; nothing where there is none, or where that cannot be read."""
+    try:
+        body = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return ""
+    return str(body.get("server", "")) if isinstance(body, dict) else ""
 
 
 def decode_estimator(text: str | None) -> Estimator:

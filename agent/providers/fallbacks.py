@@ -3,9 +3,11 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
+from agent.context.last_request import Mark
 from agent.context.preflight import Target
 from agent.errors import UsageError
 from agent.providers.base import Provider
+from agent.providers.learned_limits import has_answered
 from agent.providers.meter import Meter
 from tools.lazy import dataclass
 
@@ -16,6 +18,13 @@ class Connected:
 
     provider: Provider
     meter: Meter
+    server: str = ""
+    """Digest of the address at which the model answered last, in any session."""
+
+    def reached(self, mark: Mark | None) -> set[str]:
+        """The model, when it has answered before at the address that it has now. `mark`: the session's last request."""
+        is_known = has_answered(mark, self.provider) or (self.server and self.server == self.provider.facts.server)
+        return {self.provider.facts.id} if is_known else set()
 
 
 Connect: TypeAlias = Callable[[str], Awaitable[Connected]]

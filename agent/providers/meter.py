@@ -253,8 +253,8 @@ class Meter:
         self._learn(conversation, reply.usage, reply.message.model)
         return replace(answered, anchor=what_stays(reply), anchored=len(answered.messages))
 
-    def encoded(self) -> str:
-        return encode_estimator(self.estimator)
+    def encoded(self, server: str = "") -> str:
+        return encode_estimator(self.estimator, server)
 
     def _read(self, reply: Reply, conversation: Conversation, budget: ContextBudget) -> Reading:
         """Whether a reply's usage can be meant, and is of all that was sent."""

@@ -95,6 +95,12 @@ class Env:
         return self.targets.provider
 
     @property
+    def learned(self) -> str:
+        """What is known of how the model counts, and where it has answered, as it is kept for other sessions."""
+        facts = self.provider.facts
+        return self.meter.encoded(facts.server if facts.id in self.retries.reached else "")
+
+    @property
     def spent(self) -> float:
         """US dollars since the program was started."""
         return self.recorder.spent_here.cost or 0.0

@@ -115,9 +115,10 @@ async def _switch(
     why = failure or (
         f"the conversation takes about {budget.used:,} tokens, and `{before}` has room for {budget.window.effective:,}"
     )
+    learned = env.learned
     env.targets.go_on_with(target, connected.provider)
     env.lessons.forget()
-    await env.recorder.keep_learned(before, env.meter.encoded())
+    await env.recorder.keep_learned(before, learned)
     env.meter.become(connected.meter)
     env.watch.rewritten()
     env.rent.rewritten()

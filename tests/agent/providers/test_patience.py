@@ -234,6 +234,19 @@ def test_a_session_that_goes_on_has_reached_its_server_before(tmp_path: Path) ->
     assert (moved.code, moved.err.count("times in 0 s.")) == (3, 1)
 
 
+def test_a_new_session_bears_with_a_server_that_has_answered_another_session(tmp_path: Path) -> None:
+    """Its address is not mistyped."""
+    with FakeProvider([Turn(text="hi")]) as server:
+        env = {"OPENAI_BASE_URL": f"{server.url}/v1"}
+        assert ebb("-p", "hi", "-m", "openai-chat/m", home=tmp_path, env=env).code == 0
+    short = ("--config", "retry.first=0.2", "--config", "retry.patience=1")
+    for _ in range(2):  # the outage is not learnt either
+        gone = ebb("-p", "hi", "-m", "openai-chat/m", *short, home=tmp_path, env=env)
+        assert (gone.code, gone.err.count("times in 1 s.")) == (3, 1)
+    other = ebb("-p", "hi", "-m", "openai-chat/other", *short, home=tmp_path, env=env)
+    assert (other.code, other.err.count("times in 0 s.")) == (3, 1)
+
+
 def test_a_limit_of_a_day_ends_the_run_with_its_own_code(tmp_path: Path) -> None:
     limited = Turn(status=429, headers={"retry-after": "86400"}, body={"error": {"message": "Daily limit."}})
     with FakeProvider([limited]) as server:
