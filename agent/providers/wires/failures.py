@@ -114,9 +114,12 @@ def _place(location: str) -> str:
 def retry_after(headers: Mapping[str, str], text: str = "", now: float | None = None) -> float | None:
     """Seconds that the server asks us to wait. `headers` have names in lower case."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = headers.get(name, "").strip()
-        if re.fullmatch(r"\d{1,9}(\.\d+)?", value):  # more is a date in seconds, or nonsense
-            return float(value) / scale
+        # More digits are a date in seconds, or nonsense. Some write the unit, and a proxy may add a wait of its own.
+        found = re.match(
+            r"([0-9]{1,9}(?:\.[0-9]+)?)(?: ?s(?:ec(?:ond)?s?)?)?(?:, |$)", headers.get(name, "").strip(), re.I
+        )
+        if found:
+            return float(found[1]) / scale
     then, here = _moment(headers.get("retry-after")), _moment(headers.get("date"))
     # By the server's own clock, so that ours does not matter, unless it does not show it.
     if then is not None and (since := here if here is not None else now) is not None:

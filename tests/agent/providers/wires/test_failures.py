@@ -137,6 +137,11 @@ def test_an_error_in_a_stream_has_no_status() -> None:
     [
         ({"retry-after-ms": "1500", "retry-after": "9"}, "", 1.5),
         ({"retry-after": "9"}, "", 9),
+        ({"retry-after": "30s"}, "", 30),
+        ({"retry-after": "1.5 seconds"}, "", 1.5),
+        ({"retry-after": "9, 30"}, "", 9),
+        ({"retry-after": "1,000"}, "", None),
+        ({"retry-after": "30 min"}, "", None),
         ({"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT", "date": "Fri, 20 Nov 2026 10:00:00 GMT"}, "", 30),
         ({"retry-after": "Fri, 20 Nov 2026 09:00:00 GMT", "date": "Fri, 20 Nov 2026 10:00:00 GMT"}, "", 0),
         ({"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT"}, "", None),
