@@ -218,20 +218,23 @@ def test_a_mistyped_address_is_told_soon(tmp_path: Path) -> None:
     assert "times in 1 s." in done.err
 
 
+SHORT = ("--config", "retry.first=0.000001", "--config", "retry.patience=2")
+"""An address that nobody has reached is asked once, another one again and again."""
+
+
 def test_a_session_that_goes_on_has_reached_its_server_before(tmp_path: Path) -> None:
     with FakeProvider([Turn(text="hi")]) as server:
         env = {"OPENAI_BASE_URL": f"{server.url}/v1"}
         assert ebb("-p", "hi", "-m", "openai-chat/m", home=tmp_path, env=env).code == 0
-    short = ("--config", "retry.first=0.2", "--config", "retry.patience=1")
-    gone = ebb("-c", "-p", "hi", "-m", "openai-chat/m", *short, home=tmp_path, env=env)
-    assert (gone.code, gone.err.count("times in 1 s.")) == (3, 1)
+    gone = ebb("-c", "-p", "hi", "-m", "openai-chat/m", *SHORT, home=tmp_path, env=env)
+    assert (gone.code, gone.err.count("Tried ")) == (3, 1)
     with saying(b"") as port:
         pass
     moved = ebb(
-        "-c", "-p", "hi", "-m", "openai-chat/m", *short, home=tmp_path,
+        "-c", "-p", "hi", "-m", "openai-chat/m", *SHORT, home=tmp_path,
         env={"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"},
     )  # fmt: skip
-    assert (moved.code, moved.err.count("times in 0 s.")) == (3, 1)
+    assert (moved.code, moved.err.count("Tried ")) == (3, 0)
 
 
 def test_a_new_session_bears_with_a_server_that_has_answered_another_session(tmp_path: Path) -> None:
@@ -239,12 +242,11 @@ def test_a_new_session_bears_with_a_server_that_has_answered_another_session(tmp
     with FakeProvider([Turn(text="hi")]) as server:
         env = {"OPENAI_BASE_URL": f"{server.url}/v1"}
         assert ebb("-p", "hi", "-m", "openai-chat/m", home=tmp_path, env=env).code == 0
-    short = ("--config", "retry.first=0.2", "--config", "retry.patience=1")
     for _ in range(2):  # the outage is not learnt either
-        gone = ebb("-p", "hi", "-m", "openai-chat/m", *short, home=tmp_path, env=env)
-        assert (gone.code, gone.err.count("times in 1 s.")) == (3, 1)
-    other = ebb("-p", "hi", "-m", "openai-chat/other", *short, home=tmp_path, env=env)
-    assert (other.code, other.err.count("times in 0 s.")) == (3, 1)
+        gone = ebb("-p", "hi", "-m", "openai-chat/m", *SHORT, home=tmp_path, env=env)
+        assert (gone.code, gone.err.count("Tried ")) == (3, 1)
+    other = ebb("-p", "hi", "-m", "openai-chat/other", *SHORT, home=tmp_path, env=env)
+    assert (other.code, other.err.count("Tried ")) == (3, 0)
 
 
 def test_a_limit_of_a_day_ends_the_run_with_its_own_code(tmp_path: Path) -> None:
