@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import weakref
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -67,10 +67,11 @@ def refuse_damaged_log(path: Path) -> None:
             raise StoreError("corrupt", f"the session database `{path}` is gone, but its log is there; {_REPAIR}")
         known = _frames_read(path)
         if _has_commits_behind(log, known):
-            from store.salvage import loses_commits  # noqa: PLC0415  # deferred: few logs are damaged
+            from store.salvage import BytesOnDisk, loses_commits  # noqa: PLC0415  # deferred: few logs are damaged
 
-            if loses_commits(log.read_bytes(), known):
-                raise StoreError("corrupt", f"the log of the session database `{path}` is damaged; {_REPAIR}")
+            with closing(BytesOnDisk(log, written(log))) as data:
+                if loses_commits(data, known):
+                    raise StoreError("corrupt", f"the log of the session database `{path}` is damaged; {_REPAIR}")
     except (OSError, sqlite3.Error):
         return  # whoever opens it is told
 
@@ -100,17 +101,29 @@ def _frames_read(path: Path) -> int:
 
 def _has_commits_behind(log: Path, known: int) -> bool:
     """Whether the log says that it holds more transactions than are read of it."""
-    with log.open("rb") as file:
-        header = file.read(_LOG_HEADER)
+    if known == 0:
+        return True  # its header may be damaged
+    with log.open("rb", buffering=0) as file:
+        handle = file.fileno()
+        header = os.pread(handle, _LOG_HEADER, 0)
         size = int.from_bytes(header[8:12], "big") + 24
-        if known == 0:
-            return True  # its header may be damaged
-        for at in range(_LOG_HEADER + known * size, log.stat().st_size - size + 1, size):
-            file.seek(at)
-            head = file.read(16)
+        for at in range(_LOG_HEADER + known * size, written(log) - size + 1, size):
+            head = os.pread(handle, 16, at)
             if any(head[4:8]) and head[8:16] == header[16:24]:
                 return True
     return False
+
+
+def written(path: Path) -> int:
+    """Where a file ends, without what was never written at its end. Raises `OSError`."""
+    with path.open("rb", buffering=0) as file:
+        size, end = path.stat().st_size, 0
+        try:
+            while end < size:
+                end = file.seek(file.seek(end, os.SEEK_DATA), os.SEEK_HOLE)
+        except OSError as error:
+            return end if error.errno == errno.ENXIO else size  # a place that knows no holes
+        return size
 
 
 def connected_to_read(path: Path, timeout: float) -> sqlite3.Connection:

@@ -7,14 +7,14 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from store.connection import connected, is_held
+from store.connection import connected, is_held, written
 from store.errors import StoreError, explained, translated
-from store.salvage import PAGE_SIZES, Bytes, SalvagedRow, is_log_damaged, rows_in, rows_in_log
+from store.salvage import PAGE_SIZES, Bytes, BytesOnDisk, SalvagedRow, is_log_damaged, rows_in, rows_in_log
 from store.sessions import SessionStore
 
 TABLES = (
@@ -51,7 +51,8 @@ def is_damaged(path: Path, problems: Iterable[str]) -> bool:
         if not log.exists() or log.stat().st_size == 0:
             return any(problems)
         is_gone = not path.exists() or path.stat().st_size == 0
-        return any(problems) or is_gone or is_log_damaged(log.read_bytes())
+        with closing(BytesOnDisk(log, written(log))) as data:
+            return any(problems) or is_gone or is_log_damaged(data)
 
 
 def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> Repaired:
@@ -134,7 +135,10 @@ def _save(copy: Path, new: Path, tick: Callable[[], None]) -> tuple[Mapping[str,
     if copy.stat().st_size:
         with copy.open("rb") as file:
             data = mmap(file.fileno(), 0, access=ACCESS_READ)
-    log_data = log.read_bytes() if log.exists() else b""  # SQLite takes it away where there is no database
+    log_data = b""  # SQLite takes it away where there is no database
+    if log.exists():
+        with closing(BytesOnDisk(log, written(log))) as on_disk:
+            log_data = on_disk[:]
     store = SessionStore(new)
     try:
         with translated(new):

@@ -1,15 +1,16 @@
 """Rows out of the pages of a damaged database, whatever its header and schema say. It knows the form of SQLite's pages
 and tells by their shape which table rows are of."""
 
+import os
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from mmap import mmap
+from pathlib import Path
 from typing import TypeAlias
 
-Bytes: TypeAlias = bytes | mmap
 Value: TypeAlias = str | int | float | bytes | None
 
 PAGE_SIZES = (4096, 1024, 8192, 16384, 32768, 512, 2048, 65536)
@@ -17,6 +18,28 @@ _TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR = 0x0D, 0x0A, 0x02
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 _SESSION = re.compile(r"[0-9a-f]{12}")
 _WAL_HEADER, _WAL_FRAME = 32, 24
+_PIECE = 1 << 20
+
+
+class BytesOnDisk:
+    """The first bytes of a file, so many, as they are there now: a piece is read when it is looked at."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> bytes:
+        start, end, _ = part.indices(self._size)
+        return os.pread(self._handle, max(end - start, 0), start)
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
+Bytes: TypeAlias = bytes | mmap | BytesOnDisk
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +75,7 @@ def rows_in(data: Bytes, page_size: int) -> Iterator[SalvagedRow]:
         yield from _rows_of(pages[number], 100 if number == 0 else 0, pages)
 
 
-def rows_in_log(log: bytes, database: Bytes) -> Iterator[SalvagedRow]:
+def rows_in_log(log: Bytes, database: Bytes) -> Iterator[SalvagedRow]:
     """The rows in the pages that the log of a database holds, the newest first, also behind the damage at which SQLite
     stops to read it."""
     form = _form_of(log)
@@ -66,27 +89,25 @@ def rows_in_log(log: bytes, database: Bytes) -> Iterator[SalvagedRow]:
         yield from _rows_of(page, 0, pages)
 
 
-def is_log_damaged(log: bytes) -> bool:
+def is_log_damaged(log: Bytes) -> bool:
     """Whether SQLite would leave out some of what the log holds."""
     form = _form_of(log)
     if not form.is_sound:
-        return any(log)
-    frames = list(_frames(log, form))
-    sound = _first_unsound(log, frames, form, 0)
-    return any(frame.salts == log[16:24] for frame in frames[sound:])
+        return any(log[at : at + _PIECE].strip(b"\0") for at in range(0, len(log), _PIECE))
+    salts, sound = log[16:24], _first_unsound(log, form, 0)
+    return any(frame.salts == salts for frame in _frames(log, form, sound))
 
 
-def loses_commits(log: bytes, known: int) -> bool:
+def loses_commits(log: Bytes, known: int) -> bool:
     """Whether whole transactions stand behind a damage in a log of which SQLite reads so many frames: with its next
     write they would be gone. What a killed program had only begun is none."""
     form = _form_of(log)
-    frames = list(_frames(log, form))
     if form.is_sound:
-        bad = _first_unsound(log, frames, form, known)
-        return any(frame.is_commit and frame.salts == log[16:24] for frame in frames[bad + 1 :])
+        salts, bad = log[16:24], _first_unsound(log, form, known)
+        return any(frame.is_commit and frame.salts == salts for frame in _frames(log, form, bad + 1))
     return any(
         frame.is_commit and before.salts == frame.salts and frame.sums in _sums_of(frame, before.sums, form)
-        for before, frame in pairwise(frames)
+        for before, frame in pairwise(_frames(log, form))
     )
 
 
@@ -104,7 +125,14 @@ class _Form:
 @dataclass(frozen=True, slots=True)
 class _Frame:
     head: bytes
-    page: bytes
+    log: Bytes
+    at: int
+    """Where its page begins."""
+    size: int
+
+    @property
+    def page(self) -> bytes:
+        return self.log[self.at : self.at + self.size]
 
     @property
     def number(self) -> int:
@@ -125,7 +153,7 @@ class _Frame:
         return self.head[16:24]
 
 
-def _form_of(log: bytes) -> _Form:
+def _form_of(log: Bytes) -> _Form:
     header = log[:_WAL_HEADER].ljust(_WAL_HEADER, b"\0")
     order = ">" if header[3] & 1 else "<"
     page_size = int.from_bytes(header[8:12], "big")
@@ -135,21 +163,23 @@ def _form_of(log: bytes) -> _Form:
     )
 
 
-def _frames(log: bytes, form: _Form) -> Iterator[_Frame]:
+def _frames(log: Bytes, form: _Form, start: int = 0) -> Iterator[_Frame]:
+    """The frames of a log from one on. Their pages are taken out when they are looked at."""
     size = form.page_size + _WAL_FRAME
-    for at in range(_WAL_HEADER, len(log) - size + 1, size):
-        yield _Frame(log[at : at + _WAL_FRAME], log[at + _WAL_FRAME : at + size])
+    for at in range(_WAL_HEADER + start * size, len(log) - size + 1, size):
+        yield _Frame(log[at : at + _WAL_FRAME], log, at + _WAL_FRAME, form.page_size)
 
 
-def _first_unsound(log: bytes, frames: Sequence[_Frame], form: _Form, start: int) -> int:
+def _first_unsound(log: Bytes, form: _Form, start: int) -> int:
     """Which frame, from one on, is the first that does not agree with its check sum and the log's header."""
-    before = frames[start - 1].sums if 0 < start <= len(frames) else log[24:32]
-    for number in range(start, len(frames)):
-        frame = frames[number]
-        if frame.salts != log[16:24] or frame.sums not in _sums_of(frame, before, form):
-            return number
-        before = frame.sums
-    return len(frames)
+    salts, before, number = log[16:24], log[24:32], start
+    if start > 0:
+        before = next((frame.sums for frame in _frames(log, form, start - 1)), before)
+    for frame in _frames(log, form, start):
+        if frame.salts != salts or frame.sums not in _sums_of(frame, before, form):
+            break
+        before, number = frame.sums, number + 1
+    return number
 
 
 def _sums_of(frame: _Frame, before: bytes, form: _Form) -> tuple[bytes, ...]:

@@ -1,5 +1,6 @@
 """The log beside a session database, damaged: SQLite drops what stands behind the damage, so nothing may be written."""
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -103,6 +104,28 @@ def test_what_a_killed_program_had_only_begun_keeps_nobody_out(kind: str, path: 
     store = SessionStore(path)
     assert len(store.messages(ROW.id)) == count
     store.close()
+
+
+@pytest.mark.parametrize("kind", ["whole", "no log"])
+def test_a_hole_behind_a_log_is_not_read(kind: str, path: Path) -> None:
+    """More than any memory holds."""
+    change, count = ENDS[kind]
+    log_of(path).write_bytes(change(log_of(path).read_bytes()))
+    os.truncate(log_of(path), 1 << 38)
+    assert not is_damaged(path, ())
+    store = SessionStore(path)
+    assert len(store.messages(ROW.id)) == count
+    store.close()
+
+
+def test_transactions_are_saved_from_a_damaged_log_with_a_hole_behind_it(path: Path) -> None:
+    log_of(path).write_bytes(DAMAGES["the header"](log_of(path).read_bytes()))
+    os.truncate(log_of(path), 1 << 30)
+    with pytest.raises(StoreError, match="doctor --repair"):
+        SessionStore(path)
+    assert is_damaged(path, ())
+    repair_database(path)
+    assert messages(path) == list(range(COUNT))
 
 
 def test_a_log_that_another_program_is_writing_is_left_to_it(path: Path) -> None:
