@@ -87,7 +87,7 @@ class SessionController:
                 problem = await self._closed()  # a session is open once: it cannot be opened again before it is closed
             shown = self.view
             try:
-                opened = await self.sessions.open(resume, model, self._glimpse)
+                opened = await self.sessions.open(resume, model, None if is_same else self._glimpse)
             except AgentError as error:
                 self._show(replace(shown, busy=True, activity=self.view.activity))
                 self.fail(error)
