@@ -26,7 +26,6 @@ from agent.channel import Channel
 from agent.config.values import Config
 from agent.context.estimate import decode_estimator, server_in
 from agent.context.last_request import Mark
-from agent.context.mask import as_shown
 from agent.errors import StoreFailed
 from agent.messages import Conversation
 from agent.providers.factory import (
@@ -60,6 +59,7 @@ from agent.session_settings import (
     effort_for,
     hooks_for_calls,
     instructions_for,
+    instructions_going_on,
     mode_of,
     model_of,
     offloading_of,
@@ -84,7 +84,6 @@ if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays 
 
 ID_BYTES = 6
 """Of a session's id, which is twice as many characters."""
-
 
 GLIMPSE = 200
 """Messages of a long session that are shown at once."""
@@ -184,7 +183,6 @@ class Sessions:
         is_from_outside = there and not is_new and row.id not in self._kept_here
         mode = config.permission_mode if is_from_outside else mode_of(config, row.mode)
         windows = (provider.window, *(target.window for target in targets.fallbacks))
-        instructions = instructions_for(config, self._root, mode, *windows)
         progress = CallProgress(recorder.keep_states)
         policy = policy_of(config, self._root, mode, workspace.outputs)
         approval, problem = await self._approval(policy, row, channel, progress)
@@ -204,11 +202,11 @@ class Sessions:
         if not is_new:
             conversation, resumed = await restore(recorder, workspace, model, mode, debug, ask_again=there)
             conversation = counted_for(conversation, provider.facts.id)
-            await asyncio.to_thread(as_shown, conversation)  # in a thread: of a long one that takes a while
             resumed = replace(resumed, mode_before=row.mode if is_from_outside and mode != row.mode else "")
             if model != row.model or resumed.mode_before:
                 await recorder.goes_on_with(model, mode)  # whoever opens it anew, or looks at it, finds it so
         mark, used, outside = recorder.mark, recorder.used_before, partial(surroundings_of, config)
+        instructions, named = instructions_going_on(config, self._root, mode, mark, *windows)
         surroundings = partial(surroundings_now, outside, approval, tools, deferral, served)
         env = self._envs[row.id] = Env(
             targets=targets,
@@ -227,7 +225,7 @@ class Sessions:
             debug=debug,
             meter=connected.meter,
             watch=PrefixWatch(emit, debug, time.monotonic, instructions.sections, mark, used),
-            tail=Reminders(surroundings, conversation, config.context_note_at),
+            tail=Reminders(surroundings, conversation, config.context_note_at, named),
             deferral=deferral,
             served=served,
             servers=servers,

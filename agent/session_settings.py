@@ -12,7 +12,9 @@ from agent.config.option_values import AfterTool
 from agent.config.options import MODES, Mode, stricter_mode
 from agent.config.values import Config
 from agent.context.budget import Window
+from agent.context.last_request import Mark
 from agent.context.offload import Offloading
+from agent.context.prefix import digest
 from agent.context.prompt import Instructions
 from agent.context.reminders import Surroundings
 from agent.context.settings import Caps, CompactionSettings, RewritePatience
@@ -20,7 +22,7 @@ from agent.context.small_window import SMALL
 from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
 from agent.errors import ConfigError
-from agent.input.instructions import git_branch, load_instructions
+from agent.input.instructions import git_branch, in_mode, load_instructions
 from agent.providers.base import ModelFacts
 from agent.providers.retry import Persistence
 from agent.providers.setup import find_setting, first_choice
@@ -163,6 +165,20 @@ def instructions_for(config: Config, root: Path, mode: Mode, *windows: Window) -
         missing=missing_tools(config),
         is_short=all(window.effective < SMALL for window in windows),
     )
+
+
+def instructions_going_on(
+    config: Config, root: Path, mode: Mode, last: Mark | None, *windows: Window
+) -> tuple[Instructions, Mode]:
+    """The system text of a session, and the permission mode that it names. Where nothing else has changed since the
+    last request it names the one that it named then: another text would cost the provider's cache, and a note tells
+    what holds now."""
+    now = instructions_for(config, root, mode, *windows)
+    for named in MODES if last is not None else ():
+        then = in_mode(now, mode, named)
+        if last is not None and digest(then.text.encode("utf-8", "surrogatepass")) == last.system:
+            return then, named
+    return now, mode
 
 
 def surroundings_of(config: Config) -> Surroundings:

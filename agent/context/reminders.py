@@ -88,8 +88,8 @@ def after_telling(now: Surroundings, told: Surroundings, note_at: float = 0.80) 
 
 def told_in(conversation: Conversation, start: Surroundings) -> Surroundings:
     """What the model has been told, in a session that is gone on with: what its system text says, and what the newest
-    notes said of how full the context was, how many tools were held back and how they are found, and how the tools of
-    servers had changed."""
+    notes said of the permission mode, of how full the context was, how many tools were held back and how they are
+    found, and how the tools of servers had changed."""
     used = _newest(conversation, CONTEXT)
     deferred = _newest(conversation, r"\[(?:(\d+) tools? deferred to save|No tools are deferred)")
     way = _newest(
@@ -98,8 +98,10 @@ def told_in(conversation: Conversation, start: Surroundings) -> Surroundings:
     served = _newest(
         conversation, r"\[The tools of servers (?:have changed since your list was made: (.+)\.\]|are again)"
     )
+    mode = _newest(conversation, r"\[The permission mode is now `([\w-]+)`")
     return replace(
         start,
+        mode=mode or start.mode,
         used=start.used if used is None else float(used),
         deferred=start.deferred if deferred is None else int(deferred or 0),
         hosted=start.hosted if way is None else bool(way),

@@ -9,7 +9,7 @@ import os
 import os.path
 import re
 from collections.abc import Iterator, Set
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import date
 from pathlib import Path
 
@@ -259,13 +259,22 @@ def _line_in(path: Path) -> str:
     return beginning_of(path, LONGEST_LINE).decode("utf-8", "replace").strip()
 
 
+_MODE = "Permission mode: {}"
+
+
+def in_mode(instructions: Instructions, mode: str, named: str) -> Instructions:
+    """The system text of a session in one mode as it would be in another one."""
+    now, then = (f"\n{_MODE.format(one)}\n" for one in (mode, named))
+    return replace(instructions, environment=instructions.environment.replace(now, then))
+
+
 def _environment(root: Path, project: Path, today: date, mode: str) -> str:
     branch = git_branch(project)
     git = "in a git work tree" if (project / ".git").exists() else "not in a git work tree"
     lines = [
         f"Working folder: {root} ({git}{f', branch {branch}' if branch else ''})",
         f"System: {os.uname().sysname} {os.uname().machine}",
-        f"Permission mode: {mode}" if mode else "",
+        _MODE.format(mode) if mode else "",
         f"Date: {today.isoformat()}",
     ]
     return "\n".join(line for line in lines if line)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+from agent.context.mask import as_shown
 from agent.debug import Debug
 from agent.events import Resumed
 from agent.messages import Conversation
@@ -21,6 +22,7 @@ async def restore(
     conversation = await recorder.load(ask_again=ask_again)
     took = round((time.perf_counter() - began) * 1000, 1)
     debug.say("context/resume", session=recorder.session, messages=len(conversation.messages), milliseconds=took)
+    await asyncio.to_thread(as_shown, conversation)  # in a thread: of a long one that takes a while
     situation = recorder.situation
     workspace.seen.digests.update(situation.seen)
     found = await asyncio.to_thread(differences, situation.seen)

@@ -24,12 +24,14 @@ class Reminders:
         surroundings: Callable[[], Surroundings] = Surroundings,
         conversation: Conversation | None = None,
         note_at: float = 0.80,
+        mode: str = "",
     ) -> None:
         """At first the model knows what its system text says, which are the surroundings now except for tools, and what
-        the notes in the conversation say."""
+        the notes in the conversation say. `mode`: the one that the system text names, where it may be another."""
         self._surroundings = surroundings
         self._note_at = note_at
-        self._start = replace(surroundings(), deferred=0, served="")
+        now = surroundings()
+        self._start = replace(now, deferred=0, served="", mode=mode or now.mode)
         self._told = told_in(conversation or Conversation(), self._start)
 
     def correction(self, conversation: Conversation, used: float, epoch: int) -> Note | None:

@@ -1,11 +1,20 @@
 """What a configuration makes of the parts of a session."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from agent.config.load import load_config
+from agent.config.options import MODES
 from agent.context.settings import Caps, CompactionSettings
 from agent.context.summary import Wishes
+from agent.events import Event
+from agent.messages import Note, User
+from agent.providers.base import Request
+from agent.providers.wires.scripted import Scripted
+from agent.session import Session
 from agent.session_settings import compacting_of
+from agent.view_events import PrefixDrifted, PrefixRenewed
+from tests.agent.mcp.serving import House, say
 
 ALL = (
     'agent.summary_prompt="what was done"',
@@ -29,3 +38,38 @@ def test_every_setting_of_a_compaction_reaches_it(tmp_path: Path) -> None:
 def test_in_a_small_window_less_stays(tmp_path: Path) -> None:
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
     assert compacting_of(config, 10_000).caps == Caps(2000, 2000, 1000, 1250, 2500)
+
+
+async def test_a_session_that_goes_on_in_another_mode_begins_as_before_and_its_model_is_told(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    sent: list[Request] = []
+    events: list[Event] = []
+
+    async def turn(session: Session) -> None:
+        provider = session._env.provider
+        assert isinstance(provider, Scripted)
+        before = len(provider.requests)
+        events.extend(await say(session))
+        sent.extend(provider.requests[before:])
+
+    replies = [{"text": "done"}] * 2
+    first = await house.sessions(*replies, interactive=True).open()
+    await turn(first)
+    await first.change_mode("plan")
+    await turn(first)
+    await first.close()
+    modes = []
+    for mode in MODES:
+        sessions = house.sessions(*replies)
+        sessions.config = replace(sessions.config, permission_mode=mode)
+        session = await sessions.open(resume=first.id)
+        modes.append(session.mode)
+        await turn(session)
+        await session.close()
+    await house.close()
+    assert modes == list(MODES)
+    assert [one.system for one in sent] == [sent[0].system] * 6
+    assert [event for event in events if isinstance(event, PrefixRenewed | PrefixDrifted)] == []
+    notes = [part.text for m in sent[-1].messages if isinstance(m, User) for part in m.parts if isinstance(part, Note)]
+    told = [text.split("`")[1] for text in notes if text.startswith("[The permission mode is now")]
+    assert told == ["plan", *MODES]  # the mode of the first one is in the system text
