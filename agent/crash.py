@@ -30,7 +30,7 @@ def crashed(error: BaseException, folder: Path, known: Collection[str] = ()) -> 
     what = redacted(" ".join(f"{type(error).__name__}: {error}".split()), os.environ, known)[:200].rstrip(": ")
     where = f"A report without your keys is in `{place}`." if place else "No report of it could be written."
     return Crashed(
-        f"Ebbtide stopped because of a fault of its own ({what}). {where} Nothing that was said is lost: "
+        f"Ebbtide stopped because of a bug of its own ({what}). {where} Nothing that was said is lost: "
         "`ebb -c` goes on with the session."
     )
 

@@ -25,7 +25,7 @@ from typing import ClassVar
 
 EXIT_CODES: Mapping[int, tuple[str, str]] = {
     0: ("answered", "answered"),
-    1: ("failed", "the session store cannot be used, the model answered with nothing, or the program has a fault"),
+    1: ("failed", "the session store cannot be used, the model answered with nothing, or the program has a bug"),
     2: ("usage", "a flag, prompt, folder, URL or configuration is wrong"),
     3: ("provider", "the provider cannot be reached, failed, does not know the model, or the account has no credit"),
     4: ("key", "there is no key, or the provider does not accept it"),

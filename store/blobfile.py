@@ -147,7 +147,7 @@ class BlobReader:
     def _read_index(self) -> None:
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise self._damaged("what stands in its place is no file")
+            raise self._damaged("what stands in its place is not a file")
         magic = self._bytes_at(0, len(_MAGIC))
         if magic not in (_MAGIC, _OLD_MAGIC):
             raise self._damaged("its beginning is not that of a stored output")

@@ -189,4 +189,4 @@ def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
     copies = sorted(path.parent.glob(f"{path.name}.v*-backup"), key=lambda each: each.stat().st_mtime)
     for old in copies[:-BACKUPS]:
         old.unlink(missing_ok=True)
-    return f"the session database was brought to a newer version; as it was before it is in `{copy}`"
+    return f"the session database was upgraded; a copy from before is in `{copy}`"

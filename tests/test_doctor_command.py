@@ -148,7 +148,7 @@ def test_an_output_in_view_without_its_row_is_found(house: House) -> None:
     assert house.doctor() == {
         "broken session": (f"{house.session}: `r2` in its view stand for nothing", "compact the session to go on"),
         "note stored outputs": (
-            "1 that no session needs (0.1 MB)", "they go within a day of work, or when a session is deleted",
+            "1 that no session needs (0.1 MB)", "they are removed within a day of use, or when a session is deleted",
         ),
     }  # fmt: skip
 
@@ -184,9 +184,9 @@ def test_bytes_that_nobody_needs_are_noted(house: House) -> None:
     assert (done.code, done.err) == (0, "")
     notes = [line for line in done.out.splitlines() if line.startswith("note  stored")]
     assert notes == [
-        "note  stored outputs  2 that no session needs (0.2 MB): they go within a day of work, or when a session is "
-        "deleted",
-        "note  stored outputs  1 that killed programs left unfinished: they go within a day of work",
+        "note  stored outputs  2 that no session needs (0.2 MB): they are removed within a day of use, or when a "
+        "session is deleted",
+        "note  stored outputs  1 that killed programs left unfinished: they are removed within a day of use",
         f"note  stored outputs  1 folders in `{house.data}/outputs` belong to no session: remove them if no program is "
         "running",
     ]

@@ -64,7 +64,7 @@ def test_the_tests_fail_fix_them(model: str, wire: str, repository: Path, tmp_pa
             home=tmp_path / "home",
             env=keys(server),
         )
-    said = "" if name != "openai-chat" else "ebb: nothing is known of `openai-chat/local`"
+    said = "" if name != "openai-chat" else "ebb: nothing is known about `openai-chat/local`"
     assert (run.code, run.err[: len(said)], run.err.count("\n")) == (0, said, 1 if said else 0)
     result = run.result
     assert (result["result"], result["stop_reason"], result["steps"]) == ("Fixed: `add` subtracted.", "answered", 5)

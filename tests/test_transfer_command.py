@@ -203,7 +203,7 @@ def test_a_file_is_never_replaced_unless_that_is_asked_for(here: Place, tmp_path
     assert zipfile.is_zipfile(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     refused = here.run("export", session, str(tmp_path), "--force")
-    assert (refused.code, refused.err) == (2, f"ebb: `{tmp_path}` is no file: name another one\n")
+    assert (refused.code, refused.err) == (2, f"ebb: `{tmp_path}` is not a file: name another one\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "precious"]
 
 
@@ -234,7 +234,7 @@ def test_bytes_that_are_gone_are_told_and_left_out(here: Place, there: Place, tm
     ((digest,),) = here.query("select digest from outputs where number = 1")
     (here.home / "data" / "blobs" / digest[:2] / digest).unlink()
     done = here.run("export", session, str(tmp_path / "s.zip"))
-    told = "ebb: the bytes of `r1` are not there any more, so the file does without them\n"
+    told = "ebb: the bytes of `r1` are gone, so the file does not hold them\n"
     assert (done.code, done.err) == (0, told)
     assert there.run("import", str(tmp_path / "s.zip")).code == 0
     shown = there.run("show", session, "r1")
@@ -343,11 +343,11 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("change", "why"),
     [
         (manifest_with(version=2), "has version 2 of the format, and this program knows 1: update this program"),
-        (manifest_with(format="holiday pictures"), "is no exported session"),
+        (manifest_with(format="holiday pictures"), "is not an exported session"),
         (manifest_with(rows={}), "is damaged and was not imported: its manifest does not tell of `messages`"),
-        (manifest_with(blobs={"../../x": 1}), "its manifest names outputs by what is no digest"),
+        (manifest_with(blobs={"../../x": 1}), "its manifest names an output by something that is not a digest"),
         (manifest_with(blobs=7), "its manifest does not say what is in it"),
-        (without("manifest"), "is no exported session: it has no `manifest.json`"),
+        (without("manifest"), "is not an exported session: it has no `manifest.json`"),
         (with_name("../../evil"), "is not imported: it holds `../../evil`, a path that leaves its folder"),
         (with_name("/etc/evil"), "is not imported: it holds `/etc/evil`, a path that leaves its folder"),
         (with_name("README"), "it holds files that do not belong to a session"),
@@ -395,7 +395,7 @@ def test_what_is_no_zip_is_refused(good: Path, tmp_path: Path) -> None:
         file.write_bytes(data)
         done = place.run("import", str(file))
         assert (done.code, done.out) == (2, "")
-        assert "is no exported session, or only a part of one" in done.err
+        assert "is not an exported session, or only a part of one" in done.err
     missing = place.run("import", str(tmp_path / "none.zip"))
     assert (missing.code, missing.err) == (2, f"ebb: cannot read `{tmp_path}/none.zip`: No such file or directory\n")
     folder = place.run("import", str(tmp_path))

@@ -51,7 +51,9 @@ class Grep:
 
         root = resolve(text(arguments, "path", "."), workspace)
         if kind_of(root) == "neither":
-            raise ToolError(f"`{display(root, workspace.root)}` is no file or folder: give one as `path`, or none")
+            raise ToolError(
+                f"`{display(root, workspace.root)}` is not a file or folder: give one as `path`, or leave `path` out"
+            )
         mode = _mode(arguments)
         page = _Page(root, workspace.root, mode, number(arguments, "limit", DEFAULT_LIMITS[mode]), _filter(arguments))
         context = number(arguments, "context", 0) if mode == "content" else 0

@@ -29,7 +29,7 @@ def look_up_aside(loop: asyncio.AbstractEventLoop) -> None:
             except OSError as error:
                 problem = error
             except UnicodeError as error:
-                problem = socket.gaierror(socket.EAI_NONAME, f"{host!r} is no name of a host: {error}")
+                problem = socket.gaierror(socket.EAI_NONAME, f"{host!r} is not the name of a host: {error}")
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(tell, addresses, problem)
 

@@ -44,7 +44,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("shell", "COMMAND", "run a command yourself, for the model to see; `!COMMAND` does the same"),
     Command("remember", "TEXT", "keep something for later sessions; `# TEXT` does the same"),
     Command("editor", "", "write the message in your editor", when_busy=True),
-    Command("vim", "", "keys of vi in the prompt, or the usual ones again", when_busy=True),
+    Command("vim", "", "vi keys in the prompt, or the usual ones again", when_busy=True),
     Command("history", "", "find a message that you wrote before", when_busy=True),
     Command("later", "TEXT", "send a message when the turn is over, not at its next step", when_busy=True),
     Command("todos", "", "the list that the model works through", when_busy=True),

@@ -165,7 +165,7 @@ class ScreenContext:
                 blocks = self.talk.view.blocks
                 await print_all(blocks, app.size.width, dark=app.current_theme.dark, colorless=app.no_color)
         except SuspendNotSupported:
-            self.talk.notice("there is no scrollback here to print into; open it in a terminal")
+            self.talk.notice("there is no scrollback to print into here; open the session in a terminal")
 
     def applied(self, key: str) -> None:
         if self.settings is not None and key == "tui.theme":

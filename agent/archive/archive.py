@@ -95,7 +95,7 @@ class Archive:
         """Keeps bytes for this session; they stay when an output that needs them is recorded. Raises `StoreFailed`."""
         blobs = self._rows.blobs
         if blobs is None:
-            raise StoreFailed("this session keeps nothing apart", "missing")
+            raise StoreFailed("this session stores no outputs", "missing")
         try:
             blob = await asyncio.to_thread(blobs.put, chunks, self._session)
         except StoreError as error:
@@ -107,7 +107,7 @@ class Archive:
         that it cannot be read."""
         blobs = self._rows.blobs
         if blobs is None:
-            raise StoreFailed("this session keeps nothing apart", "missing")
+            raise StoreFailed("this session stores no outputs", "missing")
         return await self._thread.run(CheckedContent, name, lambda: blobs.open(stored.digest))
 
     async def resolve(self, reference: Reference | str) -> Located:
@@ -157,7 +157,9 @@ class Archive:
                 line = hit(content, number)
                 if line is None:
                     content.close()
-                    raise ReferenceFailed(f"`{located.reference}`: no search found so many lines; leave the end out")
+                    raise ReferenceFailed(
+                        f"`{located.reference}`: no search found that many lines; leave the last part out"
+                    )
                 return replace(found, lines=(line, line))
             case _:
                 return found
@@ -288,7 +290,7 @@ class Archive:
     async def _output_content(self, located: Located) -> Content:
         row = located.output
         if row is None:
-            raise ReferenceFailed(f"`{located.reference}` is no output")
+            raise ReferenceFailed(f"`{located.reference}` is not an output")
         if row.removed is not None:
             facts = await self._thread.run(self._store.facts, located.session, REMOVED)
             why = next((WHY.get(fact.body, "") for fact in facts if fact.key == str(row.number)), "")

@@ -126,14 +126,14 @@ class Bundle:
             self._zip = zipfile.ZipFile(self._file)
         except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
             raise BadBundle(
-                f"`{self._path}` is no exported session, or only a part of one: {error}; export it again"
+                f"`{self._path}` is not an exported session, or only a part of one: {error}; export it again"
             ) from error
         names = self._zip.namelist()
         for name in names:
             if name.startswith("/") or "\\" in name or ".." in name.split("/"):
                 raise BadBundle(f"`{self._path}` is not imported: it holds `{name}`, a path that leaves its folder")
         if _MANIFEST not in names:
-            raise BadBundle(f"`{self._path}` is no exported session: it has no `{_MANIFEST}`")
+            raise BadBundle(f"`{self._path}` is not an exported session: it has no `{_MANIFEST}`")
         manifest = self._manifest()
         if any(not _NAME.fullmatch(name) for name in names) or len(set(names)) < len(names):
             raise self.damaged("it holds files that do not belong to a session")
@@ -147,7 +147,7 @@ class Bundle:
         except (ValueError, RecursionError) as error:
             raise self.damaged(f"its manifest cannot be read: {error}") from error
         if not isinstance(body, dict) or body.get("format") != FORMAT or not isinstance(body.get("version"), int):
-            raise BadBundle(f"`{self._path}` is no exported session")
+            raise BadBundle(f"`{self._path}` is not an exported session")
         if body["version"] > VERSION:
             raise BadBundle(
                 f"`{self._path}` has version {body['version']} of the format, and this program knows {VERSION}: "
@@ -160,7 +160,7 @@ class Bundle:
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise self.damaged("its manifest does not say what is in it") from error
         if not all(_DIGEST.fullmatch(digest) and size >= 0 for digest, size in blobs.items()):
-            raise self.damaged("its manifest names outputs by what is no digest")
+            raise self.damaged("its manifest names an output by something that is not a digest")
         return manifest
 
     def rows(self, table: str) -> Iterator[object]:

@@ -91,7 +91,7 @@ def _written(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
     reserved = False
     try:
         if path.exists() and not path.is_file():
-            raise UsageError(f"`{path}` is no file: name another one")
+            raise UsageError(f"`{path}` is not a file: name another one")
         if not force:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             reserved = True
@@ -224,7 +224,7 @@ def _read(store: SessionStore, bundle: Bundle, config: Config) -> Imported:
     if (row.id, row.project) != (exported.id, exported.project):
         tables = _with_former(tables, exported)
     if store.blobs is None:
-        raise StoreFailed("this store keeps nothing apart", "missing")
+        raise StoreFailed("this store keeps no outputs", "missing")
     with _put(store.blobs, row.id, bundle, tables):
         TransferStore(store).write(row, _messages(bundle), tables)
     return Imported(row.id, row.title, messages, exported.id)
@@ -263,14 +263,14 @@ def _messages(bundle: Bundle) -> Iterator[Row]:
     """The messages, each of which can be read. A path that one names is none of this machine's."""
     for position, row in enumerate(bundle.rows(MESSAGES)):
         if not isinstance(row, dict) or not is_row_of(MESSAGES, row) or row["position"] != position:
-            raise bundle.damaged(f"message {position} is none")
+            raise bundle.damaged(f"message {position} is not a message")
         message = _message_row(row)
         try:
             digests = digests_of(decode_message(message))
         except StoreFailed as error:
             raise bundle.damaged(str(error)) from error
         if not all(_DIGEST.fullmatch(digest) for digest in digests):
-            raise bundle.damaged(f"message {position} names outputs by what is no digest")
+            raise bundle.damaged(f"message {position} names an output by something that is not a digest")
         yield _plain(row)
 
 
@@ -293,7 +293,7 @@ def _tables(bundle: Bundle, messages: int) -> Tables:
         seen = set[object]()
         for row in bundle.rows(table):
             if not isinstance(row, dict) or not is_row_of(table, row):
-                raise bundle.damaged(f"row {len(rows) + 1} of `{table}` is none")
+                raise bundle.damaged(f"row {len(rows) + 1} of `{table}` is not a row")
             key = tuple(row[name] for name in KEYS[table]) if table in KEYS else len(rows)
             if key in seen or not 0 <= int(row.get("position", 0)) <= messages:
                 raise bundle.damaged(f"row {len(rows) + 1} of `{table}` does not fit the others")

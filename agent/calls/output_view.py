@@ -190,7 +190,7 @@ class Ingest:
     async def _keep(self, chunks: Iterator[bytes], skim: Skim, ending: bytes = b"") -> Stored:
         """`ending` is kept, too, but no part of what is skimmed."""
         if self.archive is None:
-            raise StoreFailed("this session keeps nothing apart", "missing")
+            raise StoreFailed("this session stores no outputs", "missing")
 
         def seen() -> Iterator[bytes]:
             for chunk in chunks:

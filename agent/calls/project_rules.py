@@ -42,7 +42,7 @@ class ProjectRules:
         if len(good) == len(listed):
             return KeptRules(good)
         bad = ", ".join(f"`{json.dumps(rule)}`" for rule in listed if rule not in good)
-        return KeptRules(good, f"`{self.place}`: {bad} is no rule such as `bash(git status)`, and is not used")
+        return KeptRules(good, f"`{self.place}`: {bad} is not a rule such as `bash(git status)`, so it is not used")
 
     def keep(self, rule: str) -> None:
         """Adds a rule. Raises `ConfigError`, also when what the file holds cannot be read: then nothing is lost."""

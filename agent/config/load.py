@@ -147,7 +147,7 @@ def _variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, 
         if setting is not None and setting.without_effect and setting.key not in BY_KEY:
             notices.append(f"the variable `{name}` has no effect: {setting.without_effect}")
         elif setting is None or setting.key not in BY_KEY:
-            notices.append(f"the variable `{name}` has no effect: it is no setting; `ebb config` lists all of them")
+            notices.append(f"the variable `{name}` has no effect: it is not a setting; `ebb config` lists all of them")
         elif setting.key in given:
             notices.append(f"the variable `{name}` has no effect, since `{given[setting.key]}` sets the same and wins")
         else:
@@ -246,7 +246,7 @@ def _merge_providers(
     notices: list[str],
 ) -> None:
     if not isinstance(tables, dict):
-        raise ConfigError(f"{source}: `providers` must hold one table a provider")
+        raise ConfigError(f"{source}: `providers` must hold one table per provider")
     for name, table in tables.items():
         if name not in PROVIDERS:
             raise ConfigError(f"{source}: there is no provider `{name}`; the providers are {', '.join(PROVIDERS)}")
@@ -271,10 +271,10 @@ def _merge_providers(
 
 def _merge_servers(tables: object, source: str, sources: dict[str, str], servers: dict[str, dict[str, object]]) -> None:
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise ConfigError(f"{source}: `mcp.servers` must hold one table a server")
+        raise ConfigError(f"{source}: `mcp.servers` must hold one table per server")
     for name, table in tables.items():
         if not name.strip() or not name.isprintable():
-            raise ConfigError(f"{source}: {name!r} is no name for a server; take letters, digits, `-` and `_`")
+            raise ConfigError(f"{source}: {name!r} is not a name for a server; use letters, digits, `-` and `_`")
         merged = servers.setdefault(name, {})
         for written, value in table.items():
             key, full = snake_case(written), f"mcp.servers.{name}.{written}"
@@ -304,7 +304,7 @@ def _own(
 
 def _models(value: object, source: str, full: str, notices: list[str]) -> dict[str, dict[str, object]]:
     if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
-        raise ConfigError(f"{source}: `{full}` must hold one table a model")
+        raise ConfigError(f"{source}: `{full}` must hold one table per model")
     models = {}
     for model, table in value.items():
         own = _own(table, MODEL_KEYS, f"{full}.{model}", source, notices)

@@ -120,7 +120,7 @@ def tokenizer_name(value: object) -> str:
         return value
     raise ValueError(
         'one of "tiktoken:NAME" (an encoding or a model of OpenAI), "anthropic", "claude:NAME", "gemini", '
-        '"google:gemini", "google-gemini", "approximate", "approximate:2.5" (characters a token) or "bytes"'
+        '"google:gemini", "google-gemini", "approximate", "approximate:2.5" (characters per token) or "bytes"'
     )
 
 

@@ -145,8 +145,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("agent.protect_tokens", None, optional_count, "tokens of the newest outputs that are not masked early"),
     Option("agent.keep_last_n", None, optional_count, "newest messages whose outputs are not masked early"),
-    Option("agent.result_offload_threshold", 4096, count, "bytes from which an output is kept apart and shown in part"),
-    Option("agent.preview_bytes", 2048, count, "bytes that are shown of an output that is kept apart"),
+    Option("agent.result_offload_threshold", 4096, count, "bytes from which an output is stored and shown in part"),
+    Option("agent.preview_bytes", 2048, count, "bytes that are shown of an output that is stored"),
     Option("agent.max_message_bytes", 51_200, count, "bytes of a file that one read shows"),
     Option("agent.max_line_length", 2000, count, "characters of a line that a read shows"),
     Option(
@@ -162,10 +162,10 @@ OPTIONS: tuple[Option, ...] = (
     Option("agent.retain_tokens", 1200, count, "tokens of what is retained for the whole session"),
     Option("agent.summary_tokens", 1800, count, "tokens of a summary"),
     Option("agent.summary_model", None, optional_text, "the model that summarises, as PROVIDER/NAME"),
-    Option("agent.summary_prompt", None, optional_text, "what a summary is to hold, in place of the usual"),
-    Option("agent.summary_directives", (), texts, "what is asked of a summary besides"),
+    Option("agent.summary_prompt", None, optional_text, "what a summary has to hold, in place of the usual"),
+    Option("agent.summary_directives", (), texts, "what else a summary is asked for"),
     Option("agent.retain_prompt", None, optional_text, "what is retained for the whole session, in place of the usual"),
-    Option("agent.retain_directives", (), texts, "what is asked of the retained document besides"),
+    Option("agent.retain_directives", (), texts, "what else the retained document is asked for"),
     Option(
         "rewrite.policy",
         "rent",
@@ -190,11 +190,11 @@ OPTIONS: tuple[Option, ...] = (
         optional_count,
         "bytes that kept outputs may take before the oldest go that nothing refers to",
     ),
-    Option("hooks.after_tool", (), hooks, "programs of yours that see each output of some calls as it came"),
+    Option("hooks.after_tool", (), hooks, "programs of yours that get the outputs of some calls, each as it came"),
     Option(
         "retry.patience", 600.0, seconds, "seconds that a request is tried again; in a terminal until Esc, if unset"
     ),
-    Option("retry.first", 10.0, seconds, "the same for an address that nobody has reached yet"),
+    Option("retry.first", 10.0, seconds, "the same for an address that was never reached yet"),
     Option("retry.fallback_after", None, optional_wait, "seconds after which a model of `fallback_models` takes over"),
     Option("tools.allowed", (), texts, "the built-in tools that are offered; none named: all", tightens=_both),
     Option("tools.denied", (), texts, "built-in tools that are neither offered nor run", tightens=_also_names),
@@ -207,7 +207,7 @@ OPTIONS: tuple[Option, ...] = (
         "seconds that the first request waits for servers; without it 5, and 0 in a terminal",
     ),
     Option("mcp.disabled", (), texts, "servers that are not started", tightens=_also_names),
-    Option("tui.keys", "usual", one_of(*KEY_NAMES), "the keys of the prompt; `vim`: as in vi"),
+    Option("tui.keys", "usual", one_of(*KEY_NAMES), "keys of the prompt; `vim`: those of vi"),
     Option("tui.theme", "auto", one_of(*THEMES), "the terminal's colours; `auto`: light or dark, as the terminal is"),
     Option(
         "tui.notify",
@@ -215,7 +215,12 @@ OPTIONS: tuple[Option, ...] = (
         one_of(*NOTIFY),
         "how you are told that it waits or is done while you look elsewhere; `auto`: by the terminal, or by its bell",
     ),
-    Option("tui.status", STATUS, status_parts, "parts of the status line; the first of them give way first"),
+    Option(
+        "tui.status",
+        STATUS,
+        status_parts,
+        "parts of the status line; where room is short, the first are left out first",
+    ),
     Option("permissions.allow", (), rules, "calls that run without a question"),
     Option("permissions.deny", (), rules, "calls that never run", tightens=_also),
 )

@@ -26,7 +26,7 @@ class KeptByProject:
         """Empty when nothing is kept. Raises `ConfigError` when that cannot be told."""
         entry = self._projects().get(self._project, {})
         if not isinstance(entry, dict):
-            raise ConfigError(f"`{self.path}` does not hold what it should for `{self._project}`; mend or remove it")
+            raise ConfigError(f"`{self.path}` does not hold what it should for `{self._project}`; fix or remove it")
         return entry
 
     def change(self, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
@@ -49,10 +49,10 @@ class KeptByProject:
         except OSError as error:
             raise ConfigError(f"cannot read `{self.path}`: {error.strerror or error}") from error
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"`{self.path}` cannot be read: {error}; mend or remove it") from error
+            raise ConfigError(f"`{self.path}` cannot be read: {error}; fix or remove it") from error
         projects = content.get("projects") if isinstance(content, dict) else None
         if not isinstance(projects, dict):
-            raise ConfigError(f"`{self.path}` has no table `projects`; mend or remove it")
+            raise ConfigError(f"`{self.path}` has no table `projects`; fix or remove it")
         return projects
 
 

@@ -133,7 +133,7 @@ def parse_reference(text: str) -> Reference:
         return Reference(*_object(bare, text))
     pieces = bare[scheme.end() :].split("/")
     if len(pieces) != 3 or not all(pieces):
-        raise BadReference(f"`{text}` is no reference: {FORMS}")
+        raise BadReference(f"`{text}` is not a reference: {FORMS}")
     project, session, thing = pieces
     return Reference(*_object(thing, text), unquote(session), unquote(project))
 
@@ -144,7 +144,7 @@ def _object(thing: str, text: str) -> tuple[Target, Location | None]:
     if several := _SEVERAL.fullmatch(thing):
         raise BadReference(f"`{text}` names several: give one at a time, first `{several[1].lower()}`")
     if found is None or (colon and where is None):
-        raise BadReference(f"`{text}` is no reference: {FORMS}")
+        raise BadReference(f"`{text}` is not a reference: {FORMS}")
     location = _location(where) if where is not None else None
     if isinstance(location, LineRange) and location.last < location.first:
         raise BadReference(f"`{text}` ends before it begins: write `L10-50` with the smaller number first")

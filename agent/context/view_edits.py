@@ -192,7 +192,7 @@ def _offload(thing: EditTarget, conversation: Conversation, terms: Terms) -> Vie
         return _retell("offload", "preview", thing, conversation, terms)
     output, call = thing.found.output, meant(thing.found.call)
     if output.call_id in conversation.masked or any(one.key == thing.key for one in conversation.retold):
-        return Refusal(f"`{thing.ref}` is not shown whole")
+        return Refusal(f"`{thing.ref}` is not shown in full")
     if output.stored is not None or is_preview(output.text):
         return Refusal(f"`{thing.ref}` is a preview already: evict leaves a line of it")
     if is_brought_back(call.name):
@@ -221,7 +221,7 @@ def _retell(
 def _said_at_length(thing: EditTarget, conversation: Conversation) -> str | Refusal:
     """What a line may stand for in a message, as it is shown now."""
     if thing.kept is not None:
-        return Refusal(f"`{thing.ref}` stands with the summary: unpin it, and the next compaction takes it out")
+        return Refusal(f"`{thing.ref}` is kept beside the summary: unpin it, and the next compaction takes it out")
     if not isinstance(thing.message, User):
         return Refusal("what the model said stays with its step: summarise everything up to here instead")
     if thing.key in conversation.pinned:
@@ -282,7 +282,7 @@ def summed_up(plan: ViewEditPlan, said: str) -> Conversation:
 
 def _summarise_before(thing: EditTarget, conversation: Conversation, terms: Terms) -> ViewEditPlan | Refusal:
     if thing.index < 0:
-        return Refusal(f"`{thing.ref}` stands with the summary already")
+        return Refusal(f"`{thing.ref}` is kept beside the summary already")
     cut = cut_after(conversation, thing.index)
     if cut is None:
         return Refusal(f"`{thing.ref}` is in the newest step, which stays; `/compact` summarises what is before it")

@@ -326,14 +326,16 @@ def _orphans(store: SessionStore, folders: Folders) -> Iterator[Finding]:
     if extra:
         size = sum(sizes[digest] for digest in extra) / 1e6
         text = f"{len(extra):,} that no session needs ({size:,.1f} MB)"
-        yield Finding("stored outputs", "note", text, "they go within a day of work, or when a session is deleted")
+        yield Finding(
+            "stored outputs", "note", text, "they are removed within a day of use, or when a session is deleted"
+        )
     else:
         size = sum(sizes.values()) / 1e6
         yield Finding("stored outputs", "well", f"{len(sizes):,}, {size:,.1f} MB, each needed by a session")
     unfinished = _unfinished(store.blobs)
     if unfinished:
         text = f"{unfinished:,} that killed programs left unfinished"
-        yield Finding("stored outputs", "note", text, "they go within a day of work")
+        yield Finding("stored outputs", "note", text, "they are removed within a day of use")
     known = set(checks.sessions())
     outputs = folders.data / "outputs"
     folders_left = [path.name for path in outputs.glob("*") if path.name not in known] if outputs.is_dir() else []

@@ -28,7 +28,12 @@ def repair_store(folders: Folders, tell: Tell) -> Iterator[Finding]:
     try:
         examined = examine_database(path, lambda: tell("the database", 0, 0))
         if examined.version > len(MIGRATIONS):
-            yield Finding("repair", "broken", "nothing was repaired: a newer version made this", "update this program")
+            yield Finding(
+                "repair",
+                "broken",
+                "nothing was repaired: a newer version of the program made this",
+                "update this program",
+            )
             return
         problems = examined.problems
     except StoreError as error:
@@ -49,7 +54,7 @@ def repair_store(folders: Folders, tell: Tell) -> Iterator[Finding]:
     for lost in repaired.lost:
         yield Finding("repair", "note", f"could not be saved: {lost}")
     if not repaired.lost:
-        yield Finding("repair", "note", "nothing is known to be lost, besides what no page of it names any more")
+        yield Finding("repair", "note", "nothing is known to be lost, besides what no page of the file names any more")
 
 
 def _counted(saved: Mapping[str, int]) -> str:

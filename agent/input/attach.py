@@ -43,7 +43,7 @@ async def with_attached(said: User, env: Env) -> User:
             continue
         meant[path] = reading
         if len(meant) > MOST:
-            env.emit(Noticed(f"one message may bring {MOST} files: the others are not attached"))
+            env.emit(Noticed(f"one message may attach {MOST} files: the others are not attached"))
             break
         try:
             attachment = await _attached(path, reading, room, env)
@@ -90,7 +90,7 @@ async def _attached(path: Path, reading: Reading, room: int, env: Env) -> tuple[
     if ruling.verdict != "allow":
         raise ToolError(ruling.rule)
     if room < LEAST:
-        raise ToolError("what is attached already takes all the room that there is for it")
+        raise ToolError("what is attached already takes all the room there is")
     if kind_of(path) == "folder":
         return await asyncio.to_thread(_folder, path, reading, room)
     return await _file(path, reading, room, env)

@@ -141,7 +141,7 @@ def read_entries(path: Path) -> dict[str, object]:
         raise ConfigError(f"it is not JSON: {error}") from error
     servers = content.get("mcpServers") if isinstance(content, dict) else None
     if not isinstance(servers, dict):
-        raise ConfigError('it must be an object with one object a server, {"mcpServers": {"NAME": {…}}}')
+        raise ConfigError('it must be an object with one object per server, {"mcpServers": {"NAME": {…}}}')
     return servers
 
 

@@ -141,7 +141,7 @@ def _kind(name: str, schema: Mapping[str, object]) -> tuple[Kind, tuple[FormChoi
             return "choices", choices
     kind = _KINDS.get(schema.get("type"))
     if kind is None:
-        raise ValueError(f"its form asks for `{name}`, which is no text, number, choice, or yes or no")
+        raise ValueError(f"its form asks for `{name}`, which is not a text, a number, a choice, or yes or no")
     return kind, ()
 
 

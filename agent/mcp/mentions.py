@@ -46,7 +46,7 @@ async def with_named(said: User, sources: Sequence[Source], tell: Callable[[str]
     for source, uri in named[:MOST]:
         parts += await _read(source, uri, tell)
     if len(named) > MOST:
-        problem = f"{len(named) - MOST} more resources are named than the {MOST} that one message may bring: not read"
+        problem = f"{len(named) - MOST} more resources are named than the {MOST} that one message may attach: not read"
         tell(problem)
         parts.append(Note(problem))
     return User((*said.parts, *parts)) if parts else said

@@ -86,5 +86,5 @@ def _listed() -> Iterator[str]:
 
 
 def price_of_switch(offer: ModelChoice, tokens: int) -> float | None:
-    """US dollars for reading so many tokens into the model's cache anew; None when its prices are not known."""
+    """US dollars for reading so many tokens into the model's cache anew; None when its prices are unknown."""
     return None if offer.prices is None else tokens * offer.prices.at(tokens).cache_write

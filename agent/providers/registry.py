@@ -170,7 +170,7 @@ def _prices(set_by_user: Mapping[str, object], known: Prices | None, model: str)
     }
     if len(numbers) != len(set_by_user):
         raise ConfigError(
-            f"the prices of {model} must be numbers: US dollars for a million tokens, by {sorted(allowed)}."
+            f"the prices of {model} must be numbers: US dollars per million tokens, by {sorted(allowed)}."
         )
     if "long_above" in numbers:
         numbers["long_above"] = int(numbers["long_above"])

@@ -146,9 +146,9 @@ def _notices(
 ) -> Iterator[str]:
     if size.source == "default" and facts.provider != "ollama":
         yield (
-            f"nothing is known of `{facts.id}`: its window is taken to be {size.value:,} tokens, its replies to be at "
-            f"most {facts.max_output_tokens:,}, and its price is not known; set `context_window`, `max_output_tokens` "
-            f'and `prices` in `[providers.{facts.provider}.models."{facts.name}"]`'
+            f"nothing is known about `{facts.id}`: its window is assumed to be {size.value:,} tokens, its replies to "
+            f"be at most {facts.max_output_tokens:,}, and its price is unknown; set `context_window`, "
+            f'`max_output_tokens` and `prices` in `[providers.{facts.provider}.models."{facts.name}"]`'
         )
     if shrunk and any(outputs):
         yield f"the window of `{facts.id}` is too small for the reserves that are set: they were made smaller to fit it"

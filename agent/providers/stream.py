@@ -130,12 +130,12 @@ def _is_empty(reply: Reply) -> bool:
 def _why_empty(reply: Reply, request: Request) -> str:
     match reply.stop_reason:
         case "refusal":
-            return "declined to answer; say it differently or take another model"
+            return "declined to answer; rephrase the message or choose another model"
         case "max_tokens":
             limit = request.max_output_tokens
             return f"used all {limit} tokens it may write before it answered; raise `agent.max_output_tokens`"
         case _:
-            return "answered with nothing, twice; say it differently or take another model"
+            return "answered with nothing, twice; rephrase the message or choose another model"
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,5 +73,5 @@ def _checked(kind: type, data: Any) -> Any:  # noqa: ANN401 - whatever the type 
 
 def count(value: object) -> int:
     if not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value

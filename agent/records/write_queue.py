@@ -17,10 +17,10 @@ PATIENCE, PAUSE = 600.0, 0.2
 """Seconds for which something waits for a database that another program holds, and between two tries."""
 GRACE = 0.5
 """Seconds that a write may take before the user's wish to stop counts for more."""
-WAITING = "another program holds the session database; what is to be stored waits in memory until it lets go"
+WAITING = "another program has locked the session database; what is to be stored waits in memory until it lets go"
 CLOSING = (
-    "another program holds the session database; the session closes when what waits in memory is stored, and whoever "
-    "leaves before loses that"
+    "another program has locked the session database; the session closes when what waits in memory is stored: leaving "
+    "before that loses it"
 )
 WRITTEN = "the session database is free again, and all that waited is stored"
 

@@ -108,7 +108,7 @@ def told(found: KeptContent, most: int) -> str:
     data = found.content.read(start, min(end - start, most))
     head = found.content.read(0, LOOKED_AT)
     if b"\0" in head or is_mostly_noise(head.decode("utf-8", "replace")):
-        raise AgentError(f"`{found.ref}` is no text: let the model look at it with `read_result`")
+        raise AgentError(f"`{found.ref}` is not text: let the model look at it with `read_result`")
     rest = end - start - len(data)
     text = data.decode("utf-8", "ignore" if rest > 0 else "replace")
     left_out = f"\n[… {counted(rest, 'byte')} left out; `recall` shows them …]" if rest > 0 else ""

@@ -20,7 +20,7 @@ from agent.window.triggers import pay_rent, tell_less
 RECOVERIES = 3
 """How often a request that the provider found too large is made smaller and sent again."""
 
-START_ANEW = "start a new session or take a model with a larger window"
+START_ANEW = "start a new session or use a model with a larger window"
 
 
 async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:

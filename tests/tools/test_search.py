@@ -147,7 +147,11 @@ async def test_odd_names_are_shown_on_one_line(workspace: Workspace) -> None:
     [
         (Grep(), {"pattern": "a("}, "the pattern is not a regular expression: missing ), unterminated subpattern"),
         (Grep(), {"pattern": "[[:alpha:]]"}, "the pattern is ambiguous"),
-        (Grep(), {"pattern": "x", "path": "no"}, "`no` is no file or folder: give one as `path`, or none"),
+        (
+            Grep(),
+            {"pattern": "x", "path": "no"},
+            "`no` is not a file or folder: give one as `path`, or leave `path` out",
+        ),
         (Glob(), {"pattern": "*/../x"}, "`..` cannot follow a wildcard"),
         (Glob(), {"pattern": "{a,b}" * 24}, "`{…}` groups give more than 256 alternatives: use a wider pattern"),
     ],

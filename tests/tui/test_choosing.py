@@ -120,12 +120,12 @@ def test_what_is_known_of_a_model_is_in_its_line() -> None:
 def test_what_a_switch_costs_is_told() -> None:
     told = "to go on with it: about 100k tokens are sent that it has not cached, "
     assert switch_told(KNOWN, 100_000) == told + "about $0.38"
-    assert switch_told(ModelChoice("x/y"), 100_000) == told + "at a price that is not known"
+    assert switch_told(ModelChoice("x/y"), 100_000) == told + "at an unknown price"
     assert switch_told(ModelChoice("x/y", prices=Prices(0, 0, 0, 0)), 100_000) == told + "for nothing"
     assert "costs nothing" in switch_told(KNOWN, 0)
     assert [words(line) for line in lines_about(KNOWN, "a/b", 9)] == [
         "takes tools, pictures",
-        "$ for a million tokens: in 3.00, out 15.00, cache read 0.30, written 3.75",
+        "$ per million tokens: in 3.00, out 15.00, cache read 0.30, written 3.75",
     ]
 
 

@@ -32,7 +32,7 @@ from tui.view.receipts import Compaction, title_of
 from tui.view.status import Shown, status_line
 
 INPUT, OUTPUT, READ = 2.0, 8.0, 0.2
-"""US dollars for a million tokens."""
+"""US dollars per million tokens."""
 PRICES = f"{{input={INPUT}, output={OUTPUT}, cache_read={READ}, cache_write={INPUT}}}"
 MODELS = ("openai-chat/one", "openai-chat/two")
 LONG = "".join(f"{number} row of a long file that says something\n" for number in range(400))

@@ -122,7 +122,7 @@ def test_variables_that_could_hold_a_key_are_found() -> None:
 
 
 ANTHROPIC, OPENAI = "anthropic/claude-sonnet-5-5", "openai/gpt-6-sol"
-HOW = "/model takes another, /settings agent.model keeps one"
+HOW = "/model switches to another, /settings agent.model keeps one"
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,6 @@ async def test_the_line_mode_leaves_a_question_of_a_command_at_once(monkeypatch:
     async with talking(FakeSession()) as talk:
         await talk.rests()
         talk.type("/model")
-        await talk.asks("Number, or words to find; an empty line leaves: ")
+        await talk.asks("Number, or words to find; an empty line closes: ")
         talk.typist.close()
         await asyncio.wait_for(asyncio.shield(talk.running), 20)

@@ -27,10 +27,12 @@ def test_every_error_has_its_advice() -> None:
 
 
 def test_advice_is_not_given_twice() -> None:
-    assert advice_for("quota", "no credit is left") == "add credit at the provider, or take another model with `/model`"
-    assert advice_for("quota", "no credit is left; `/model` takes another model") == ""
+    assert (
+        advice_for("quota", "no credit is left") == "add credit at the provider, or choose another model with `/model`"
+    )
+    assert advice_for("quota", "no credit is left; `/model` switches to another model") == ""
     assert advice_for("from another version", "what?") == ""
-    assert advice_for("auth", "not in your country", "country") == "`/model` takes a model of another provider"
+    assert advice_for("auth", "not in your country", "country") == "`/model` switches to a model of another provider"
 
 
 async def test_a_failure_says_what_to_do() -> None:

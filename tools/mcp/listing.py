@@ -67,7 +67,7 @@ def schema_fault(schema: Mapping[str, object]) -> str:
     try:
         size = len(json.dumps(schema, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError):
-        return "its schema is no JSON"
+        return "its schema is not JSON"
     if size > LARGEST_SCHEMA:
         return f"its schema has {size:,} bytes, more than the {LARGEST_SCHEMA:,} that are taken"
     if schema.get("type") != "object":

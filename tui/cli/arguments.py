@@ -52,7 +52,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_common(parser)
     parser.add_argument("--plain", action="store_true", help="the terminal in lines, without a screen")
     headless = parser.add_argument_group("without a terminal")
-    forms = "the answer, one JSON object, or one event a line and that object last"
+    forms = "the answer, one JSON object, or one event per line and that object last"
     headless.add_argument("--output-format", choices=("text", "json", "stream-json"), default="text", help=forms)
     headless.add_argument("--output-schema", metavar="FILE", help="JSON Schema that the answer must meet")
     headless.add_argument("--max-turns", type=int, metavar="N", help="requests the run may make")

@@ -48,8 +48,8 @@ def run(arguments: Sequence[str]) -> int:
             allow_abbrev=False,
         )
         told = (
-            "list: how each stands (without a word, too). add: NAME URL, or NAME -- COMMAND. test: start, tell what it "
-            "offers, end. login: in your browser. logs: what it printed."
+            "list: the state of each (also without a word). add: NAME URL, or NAME -- COMMAND. test: start, tell what "
+            "it offers, end. login: in your browser. logs: what it printed."
         )
         parser.add_argument("action", nargs="?", choices=tuple(_ACTIONS), default="list", help=told)
         parser.add_argument("--json", action="store_true", help="print JSON lines")
@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _list(arguments: Sequence[str]) -> int:
-    parser = _parser("list", "The declared servers and how each stands. None is started.")
+    parser = _parser("list", "The declared servers and the state of each. None is started.")
     options = parser.parse_args(arguments)
     _, config = read_settings(options)
     found = rows(config, os.environ)
@@ -101,7 +101,7 @@ def _add(arguments: Sequence[str]) -> int:
     alike = [other for other in config.servers if ServerSpec(other).prefix == ServerSpec(options.name).prefix]
     if set(alike) - {options.name}:
         raise UsageError(
-            f"`{options.name}` could not be told from `{alike[0]}` in the names of tools; take another name"
+            f"`{options.name}` could not be told from `{alike[0]}` in the names of tools; choose another name"
         )
     is_address = not after and len(words) == 1 and "://" in words[0]
     given = {"url": words[0]} if is_address else {"command": words[0], "args": words[1:]}

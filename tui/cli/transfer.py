@@ -39,7 +39,7 @@ def export(arguments: Sequence[str]) -> int:
     exported = export_session(config, options.id, path, force=options.force)
     path = path or default_name(exported.session)
     for ref in exported.left_out:
-        print(f"ebb: the bytes of `{ref}` are not there any more, so the file does without them", file=sys.stderr)
+        print(f"ebb: the bytes of `{ref}` are gone, so the file does not hold them", file=sys.stderr)
     if options.json:
         print_json(sys.stdout, {**asdict(exported), "file": str(path)})
     else:

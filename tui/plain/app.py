@@ -166,9 +166,9 @@ class PlainFront(LineJobs):
         """Keeps a line for the prompt that came with others, as a part of what is pasted does."""
         written = self._reader.written if self._reader is not None else ""
         if self._reader is not None and self._reader.put("\n".join(filter(None, (written, line)))):
-            self.say(("What came at once with other lines answers nothing. It is in the prompt behind this question.",))
+            self.say(("Lines that arrive together answer nothing. They will be in the prompt after this question.",))
         else:
-            self.say((f"This came at once with other lines: it answers nothing, and was not sent: {line}",))
+            self.say((f"This arrived together with other lines: it answers nothing, and was not sent: {line}",))
 
     def _hear_prompted(self, line: str) -> None:
         if self._wanted:

@@ -9,7 +9,7 @@ from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_l
 
 async def compact(desk: Lines, by_hand: ByHand) -> None:
     desk.say((headline(by_hand.preview), *plain_lines(plan_lines(by_hand.preview))))
-    if (await desk.ask("y has the summary written; an empty line leaves all as it is: ")).strip().lower() != "y":
+    if (await desk.ask("y lets the model write the summary; an empty line cancels: ")).strip().lower() != "y":
         return
     try:
         drafted = await by_hand.draft()
@@ -18,7 +18,7 @@ async def compact(desk: Lines, by_hand: ByHand) -> None:
             told = draft_text(by_hand.drafted, size_of(text), by_hand.result(text))
             gate = plain_lines(gate_lines(by_hand.missing(text), size_of(text) == 0))
             desk.say((*lines_of_text(text), told, *gate))
-            answer = await desk.ask("y compacts, other words are added to the summary, an empty line leaves it: ")
+            answer = await desk.ask("y compacts, other words are added to the summary, an empty line cancels: ")
             if not answer.strip():
                 break
             if answer.strip().lower() == "y":

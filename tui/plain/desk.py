@@ -15,7 +15,7 @@ from tui.text.inks import Line
 from tui.view.panel import Panel, PanelRow, Taken
 
 HELP = (
-    "Type a message and press Enter. A line that ends with \\ goes on with the next.",
+    "Type a message and press Enter. A line that ends with \\ continues on the next.",
     "What you type while the session works goes in at its next step; `/later TEXT` waits for the end of the turn.",
     "Ctrl-C interrupts the session; twice in a row it quits. Ctrl-D on an empty line quits.",
     "@ and the name of a file shows the model that file, ! runs a command, # remembers something.",
@@ -24,7 +24,7 @@ EDITING = (
     "Alt-Enter begins a new line. Up, Down, Ctrl-R go through what you typed before; Tab completes commands and files."
 )
 """Where keys do more than the terminal itself lets them."""
-PRINTING = "Keys do here what the terminal lets them do; `/history` brings back what you typed before."
+PRINTING = "Keys work here as far as the terminal allows; `/history` brings back what you typed before."
 
 
 class LineContext(Lines):
@@ -40,7 +40,7 @@ class LineContext(Lines):
 
     async def confirm(self, question: str, lines: Sequence[Line], yes: str) -> bool:
         self.say(plain_lines(lines))
-        return (await self.ask(f"y {yes}; an empty line leaves it: ")).strip().lower() == "y"
+        return (await self.ask(f"y {yes}; an empty line cancels: ")).strip().lower() == "y"
 
     def hint(self, text: str) -> None:
         self.say((text,))

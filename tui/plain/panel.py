@@ -70,7 +70,7 @@ async def _choose(
     while True:
         numbers = {value: number for number, value in enumerate(numbered, 1)}
         desk.say(list_of(panel.said or head, [(numbers[value], in_words(row)) for value, row in shown.items()]))
-        answer = (await desk.ask("Number, or words to find; an empty line leaves: ")).strip()
+        answer = (await desk.ask("Number, or words to find; an empty line closes: ")).strip()
         if not answer:
             return None, None
         word, _, number = answer.rpartition(" ")
@@ -81,7 +81,7 @@ async def _choose(
         better = found(await _found(panel, answer), answer)
         some = {row.value: numbered.get(row.value, row) for row in better if not row.is_heading}
         if not some:
-            desk.say((f"Nothing in the list holds {answer!r}.",))
+            desk.say((f"Nothing in the list matches {answer!r}.",))
         numbered, shown = {**numbered, **some}, some or shown
 
 
@@ -132,7 +132,7 @@ async def _action(desk: Lines, panel: Panel, row: PanelRow) -> PanelAction | Non
     if not actions:
         return None
     *others, last = actions
-    question = f"{', '.join(others)} or {last}; an empty line leaves: "
+    question = f"{', '.join(others)} or {last}; an empty line closes: "
     return actions.get((await desk.ask(question)).strip().lower())
 
 

@@ -97,7 +97,7 @@ def lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]]
                 f"Tool {before.titles.get(event.call_id) or visible_line(event.name)}: {outcome_of(event)}.",
             )
         case RetryScheduled() | WindowLearned():
-            void = ("What the model said since your message or the last tool does not count.",) if before.heard else ()
+            void = ("What the model said since your message or the last tool is discarded.",) if before.heard else ()
             return replace(before, pending="", in_code=False, heard=False), (*lines_of_new(event), *void)
         case CompactionStarted(used=used):
             return _settled(before, f"Compacting {used:,} tokens.")

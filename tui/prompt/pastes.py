@@ -52,7 +52,7 @@ class Pastes:
 
         media_type = picture_type(data)
         if media_type is None:
-            raise ValueError("it is no picture that models take: PNG, JPEG, GIF or WebP")
+            raise ValueError("models do not accept this kind of picture: use PNG, JPEG, GIF or WebP")
         if len(data) > LARGEST_PICTURE:
             raise ValueError("the picture is larger than 5 MB: scale it down first")
         encoded = base64.b64encode(data).decode("ascii")

@@ -19,7 +19,7 @@ from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_l
 from tui.widgets.keyline import KeyLine
 from tui.widgets.worker import begin
 
-PLAN_KEYS = "Enter has the summary written   w lets you write it   Esc leaves all as it is"
+PLAN_KEYS = "Enter lets the model write the summary   w lets you write it   Esc cancels"
 MAKING_KEYS = "Esc interrupts"
 EDIT_KEYS = "Ctrl-S compacts   Ctrl-N adds what is missing   Esc cancels"
 

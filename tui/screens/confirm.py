@@ -43,4 +43,4 @@ class ConfirmScreen(GuardedScreen[bool]):
             yield Static(Text(self._question, palette.strong), id="headline")
             with VerticalScroll(id="subject"):
                 yield Static(said)
-            yield KeyLine(f"Enter {self._yes}   Esc leaves all as it is", id="answers")
+            yield KeyLine(f"Enter {self._yes}   Esc cancels", id="answers")

@@ -42,7 +42,7 @@ KEYS = (
     "Enter opens  t size  / filter  Left, Right requests  Esc closes"
 )
 KEYS_OPEN = "Up, Down, PgUp, PgDn read  Esc goes back to the list"
-KEYS_SURE = "Enter does it  Esc leaves it"
+KEYS_SURE = "Enter does it  Esc cancels"
 ACTS: dict[str, Act] = {"p": "pin", "e": "evict", "o": "offload", "s": "summarise", "S": "summarise_before"}
 
 READING = ("enter", "up", "down", "pageup", "pagedown")
@@ -266,7 +266,7 @@ class ContextScreen(Guarded[None]):
             if self._marked.ref:
                 self._open(self._marked)
             else:
-                self.say(f"`{self._marked.name}` is a sum, or no output or message: there is nothing to open")
+                self.say(f"`{self._marked.name}` is a total, or neither output nor message: there is nothing to open")
 
     def _open(self, row: ComponentRow | None) -> None:
         """Shows what a row stands for in the place of the list, or the list again."""
@@ -296,7 +296,7 @@ class ContextScreen(Guarded[None]):
     def _bring(self) -> None:
         row = self._marked
         if row is None or not row.ref or row.is_tool:
-            self.say("mark what left the view, or is shown in part, to bring it back")
+            self.say("select what left the view, or is shown in part, to bring it back")
         elif row.state == "visible":
             self.say(f"the model sees `{row.ref}` already: nothing has to be brought back")
         else:
@@ -306,7 +306,7 @@ class ContextScreen(Guarded[None]):
         row = self._marked
         if row is None or not row.key or (row.is_tool != (act in ("defer", "offer"))):
             what = "a tool or a server" if act in ("defer", "offer") else "an output or a message"
-            self.say(f"mark {what} for that")
+            self.say(f"select {what} for that")
             return
         wish = EditRequest(act, row.key)
         self._ask(lambda: propose(self._talk, wish), lambda: carry_out(self._talk, wish))

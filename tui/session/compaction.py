@@ -69,7 +69,7 @@ class ByHand:
         """Tells what was paid for a summary that is not used."""
         if self.is_done or self.drafted.cost == 0.0:
             return
-        cost = "of which the price is not known" if self.drafted.cost is None else f"for {dollars(self.drafted.cost)}"
+        cost = "at an unknown price" if self.drafted.cost is None else f"for {dollars(self.drafted.cost)}"
         self._talk.notice(f"nothing was compacted; a summary was made {cost} and is not used")
 
 

@@ -24,9 +24,7 @@ PAUSE = 0.15
 one waits for it."""
 LAST_SAID = 12
 """Messages of a session that are shown."""
-NAME = Asks(
-    lambda row: row.title, "Enter takes the title   Esc leaves it as it is", "New title; an empty line leaves it: "
-)
+NAME = Asks(lambda row: row.title, "Enter keeps the title   Esc cancels", "New title; an empty line cancels: ")
 
 
 class SessionList:
@@ -141,5 +139,5 @@ class SessionList:
             told = Told(f"`{id}` stays")
         else:
             self._doomed[id] = None
-            told = Told(f"`{id}` is deleted when you leave this list; d again keeps it", "warn")
+            told = Told(f"`{id}` is deleted when you close this list; d again keeps it", "warn")
         return self.panel(told=told)

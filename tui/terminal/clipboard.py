@@ -38,7 +38,7 @@ async def picture(environment: Mapping[str, str]) -> bytes:
     """The picture in the clipboard. Raises `NoPicture`."""
     commands = readers(environment)
     if not commands:
-        raise NoPicture("nothing here reads pictures from the clipboard; `wl-paste`, `xclip` or `pngpaste` would")
+        raise NoPicture("no program here reads pictures from the clipboard; install `wl-paste`, `xclip` or `pngpaste`")
     for command in commands:
         printed = await _printed(command)
         found = _HEX.search(printed)

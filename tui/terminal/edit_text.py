@@ -65,7 +65,7 @@ def editor_of(environment: Mapping[str, str]) -> list[str]:
         try:
             command = shlex.split(environment.get(name, ""))
         except ValueError as error:
-            raise UsageError(f"`{name}` is no command: {error}") from error
+            raise UsageError(f"`{name}` is not a command: {error}") from error
         if command:
             return command
     found = next((one for one in _USUAL if which(one)), None)

@@ -24,8 +24,8 @@ def palette_panel(entries: Sequence[PanelRow]) -> Panel:
     """Whatever can be done, found by a few letters of it. What is taken is a command as it could have been typed, or
     `action:NAME`."""
     head: Line = (("What would you like to do?", "strong"),)
-    keys = "Up, Down   Enter does it   Esc leaves"
-    return Panel("commands", (head,), tuple(entries), keys, empty="Nothing is called that.", is_alone=True)
+    keys = "Up, Down   Enter does it   Esc cancels"
+    return Panel("commands", (head,), tuple(entries), keys, empty="Nothing matches.", is_alone=True)
 
 
 def palette_entries(

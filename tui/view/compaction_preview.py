@@ -53,17 +53,17 @@ def draft_text(drafted: Drafted, size: int, result: CompactResult) -> str:
     if drafted.draft is not None:
         by = f"written by {drafted.model} for {dollars(drafted.cost)}"
     elif drafted.model:
-        by = f"no summary could be used ({dollars(drafted.cost)}): write one, or leave it to the facts"
+        by = f"no summary could be used ({dollars(drafted.cost)}): write one, or use the facts alone"
     else:
-        by = "write a summary, or leave it to the facts"
+        by = "write a summary, or use the facts alone"
     sizes = f"{result.before_tokens:,} → {result.after_tokens:,} tokens"
-    return visible_line(f"{by} · about {size:,} tokens; in all {sizes}")
+    return visible_line(f"{by} · about {size:,} tokens; in total {sizes}")
 
 
 def gate_lines(missing: Sequence[str], is_empty: bool) -> tuple[Line, ...]:
     """What must be in the summary and is not; at most three of them by name."""
     if is_empty:
-        return ((("Without a text the facts on record stand for what is left out.", "dim"),),)
+        return ((("Without a text, the facts on record stand for what is left out.", "dim"),),)
     if not missing:
         return ((("Nothing that must be in it is missing.", "good"),),)
     lines: list[Line] = [
@@ -85,7 +85,7 @@ def undo_lines(event: RewriteUndone) -> tuple[Line, ...]:
         (("The model sees again what the last rewrite took out of its view, and all that was said since.", "text"),),
         ((f"{event.before_tokens:,} → {event.after_tokens:,} of {event.effective:,} tokens", "text"),),
         ((_capital(price_of_undo(undone_of(event))), "warn"),),
-        (("Nothing is rewritten unasked before more has come, except when the window is full.", "dim"),),
+        (("Nothing is rewritten without being asked until more has come, except when the window is full.", "dim"),),
     )
 
 

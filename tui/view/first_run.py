@@ -26,7 +26,7 @@ def chosen_by_key(model: str, settings: Settings | None) -> tuple[str, ...]:
         return ()
     others = [variable for variable in keys if variable != chosen]
     too = f"; {', '.join(others)} is set, too" if others else ""
-    return (f"{chosen} chose the model{too}", "/model takes another, /settings agent.model keeps one")
+    return (f"{chosen} chose the model{too}", "/model switches to another, /settings agent.model keeps one")
 
 
 def first_panel(keys: Sequence[KeyFound], local: Sequence[str] | None, file: str) -> Panel:
@@ -34,15 +34,15 @@ def first_panel(keys: Sequence[KeyFound], local: Sequence[str] | None, file: str
 
     async def take(row: PanelRow, _: str) -> Outcome:
         if row.value.startswith(TELL):
-            return Told("This is to be done outside of Ebbtide first.", "warn")
+            return Told("Do this outside of Ebbtide first.", "warn")
         return Taken(row.value)
 
-    said = f"  a model is to be chosen once; it is written to {file}"
+    said = f"  choose a model once; it is written to {file}"
     return Panel(
         "first-run",
         ((("Welcome to Ebbtide", "strong"), (said, "dim")),),
         first_steps(keys, local),
-        "Up, Down   Enter goes on   Esc leaves",
+        "Up, Down   Enter goes on   Esc cancels",
         empty="Nothing like it.",
         actions=(PanelAction(("enter",), "take", take),),
     )

@@ -19,8 +19,8 @@ def memory_panel(places: Sequence[MemoryFile]) -> Panel:
             )
             for place in places
         ),
-        "Up, Down   Enter takes   Esc leaves",
-        empty="no place is called so",
+        "Up, Down   Enter chooses   Esc cancels",
+        empty="there is no such place",
         said="Remember it for",
         most=16,
     )

@@ -40,7 +40,7 @@ def models_panel(
         return (PanelRow(words, line, about=lines_about(offer_of(words), current, used)),)
 
     def question(row: PanelRow) -> str:
-        return f"y goes on with {visible_line(row.value)}; an empty line leaves: "
+        return f"y goes on with {visible_line(row.value)}; an empty line cancels: "
 
     return Panel(
         "model",
@@ -55,9 +55,9 @@ def models_panel(
             )
             for offer in listed
         ),
-        "Enter goes on with it   PROVIDER/NAME may be typed   Esc leaves",
+        "Enter goes on with it   or type PROVIDER/NAME   Esc cancels",
         empty="Not in the list: write it as PROVIDER/NAME.",
-        said="Go on with a model; `/model PROVIDER/NAME` takes any other. Prices are in $ for a million tokens.",
+        said="Go on with a model; `/model PROVIDER/NAME` takes any other. Prices are in $ per million tokens.",
         actions=(PanelAction(("enter",), "take", confirm=question if asks else None),),
         words=words,
         mark=current,
@@ -119,12 +119,12 @@ def lines_about(offer: ModelChoice, current: str, used: int) -> tuple[Line, ...]
     if prices := offer.prices:
         read, write = _price(prices.cache_read), _price(prices.cache_write)
         said = f"in {_price(prices.input)}, out {_price(prices.output)}, cache read {read}, written {write}"
-        lines.append(((f"$ for a million tokens: {said}", "dim"),))
+        lines.append(((f"$ per million tokens: {said}", "dim"),))
         if prices.long_above is not None and prices.long_input is not None and prices.long_output is not None:
             longer = f"in {_price(prices.long_input)}, out {_price(prices.long_output)}"
             lines.append(((f"above {tokens(prices.long_above)} tokens in a request: {longer}", "dim"),))
     else:
-        lines.append((("its prices are not known", "dim"),))
+        lines.append((("its prices are unknown", "dim"),))
     if not offer.has_key:
         lines.append(((f"there is no key for it: set {offer.key}, then start again", "warn"),))
     if offer.model != current:
@@ -137,7 +137,7 @@ def switch_told(offer: ModelChoice, used: int) -> str:
     if not used:
         return "nothing was said yet: to go on with it costs nothing"
     cost = price_of_switch(offer, used)
-    price = "at a price that is not known" if cost is None else "for nothing" if not cost else f"about {dollars(cost)}"
+    price = "at an unknown price" if cost is None else "for nothing" if not cost else f"about {dollars(cost)}"
     return f"to go on with it: about {tokens(used)} tokens are sent that it has not cached, {price}"
 
 

@@ -121,7 +121,7 @@ def _key(key: str, meaning: str) -> tuple[Span, Span]:
 def dry_run_of(rule: Tried) -> str:
     """What a rule would have allowed so far, in a sentence."""
     if not rule.of:
-        return "nothing like it was asked about so far"
+        return "nothing like this was asked about so far"
     calls = so_many(rule.of, "earlier call")
     if not rule.allowed:
         return f"would have allowed none of {calls}"

@@ -102,5 +102,9 @@ def headline(listed: int, more: bool, *, everywhere: bool, words: str, searching
     number = f"{listed:,}{'+' if more else ''}"
     what = "found" if words else "listed"
     where = "of all projects" if everywhere else "of this project"
-    parts = [f"{number} {what}, {where}", searching, f"{doomed} to be deleted when you leave" if doomed else ""]
+    parts = [
+        f"{number} {what}, {where}",
+        searching,
+        f"{doomed} to be deleted when you close this list" if doomed else "",
+    ]
     return (("Sessions  ", "strong"), (" · ".join(filter(None, parts)), "dim"))

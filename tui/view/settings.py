@@ -34,8 +34,8 @@ def settings_panel(read: Callable[[], Sequence[Setting]], change: Callable[[str,
 
     asks = Asks(
         value_of,
-        "Enter keeps it   empty: as without a setting   Esc leaves it as it was",
-        "New value, or `none` for as without a setting; an empty line leaves it: ",
+        "Enter keeps it   empty: back to the default   Esc cancels",
+        "New value, or `none` for the default; an empty line cancels: ",
         replaces=True,
         placeholder=lambda row: f"{row.value}: not set",
         nothing="none",
@@ -81,7 +81,7 @@ def lines_about(setting: Setting) -> tuple[Line, ...]:
     if len(value) > _VALUE:
         lines.append(((f"now: {value}", "dim"),))
     lines.append(((f"it may be {allowed(setting.key)}", "dim"),))
-    lines.append(((f"without a setting: {text_of(setting.default)}", "dim"),))
+    lines.append(((f"default: {text_of(setting.default)}", "dim"),))
     if setting.origin != "default":
         lines.append(((f"from: {visible_line(setting.source)}", "dim"),))
     if option.environment and setting.origin != "environment":

@@ -44,7 +44,7 @@ def themes_panel(chosen: ThemeName, colorless: bool, wear: Callable[[ThemeName],
             )
             for offered in OFFERED
         ),
-        "Up, Down show it   Enter keeps it   Esc leaves it as it was",
+        "Up, Down preview   Enter keeps it   Esc cancels",
         empty="There is no such theme.",
         mark=chosen,
         marked=lambda row: wear(cast(ThemeName, row.value)),

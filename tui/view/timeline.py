@@ -171,7 +171,7 @@ def _reasons(columns: Sequence[Column]) -> dict[str, str]:
 def figures(column: Column) -> str:
     """The figures of what is pointed at, in one line."""
     if not column.requests:
-        return "the next request begins otherwise"
+        return "the next request begins differently"
     usage, cost = column.usage, total_cost(column.requests)
     hit = usage.cache_read / usage.prompt if usage.prompt else 0.0
     many = len(column.requests)

@@ -149,7 +149,7 @@ def serve(arguments: Sequence[str], port: int) -> int:
         try:
             listening.bind(("127.0.0.1", port))
         except (OSError, OverflowError) as error:
-            raise UsageError(f"cannot serve on port {port}: {error}; leave `--port` out to take any") from error
+            raise UsageError(f"cannot serve on port {port}: {error}; leave `--port` out to use any free one") from error
         gate = BrowserAccess(listening.getsockname()[1], secrets.token_urlsafe(24), secrets.token_urlsafe(24))
         command = [sys.executable, "-c", _START.format(str(Path(__file__).parents[2])), *arguments]
         asyncio.run(_serve(LocalServer(command, gate), gate, listening))

@@ -7,7 +7,7 @@ from tui.text.styles import painted, palette_of
 from tui.view.blocks import SessionView
 from tui.view.status import Shown, status_line
 
-WALKING = "Up, Down walk  Enter opens  y copies  Esc back"
+WALKING = "Up, Down move  Enter opens  y copies  Esc back"
 """The keys of somebody who walks through the conversation."""
 
 

@@ -66,12 +66,12 @@ _BY_CAUSE: Mapping[str, str] = {
     "proxy": "a proxy refuses requests to {model} ({status}){detail} Check its variable, such as `HTTPS_PROXY`.",
     "portal": "a web page answers in place of {model}{detail} Log in to the network, or check `base_url`.",
     "tls": "the server of {model} wants TLS{detail} Write `https://` in `base_url`.",
-    "challenge": "a page that tells people from programs stands before {model} ({status}){detail} "
+    "challenge": "a page that keeps programs out stands in front of {model} ({status}){detail} "
     "Try another network, or check `base_url`.",
-    "country": "{model} is not offered where this request comes from{detail} Use another model.",
+    "country": "{model} is not offered in the country that this request comes from{detail} Use another model.",
     "organisation": "a rule of the organisation forbids {model} ({status}){detail} Whoever manages it can change that.",
-    "content": "{model} refuses what was said{detail} Say it differently.",
-    "spending_limit": "a limit of spending for {model} is reached{detail} Raise it there, or use another model.",
+    "content": "{model} declined this content{detail} Rephrase the message.",
+    "spending_limit": "a spending limit for {model} is reached{detail} Raise it there, or use another model.",
     "access": "{model} may not be used with this key ({status}){detail} Check what the key may use, and `base_url`.",
     "retired": "{model} is no longer offered{detail} Use another model.",
 }

@@ -71,8 +71,8 @@ def _set_for(scheme: str) -> Proxy | None:
 
 def _no_address(proxy: Proxy) -> RouteFailed:
     return RouteFailed(
-        f"`{proxy.variable}` holds no address of a proxy. Write `http://HOST:PORT` or `socks5://HOST:PORT`, or unset "
-        "the variable.",
+        f"`{proxy.variable}` does not hold the address of a proxy. Write `http://HOST:PORT` or `socks5://HOST:PORT`, "
+        "or unset the variable.",
         cause="proxy",
     )
 

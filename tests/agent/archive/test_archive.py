@@ -291,7 +291,7 @@ async def test_what_cannot_be_found_says_what_there_is(home: Home) -> None:
     cases = {
         "r2": "there is no `r2`: the session has 1 output so far",
         "sum-1": "there is no `sum-1`: the session has 0 summaries so far",
-        "x": "`x` is no reference: write `r12`",
+        "x": "`x` is not a reference: write `r12`",
         "ebb://app/dead/r1": "there is no session `dead` in project `app`: it was deleted, or the reference is wrong",
         "ebb://lib/aa11/r1": "there is no session `aa11` in project `lib`",
         "ebb://app/aa11/r1": "`ebb://app/aa11/r1` stands for several: `ebb://app/",

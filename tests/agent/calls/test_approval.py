@@ -353,7 +353,7 @@ def test_what_is_no_rule_is_told_and_the_others_hold(tmp_path: Path) -> None:
     file.write_text(json.dumps(kept))
     assert ProjectRules(tmp_path, Path("/p")).read() == KeptRules(
         ("bash(ls)", "edit(src)"),
-        f'`{file}`: `"a b"`, `3` is no rule such as `bash(git status)`, and is not used',
+        f'`{file}`: `"a b"`, `3` is not a rule such as `bash(git status)`, so it is not used',
     )
 
 

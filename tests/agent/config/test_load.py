@@ -119,7 +119,7 @@ def test_providers_and_models_can_be_described(place: Place) -> None:
         ("[permissions]\nallow = 'bash'\n", ["`permissions.allow`", "a list of rules"]),
         ("agent = 3\n", ["`agent` is a table", "`agent.KEY = VALUE`"]),
         ("rewrite = 'off'\n", ["`rewrite` is a table"]),
-        ("providers = 3\n", ["`providers` must hold one table a provider"]),
+        ("providers = 3\n", ["`providers` must hold one table per provider"]),
         ("colour = 3\n", ["no key `colour`"]),
     ],
 )
@@ -214,7 +214,7 @@ def test_a_file_that_never_ends_is_no_configuration(place: Place, owner: str) ->
             "low",
             ["`EBB_REASONING` has no effect, since `EBB_AGENT_REASONING_EFFORT` sets the same and wins"],
         ),
-        ({"EBB_FOO": "1"}, None, ["`EBB_FOO` has no effect: it is no setting; `ebb config` lists all of them"]),
+        ({"EBB_FOO": "1"}, None, ["`EBB_FOO` has no effect: it is not a setting; `ebb config` lists all of them"]),
         ({"EBB_CONDENSE_AFTER_N": "4"}, None, ["`EBB_CONDENSE_AFTER_N` has no effect: what is condensed is decided"]),
         ({"EBB_PASS_ENV": "A", "FOO": "1"}, None, []),
     ],

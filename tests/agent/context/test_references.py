@@ -76,7 +76,7 @@ def test_every_form_is_read(text: str, reference: Reference) -> None:
     ],
 )  # fmt: skip
 def test_anything_else_is_refused_with_what_a_reference_looks_like(text: str) -> None:
-    with pytest.raises(BadReference, match=r"is no reference: write `r12`"):
+    with pytest.raises(BadReference, match=r"is not a reference: write `r12`"):
         parse_reference(text)
 
 

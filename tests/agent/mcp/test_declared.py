@@ -108,8 +108,8 @@ def test_an_entry_that_cannot_be_used_is_named_and_the_others_are_used(house: Ho
     ("content", "problem"),
     [
         ("", "it is not JSON: Expecting value: line 1 column 1 (char 0)"),
-        ("[]", 'it must be an object with one object a server, {"mcpServers": {"NAME": {…}}}'),
-        ('{"servers": {}}', 'it must be an object with one object a server, {"mcpServers": {"NAME": {…}}}'),
+        ("[]", 'it must be an object with one object per server, {"mcpServers": {"NAME": {…}}}'),
+        ('{"servers": {}}', 'it must be an object with one object per server, {"mcpServers": {"NAME": {…}}}'),
         ('{"mcpServers": {"a": {}, "a": {}}}', "it is not JSON: `a` stands there twice"),
         (b"\xff\xfe", "it is not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         (" " * 1_000_001, "it is larger than 1,000,000 bytes"),
@@ -194,8 +194,8 @@ def test_a_projects_configuration_declares_no_server(house: House) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[mcp]\nservers = 3", "`mcp.servers` must hold one table a server"),
-        ("[mcp.servers]\nforge = 3", "`mcp.servers` must hold one table a server"),
+        ("[mcp]\nservers = 3", "`mcp.servers` must hold one table per server"),
+        ("[mcp.servers]\nforge = 3", "`mcp.servers` must hold one table per server"),
         ("[mcp.servers.forge]\ncomand = 'x'", "there is no key `mcp.servers.forge.comand`; allowed are command, args"),
         ("[mcp.servers.forge]\nargs = 'x'", "`mcp.servers.forge.args` is 'x', but must be a list of texts in quotes"),
         ("[mcp.servers.\"a\\nb\"]\ncommand = 'x'", "'a\\nb' is no name for a server"),

@@ -76,7 +76,7 @@ async def test_no_more_resources_are_read_than_one_message_may_bring(house: Hous
 
     events = await say(session, " ".join(f"@docs:docs://{number}" for number in range(MOST + 2)))
 
-    told = f"2 more resources are named than the {MOST} that one message may bring: not read"
+    told = f"2 more resources are named than the {MOST} that one message may attach: not read"
     assert told in notices(events)
     assert told in notes(session)
     assert len([text for text in notes(session) if "could not be read" in text]) == MOST

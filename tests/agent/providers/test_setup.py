@@ -157,7 +157,7 @@ def test_a_live_fact_lowers_what_is_set_and_never_raises_it(tmp_path: Path) -> N
 def test_an_unknown_model_gets_the_usual_window_and_one_warning(tmp_path: Path) -> None:
     window = find_window(facts_for("openai-chat", "mine"), configured(tmp_path))
     assert (window.size, window.output, window.source("context_window")) == (131_072, 8192, "default")
-    assert ["nothing is known of `openai-chat/mine`" in notice for notice in window.notices] == [True]
+    assert ["nothing is known about `openai-chat/mine`" in notice for notice in window.notices] == [True]
 
 
 def test_a_model_whose_estimates_are_good_keeps_less_free(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ async def test_overflows_without_an_end_end_the_turn_and_nothing_is_lost(home: H
     failed = events[-1]
     assert isinstance(failed, TurnFailed)
     assert (failed.code, failed.exit_code) == ("context", 7)
-    assert "start a new session or take a model with a larger window" in failed.message
+    assert "start a new session or use a model with a larger window" in failed.message
     assert (await events_of(session, "and now"))[-1] == TurnFinished("answered", "here")
     await session.close()
     again = await home.open(Scripted.of({"text": "on"}), resume=True)

@@ -184,6 +184,6 @@ async def test_what_is_no_text_is_not_brought_back(home: Home) -> None:
     await session.change_mode("auto")
     await turn(session, "print zeros")
     before = session.history
-    with pytest.raises(AgentError, match="`r1` is no text: let the model look at it with `read_result`"):
+    with pytest.raises(AgentError, match="`r1` is not text: let the model look at it with `read_result`"):
         await session.bring("r1")
     assert session.history == before

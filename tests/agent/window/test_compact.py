@@ -206,7 +206,7 @@ async def test_a_request_that_is_too_large_is_made_smaller_and_sent_again(home: 
 async def test_a_request_that_stays_too_large_ends_the_turn(home: Home, how: dict[str, Any], why: str) -> None:
     session = await home.open(Scripted.of(bash("a"), bash("b"), bash("c"), *[how] * 6))
     failed = (await events_of(session))[-1]
-    told = f"{why}, even after compaction; start a new session or take a model with a larger window"
+    told = f"{why}, even after compaction; start a new session or use a model with a larger window"
     assert failed == TurnFailed("context", told, 7)
     await session.close()
     again = await home.open(Scripted.of({"text": "ok"}), resume=True)

@@ -238,12 +238,12 @@ async def test_models_are_told_with_what_they_cost_and_another_one_is_agreed_to(
     async with talking(session, FakeSession()) as talk:
         await talk.rests()
         talk.type("/model openai/gpt-x")
-        await talk.shows("its prices are not known")
+        await talk.shows("its prices are unknown")
         talk.type("n")
         await talk.rests()
         assert len(talk.sessions.opened) == 1
         talk.type("/model openai/gpt-x")
-        await talk.asks("y goes on with openai/gpt-x; an empty line leaves: ")
+        await talk.asks("y goes on with openai/gpt-x; an empty line closes: ")
         talk.type("y")
         await talk.shows("the model is now openai/gpt-x")
 
@@ -325,7 +325,7 @@ async def test_what_a_command_asks_is_answered_by_no_line_that_came_with_it() ->
         talk.front._guard = GUARD
         talk.typist.arrival = Arrival(monotonic(), 1)
         talk.type("/resume")
-        await talk.asks("Number, or words to find; an empty line leaves: ")
+        await talk.asks("Number, or words to find; an empty line closes: ")
         talk.type("1")
         await talk.shows("'1' came too soon")
         assert len(talk.sessions.opened) == 1

@@ -20,7 +20,7 @@ from tui.plain.app import PlainFront
 from tui.plain.panel import PAGE
 from tui.prompt.history import History
 
-CHOOSE = "Number, or words to find; an empty line leaves: "
+CHOOSE = "Number, or words to find; an empty line closes: "
 INFOS = (session_info("aa1", "fix the parser"), session_info("bb2", "add a flag"))
 
 
@@ -53,7 +53,7 @@ async def test_a_session_is_renamed_unless_no_title_is_written() -> None:
             await talk.rests()
             talk.type("/sessions")
             await answers(talk, CHOOSE, "rename 2")
-            await answers(talk, "New title; an empty line leaves it: ", title)
+            await answers(talk, "New title; an empty line cancels: ", title)
         await talk.shows("a better name, ")
         assert talk.sessions.shelf.done == [("rename", "bb2", "a better name")]
 
@@ -109,7 +109,7 @@ async def test_what_is_done_with_a_server_is_named(word: str, done: list[str], t
         talk.type("/mcp")
         await answers(talk, CHOOSE, "1")
         await talk.shows("Forge 2.1")
-        await answers(talk, "off, restart, login or log; an empty line leaves: ", word)
+        await answers(talk, "off, restart, login or log; an empty line closes: ", word)
         await talk.shows(told)
         await talk.rests()
         assert (board.done, board.changed) == (done, None)
@@ -121,7 +121,7 @@ async def test_the_address_to_log_in_at_is_printed() -> None:
         await talk.rests()
         talk.type("/mcp")
         await answers(talk, CHOOSE, "1")
-        await answers(talk, "off, restart, login or log; an empty line leaves: ", "login")
+        await answers(talk, "off, restart, login or log; an empty line closes: ", "login")
         await until(lambda: board.changed is not None)
         await talk.shows("https://chat.example/login")
         board.logged_in.set()
@@ -148,7 +148,7 @@ async def test_a_setting_is_changed_and_put_back(tmp_path: Path) -> None:
     async with with_settings(setup) as talk:
         for value, written in (("2.5", "[agent]\nmax_cost = 2.5\n"), ("none", "")):
             talk.type("/settings agent.max_cost")
-            await answers(talk, "New value, or `none` for as without a setting; an empty line leaves it: ", value)
+            await answers(talk, "New value, or `none` for the default; an empty line cancels: ", value)
             await talk.rests()
             assert setup.written == written
 

@@ -126,7 +126,7 @@ def test_what_a_failed_request_had_said_is_called_void() -> None:
     retry = RetryScheduled(2, 5, 3.0, "overloaded")
     start = (TurnStarted("s", "m", "hi"), StepStarted(1))
     again = "The request failed: overloaded. It is sent again: attempt 2 of 5, in 3 s."
-    void = "What the model said since your message or the last tool does not count."
+    void = "What the model said since your message or the last tool is discarded."
     assert printed(*start, retry) == [again]
     assert printed(*start, TextDelta("Half a sen"), retry, TextDelta("Whole."), TurnFinished("answered", "Whole.")) == [
         again,

@@ -201,7 +201,7 @@ def test_what_is_missing_is_named_as_far_as_there_is_room() -> None:
         "1 fact that must be in it is missing:", "- read: a\u241b[2J",
     ]  # fmt: skip
     assert words(gate_lines([f"- read: {n}" for n in range(9)], False))[-2:] == ["- read: 2", "… 6 more"]
-    assert words(gate_lines((), True)) == ["Without a text the facts on record stand for what is left out."]
+    assert words(gate_lines((), True)) == ["Without a text, the facts on record stand for what is left out."]
 
 
 def test_the_price_is_at_most_what_it_says() -> None:

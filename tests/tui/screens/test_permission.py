@@ -48,7 +48,7 @@ def test_each_rule_says_what_it_would_have_allowed() -> None:
         " 2 in this project, from now on: bash(pytest)",
         " p those rules only in this session",
     ]
-    assert dry_run_of(Tried("x", 0, 0)) == "nothing like it was asked about so far"
+    assert dry_run_of(Tried("x", 0, 0)) == "nothing like this was asked about so far"
     assert dry_run_of(Tried("x", 1, 1)) == "would have allowed 1 of 1 earlier call, all like this"
 
 

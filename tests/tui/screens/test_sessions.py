@@ -250,4 +250,4 @@ def test_the_headline_counts() -> None:
     told = headline(200, True, everywhere=True, words="", searching="", doomed=0)
     assert plain(told) == "Sessions  200+ listed, of all projects"
     told = headline(3, False, everywhere=False, words="x", searching="reading …", doomed=2)
-    assert plain(told) == "Sessions  3 found, of this project · reading … · 2 to be deleted when you leave"
+    assert plain(told) == "Sessions  3 found, of this project · reading … · 2 to be deleted when you close this list"

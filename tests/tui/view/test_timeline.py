@@ -90,7 +90,7 @@ def test_the_figures_of_a_column_are_said_in_a_line() -> None:
     one, several = Column((request(40, 2_000, 96_000, 350),), 41), Column((request(40, 0, 0, 1),) * 3, 1)
     assert figures(one) == "request 41: 96.0k read, 2.0k written, 40 fresh, 350 output, 98% hit, $0.0100"
     assert figures(several).startswith("requests 1–3, 3 requests: 0 read, 0 written, 120 fresh, 3 output, 0% hit")
-    assert figures(Column((), 9)) == "the next request begins otherwise"
+    assert figures(Column((), 9)) == "the next request begins differently"
     summary = RequestUsage("summary", "m/\x1bb", Usage(1), None, 0.0)
     assert figures(Column((summary,), 2)).startswith("request 2, summary by m/")
     assert "\x1b" not in figures(Column((summary,), 2))

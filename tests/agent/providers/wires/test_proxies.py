@@ -156,7 +156,7 @@ async def test_a_proxy_without_an_address(name: str, value: str) -> None:
     with set_variables({name: value}):
         error = await failure_at(ADAPTERS[0], "http", "http://127.0.0.1:1")
     assert (type(error), error.code, error.cause) == (RouteFailed, "network", "proxy")
-    assert str(error).startswith(f"`{name}` holds no address of a proxy.")
+    assert str(error).startswith(f"`{name}` does not hold the address of a proxy.")
 
 
 async def test_a_proxy_without_an_address_is_told_on_every_wire(adapter: Adapter, wire: Library) -> None:
