@@ -1,4 +1,4 @@
-"""Rules that a question offers, and what each would have allowed so far. Pure: it decides about calls as `permissions`
+"""Rules that a question offers, and what each would have allowed so far. Pure: it decides about calls as `policy`
 does, those of the past among them."""
 
 import posixpath

@@ -1,5 +1,5 @@
 """The strategies by which a view gets smaller, in which order they are tried, and the room that they are to make. Pure:
-what each of them does is in `agent.context.compaction`."""
+what each does is in `agent.context.apply_strategy`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
