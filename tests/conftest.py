@@ -21,7 +21,7 @@ Scripted.checks = (*Scripted.checks, refused_by_a_wire)
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "10000"))
 
-settings.register_profile("usual", derandomize=True, deadline=None)
+settings.register_profile("usual", max_examples=60, derandomize=True, deadline=None)
 settings.register_profile(
     "nightly",
     max_examples=EXAMPLES,

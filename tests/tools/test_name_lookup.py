@@ -42,7 +42,7 @@ def test_a_name_that_is_not_found_is_the_systems_error(monkeypatch: pytest.Monke
 
 
 def test_what_is_no_name_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(socket.gaierror, match="is no name of a host"):
+    with pytest.raises(socket.gaierror, match="is not the name of a host"):
         looked_up(monkeypatch, socket.getaddrinfo, "a" * 70 + ".test")
 
 

@@ -234,7 +234,7 @@ def test_acts_that_make_no_sense_say_so() -> None:
     assert "unpin it first" in why("offload", "r1", pinned)
     assert "`/bring r1` first" in why("pin", "r1", masked)
     assert "a line stands for `r1` already" in why("evict", "r1", masked)
-    assert "not shown whole" in why("offload", "r1", done("offload", "r1"))
+    assert "not shown in full" in why("offload", "r1", done("offload", "r1"))
     assert "hardly be shorter" in why("offload", "r3")
     assert "stays with its step" in why("evict", "m5")
     assert "hardly be shorter" in why("evict", "m0")

@@ -121,7 +121,7 @@ async def test_only_what_fits_comes_back(home: Home) -> None:
         ("r9", "there is no `r9`"),
         ("msg-00000000", "there is no message `msg-00000000`"),
         ("sum-1", "there is no `sum-1`"),
-        ("nonsense", "`nonsense` is no reference"),
+        ("nonsense", "`nonsense` is not a reference"),
         ("ebb://a/b/r1", "there is no session `b` in project `a`: it was deleted"),
     ],
 )

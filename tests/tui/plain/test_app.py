@@ -243,7 +243,7 @@ async def test_models_are_told_with_what_they_cost_and_another_one_is_agreed_to(
         await talk.rests()
         assert len(talk.sessions.opened) == 1
         talk.type("/model openai/gpt-x")
-        await talk.asks("y goes on with openai/gpt-x; an empty line closes: ")
+        await talk.asks("y goes on with openai/gpt-x; an empty line cancels: ")
         talk.type("y")
         await talk.shows("the model is now openai/gpt-x")
 

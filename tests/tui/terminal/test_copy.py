@@ -129,4 +129,4 @@ async def test_y_copies_the_marked_block_and_upper_y_the_last_answer() -> None:
 async def test_without_a_terminal_there_is_no_scrollback() -> None:
     async with terminal(FakeSession()) as t:
         await t.pilot.press("f2")
-        await t.shows("there is no scrollback here to print into")
+        await t.shows("there is no scrollback to print into here")
