@@ -297,7 +297,7 @@ async def test_what_cannot_be_found_says_what_there_is(home: Home) -> None:
         "ebb://app/aa11/r1": "`ebb://app/aa11/r1` stands for several: `ebb://app/",
         f"msg-{twice}": f"`ebb://app/{ID}/msg-{twice}` stands for several: `msg-{twice}",
         "r1:tool-1": "`r1` has 0 pictures and files: leave `:tool-1` out",
-        "r1:match-1": "no search found so many lines",
+        "r1:match-1": "no search found that many lines",
     }
     for ref, said_of in cases.items():
         with pytest.raises(ToolError) as caught:
