@@ -58,6 +58,13 @@ class KeptContent:
     """How often it was looked up before."""
     accessed: float | None = None
     """When it was looked up last, in Unix seconds."""
+    unnumbered: int = 0
+    """Lines at its end that carry no number where the others do: what the tool said of them."""
+
+    @property
+    def last(self) -> int:
+        """The number of its last line."""
+        return (self.first or 1) - 1 + self.content.lines - self.unnumbered
 
 
 class Framed:

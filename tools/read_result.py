@@ -146,11 +146,14 @@ def numbered_lines(found: KeptContent, first: int, last: int, cap: Cap = _WHOLE)
         width //= 2
         shown = [_numbered(found, first, starts[0], starts[1] - 1, width)]
     next_line = first + len(shown)
-    among = f"{content.lines:,}" if found.first is None else f"{found.first}-{content.lines + before}"
+    among = f"{found.last:,}" if found.first is None else f"{found.first}-{found.last}"
+    if next_line > found.last and found.unnumbered:
+        start = content.line_start(content.lines - found.unnumbered + 1)
+        shown.append(_line(content, start, content.size, NOTES))
     where = f"lines {first}-{next_line - 1} of {among}"
     if next_line <= last:
         where += f'; continue at lines="{next_line}-{last}"'
-    extent = Extent("lines", len(shown), last - first + 1, first)
+    extent = Extent("lines", next_line - first, last - first + 1, first)
     return Result("\n".join([*shown, f"({where})"]) if content.size else f"`{found.ref}` is empty", extent=extent)
 
 
@@ -171,7 +174,8 @@ def part_of(found: KeptContent) -> tuple[int, int]:
 
 def _within(found: KeptContent, first: int, last: int) -> tuple[int, int]:
     """The lines that are there of those that are wanted, by the numbers that they carry. Raises `ToolError`."""
-    lines, before = found.content.lines, (found.first or 1) - 1
+    before = (found.first or 1) - 1
+    lines = found.last - before
     if last <= before:
         raise ToolError(f"`{found.ref}` {_holds(found)}: {last} is before its beginning")
     if first > max(lines, 1) + before:
@@ -186,7 +190,7 @@ def _within_bytes(found: KeptContent, offset: int) -> None:
 
 
 def _holds(found: KeptContent) -> str:
-    lines, first = found.content.lines, found.first
+    lines, first = found.last - (found.first or 1) + 1, found.first
     if first is None:
         return f"has {counted(lines, 'line')}"
     return f"has the lines {first}-{first + lines - 1}" if lines > 1 else f"has the line {first} only"
@@ -261,6 +265,7 @@ async def matches(
 
     content, before = found.content, (found.first or 1) - 1
     first, last = wanted or found.lines or (1, 10**18)
+    last = min(last, found.last)
     lines = max(first - before, 1), last - before
     if start is not None:
         _within_bytes(found, start)

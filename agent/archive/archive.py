@@ -30,6 +30,7 @@ from agent.archive.reference_parts import (
     part_in,
     parts_told,
     type_of,
+    unnumbered,
 )
 from agent.context.long_texts import bytes_of
 from agent.context.mask import paths_of
@@ -147,6 +148,7 @@ class Archive:
             paths,
             row.accesses if row else 0,
             row.accessed if row else None,
+            await self._thread.run(unnumbered, content) if first is not None else 0,
         )
         match located.reference.location:
             case LineRange(first=first, last=last):

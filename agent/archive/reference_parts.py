@@ -36,6 +36,7 @@ _LOOKED_AT = 1 << 14
 _HIT = regex(rb"\d+:")
 """How a search begins a line that matched."""
 
+_MOST_UNNUMBERED = 50
 _NUMBER = regex(rb"([1-9]\d{0,17})\t")
 
 
@@ -136,6 +137,15 @@ def kind_of(located: Located) -> str:
 def is_text(content: Content) -> bool:
     head = content.read(0, _LOOKED_AT)
     return b"\0" not in head and not is_mostly_noise(head.decode("utf-8", "replace"))
+
+
+def unnumbered(content: Content) -> int:
+    """How many lines at the end of an output carry no number, as far as a tool says something of those that do."""
+    for count in range(min(_MOST_UNNUMBERED, content.lines)):
+        line = content.read(content.line_start(content.lines - count), 24)
+        if _NUMBER.match(line):
+            return count
+    return 0
 
 
 def first_number(content: Content) -> int | None:

@@ -150,7 +150,10 @@ class Ingest:
         skim = Skim()
         ending = _encoded(_joined(raw.text, lines))[len(data) :] if lines else b""
         stored = await self._keep(_pieces(data), skim, ending)
-        text = await self._part(call, place, skim, stored)
+        # What a tool says beside its lines is kept with them, and is none of them.
+        has_lines = raw.extent is not None and raw.extent.unit == "lines"
+        counted = replace(stored, lines=raw.extent.shown) if raw.extent and has_lines else stored
+        text = await self._part(call, place, skim, counted)
         return output if len(text) >= len(raw.text) else replace(output, text=text, stored=stored)
 
     async def _log_form(

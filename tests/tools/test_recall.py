@@ -185,21 +185,23 @@ async def test_the_cap_holds_in_tokens_of_the_session_for_any_text(kind: str, mo
 
 async def test_lines_that_carry_numbers_are_known_by_them(workspace: Workspace) -> None:
     async def find(ref: str, scope: Scope | None = None) -> KeptContent:
-        return KeptContent(ref, InMemory(b"41\tdef a():\n42\t    pass\n43\t\n(lines 41-43 of 90)"), first=41)
+        content = InMemory(b"41\tdef a():\n42\t    pass\n43\t\n(lines 41-43 of 90)")
+        return KeptContent(ref, content, first=41, unnumbered=1)
 
     async def recalled(**arguments: str) -> str:
         text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find, kept=find))).text
         return text.rsplit("\n", 1)[0]
 
-    assert await recalled(lines="41-42") == "41\tdef a():\n42\t    pass\n(lines 41-42 of 41-44)"
+    assert await recalled(lines="41-42") == "41\tdef a():\n42\t    pass\n(lines 41-42 of 41-43)"
     assert (await recalled()).startswith(
-        "41\tdef a():\n42\t    pass\n43\t\n(lines 41-43 of 90)\n(lines 41-44 of 41-44)"
+        "41\tdef a():\n42\t    pass\n43\t\n(lines 41-43 of 90)\n(lines 41-43 of 41-43)"
     )
     assert await recalled(search="^def") == "41:def a():\n42-    pass\n43-"
     assert await recalled(search="^41") == "no lines match"
-    with pytest.raises(ToolError, match="has the lines 41-44: 45 is beyond its end"):
-        await recalled(lines="45")
-    with pytest.raises(ToolError, match="has the lines 41-44: 3 is before its beginning"):
+    assert await recalled(search="lines 41") == "no lines match"
+    with pytest.raises(ToolError, match="has the lines 41-43: 44 is beyond its end"):
+        await recalled(lines="44")
+    with pytest.raises(ToolError, match="has the lines 41-43: 3 is before its beginning"):
         await recalled(lines="1-3")
 
 

@@ -127,6 +127,8 @@ async def test_all_that_was_told_of_an_output_is_part_of_it(home: Home) -> None:
         .decode()
         .endswith("xx\n(lines 1-1 of 2; go on with offset=2)\n[A hook of the user for `read` notes:]\nsee also")
     )
+    found = await home.archive().open(await home.archive().resolve("r2"))
+    assert (found.first, found.last, found.unnumbered) == (1, 1, 3)  # what is told of a file is no line of it
     assert await home.archive().read("r4") == bytes(3000)
     assert outputs[4].text.rsplit("\n", 1)[0] == (
         f"2001\t{late}\n2002\t{note.replace(chr(10), chr(10) + '2003' + chr(9))}\n(lines 2001-2003 of 2,003)"
