@@ -177,7 +177,7 @@ async def test_files_are_on_the_shelf_with_how_to_save_them(home: Home) -> None:
     shelf = ArchiveListing(home.thread, home.store, home.archive(), ID)
     listed = await shelf.entries(session.history)
     assert [(one.ref, one.state, one.size) for one in listed] == [
-        ("r1", "shown", len(outputs_of(session)[0].text.encode())),
+        ("r1", "visible", len(outputs_of(session)[0].text.encode())),
         ("r1:tool-2", "preview", 5011),
         ("r1:tool-3", "preview", 12),
     ]
