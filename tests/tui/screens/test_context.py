@@ -115,7 +115,7 @@ async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None
         assert session is not None
         assert session.history.pinned == frozenset()
         await pressed(t, screen, "d")
-        assert says(screen) == "mark a tool or a server for that"
+        assert says(screen) == "select a tool or a server for that"
         await pressed(t, screen, "b")
         assert "sees `r1` already" in says(screen)
 
