@@ -358,7 +358,8 @@ class Sessions:
         tools = specs_of(tools_for(compacting_of(self.config, window.effective), self.config))
         deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)
         deferral.choose(tools, window.effective, meter.size_of_tool, lambda event: None)
-        return Equipped(facts, window, meter, instructions, tools, deferral=deferral, sent=sent)
+        begins_as_before = sent is None or sent.begins_with(instructions.text)
+        return Equipped(facts, window, meter, instructions, tools, (), deferral, sent, begins_as_before)
 
     async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> SessionRecall:
         """What may be looked up from a session, or from the project when none is named; `everywhere`: of all projects.

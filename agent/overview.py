@@ -133,6 +133,8 @@ class Equipped:
     deferral: Deferral = field(default_factory=Deferral)
     sent: Mark | None = None
     """The last request, where what it was made with is not known any more."""
+    begins_as_before: bool = True
+    """Whether the next request begins as the last one did: otherwise what was counted of that is not taken over."""
 
 
 MESSAGES = ("history", "pending")
@@ -151,6 +153,7 @@ def equipped_with(env: Env) -> Equipped:
         env.own_tools,
         env.served.specs,
         env.deferral,
+        begins_as_before=env.watch.has_sent or env.watch.has_said(env.instructions.text, env.offered),
     )
 
 
@@ -165,6 +168,8 @@ def overview_of(
     """What a conversation takes, and what its requests and rewrites so far have cost."""
     facts, meter, deferral, sent = equipped.facts, equipped.meter, equipped.deferral, equipped.sent
     conversation = counted_for(conversation, facts.id)
+    if not equipped.begins_as_before:
+        conversation = replace(conversation, anchor=None, anchored=0)
     size, reserves = window_numbers(equipped.window)
     if sent is not None and sent.model == facts.id:
         meter.scale = sent.scale

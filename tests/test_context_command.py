@@ -62,3 +62,22 @@ def test_a_small_window_shows_the_tools_that_it_is_offered_before_anything_was_c
     small, large = sizes
     assert small["tools"] < large["tools"] / 3
     assert small["system"] < large["system"] / 1.5
+
+
+def test_what_was_counted_before_the_instructions_changed_is_estimated_and_they_come_on_top(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    usage = {"input": 6_000, "output": 10}
+    script.write_text(json.dumps({"reply": [{"text": "word " * 400, "usage": usage}]}))
+    run = ("-p", "words " * 900, "-m", f"scripted/{script}", "-C", str(tmp_path))
+    assert ebb(*run, home=tmp_path).code == 0
+    told = []
+    for rules in ("", "always test first " * 500):
+        if rules:
+            (tmp_path / "AGENT.md").write_text(rules)
+        shown = ebb("context", "--json", "-C", str(tmp_path), home=tmp_path).result
+        told.append((shown["used"], {one["name"]: (one["tokens"], one["source"]) for one in shown["components"]}))
+    (before, then), (after, now) = told
+    assert (then["history"][1], now["history"][1]) == ("counted", "estimated")
+    assert now["instructions"][0] > 2_000
+    assert now["history"][0] > 0.8 * then["history"][0]
+    assert after > before + 2_000

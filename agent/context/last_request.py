@@ -52,6 +52,10 @@ class Mark:
     misses: int | None = 0
     """Requests that went on from one before, of which nothing was read from a cache; None once something was."""
 
+    def begins_with(self, system: str) -> bool:
+        """Whether that was the system text of the request."""
+        return self.system == digest(system.encode("utf-8", "surrogatepass"))
+
 
 def mark_of(
     sent: Fingerprint, sections: Sequence[Section], *, is_rewritten: bool = False, chain: "Chain | None" = None

@@ -15,7 +15,6 @@ from agent.context.prefix import (
     cause_of_break,
     diff,
     diff_after_rewrite,
-    digest,
     fingerprint,
     is_broken,
     left_in_cache,
@@ -131,8 +130,7 @@ class PrefixWatch:
         earlier = self._remembered()
         if earlier is None:
             return True
-        said = digest(system.encode("utf-8", "surrogatepass"))
-        return (earlier.system, earlier.tools) == (said, self._digests.of_tools(tools))
+        return earlier.begins_with(system) and earlier.tools == self._digests.of_tools(tools)
 
     def is_cold(self, facts: ModelFacts) -> bool:
         """Whether the model's provider has nothing of the session in its cache, as far as one can know."""
