@@ -88,7 +88,7 @@ ID_BYTES = 6
 GLIMPSE = 200
 """Messages of a long session that are shown at once."""
 
-READ_ONLY = "no session can be stored in `{}`: it can only be read; `--ephemeral` starts one that is not kept"
+READ_ONLY = "no session can be stored in `{}`: {}; `--ephemeral` starts one that is not kept"
 
 
 class Sessions:
@@ -138,7 +138,7 @@ class Sessions:
         `AgentError`."""
         thread, store = await self._store()
         if store.is_read_only:
-            raise StoreFailed(READ_ONLY.format(store.path), "unreadable")
+            raise StoreFailed(READ_ONLY.format(store.path, store.obstacle), "unreadable")
         row = await self._find(resume) if resume is not None else None
         if row is not None and glimpse is not None:
             end = await SessionLog(thread, store, row.id).newest(GLIMPSE)

@@ -1,11 +1,15 @@
 """How a database and stored files fail, in words that are not SQLite's. It knows no user and no session."""
 
 import errno
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+LEAST_FREE = 1 << 16
+"""Bytes that SQLite needs beside a database to open it."""
 
 Reason: TypeAlias = Literal["locked", "newer", "corrupt", "full", "unreadable", "in use", "missing"]
 
@@ -37,12 +41,26 @@ def translated(path: Path | str) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         name = getattr(error, "sqlite_errorname", None) or ""
+        if name.startswith("SQLITE_IOERR") and isinstance(path, Path) and _is_full(path.parent):
+            name = "SQLITE_FULL"  # it has no room for what it makes beside the database
         for known, (reason, text) in _REASONS.items():
             if name.startswith(known):
                 raise StoreError(reason, f"the session database `{path}` {text}") from error
         if isinstance(error, sqlite3.OperationalError):
             raise StoreError("unreadable", f"the session database `{path}` cannot be used: {error}") from error
         raise
+
+
+def found_no_room(error: BaseException) -> bool:
+    """Whether it is SQLite that has found the disk full."""
+    return isinstance(error, StoreError) and error.reason == "full" and isinstance(error.__cause__, sqlite3.Error)
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < LEAST_FREE
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from store.accounts import RewriteRow, UsageRow, UsageTotal, insert_rewrites, in
 from store.blobs import Blobs
 from store.connection import back_up, connected, connected_to_copy, connected_to_read, make_file
 from store.digests import is_as_written
-from store.errors import StoreError, translated
+from store.errors import StoreError, found_no_room, translated
 from store.listed import IS_LISTED, hand_over
 from store.migrations import MIGRATIONS
 from store.outputs import OutputRow, SummaryRow, insert_outputs, insert_summaries
@@ -113,6 +113,7 @@ class SessionStore:
         self.blobs = blobs
         self.is_read_only = isinstance(path, Path) and not make_file(path)
         """Whether nothing can be written: neither the database nor a file beside it."""
+        self.obstacle = "it can only be read"
         self._is_copied = False
         self._patience = round(busy_timeout * 1000)
         self.told: str = ""
@@ -125,9 +126,14 @@ class SessionStore:
         try:
             with translated(path):
                 self._set_up()
-        except BaseException:
+        except BaseException as error:
             self._db.close()
-            raise
+            if not found_no_room(error):
+                raise
+            self.is_read_only, self.obstacle = True, "the disk is full"
+            self._db = connected_to_read(Path(path), busy_timeout)
+            with translated(path):
+                self._set_up()
 
     def _set_up(self) -> None:
         version: int = self._db.execute("pragma user_version").fetchone()[0]

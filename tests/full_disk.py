@@ -185,12 +185,34 @@ def coming(folder: Path) -> dict[str, Any]:
     }
 
 
+def reading(folder: Path) -> dict[str, Any]:
+    """The disk is full when the program starts."""
+    home = Home(folder, 3_000_000)
+    session = home.say({"calls": [call("seq 5000")]}, {"text": "Yes."}).result["session"]
+    home.fill(0)
+    told = home.ebb("sessions", "list", "--json").lines
+    shown = home.ebb("sessions", "show", session, "r1").out
+    found = home.ebb("sessions", "search", "4999")
+    refused = home.ebb("-r", session, "-p", "more", "-m", f"scripted/{folder / 'script.json'}")
+    home.ballast.unlink()
+    again = home.say({"text": "So."}, more=("-r", session))
+    return {
+        "listed": [line["id"] == session for line in told],
+        "shown": shown.splitlines()[:5000] == [str(number) for number in range(1, 5001)],
+        "found": found.code,
+        "refused": [refused.code, refused.err],
+        "again": again.result["result"],
+        "doctor": home.doctor(),
+    }
+
+
 SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "output": output,
     "printing": printing,
     "turn": turn,
     "migration": migration,
     "coming": coming,
+    "reading": reading,
 }
 
 if __name__ == "__main__":

@@ -110,3 +110,15 @@ def test_an_export_or_import_that_finds_no_room_leaves_everything_as_it_was(tmp_
         "out": "imported ID  go\nGo on with it: ebb -r ID\n",
         "doctor": [],
     }
+
+
+def test_what_is_stored_can_be_read_while_the_disk_is_full(tmp_path: Path) -> None:
+    why = f"no session can be stored in `{tmp_path}/data/sessions.db`: the disk is full; `--ephemeral` starts one"
+    assert seen("reading", tmp_path) == {
+        "listed": [True],
+        "shown": True,
+        "found": 0,
+        "refused": [1, f"ebb: {why} that is not kept\n"],
+        "again": "So.",
+        "doctor": [],
+    }
