@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from agent.messages import OutputStatus, StopReason, Usage
+from agent.messages import OutputStatus, Ranges, StopReason, Usage
 from agent.view_events import (
     BroughtBack,
     CacheBroken,
@@ -165,6 +165,8 @@ class ToolFinished:
     """Files that the call created, changed or deleted, relative to the working folder."""
     lines: int | None = None
     """Lines of all that the call gave back, when `text` is only part of it."""
+    inserted: Ranges = ()
+    """Where in `text` the program says what is left out and how the model sees it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,9 @@ Native: TypeAlias = Mapping[str, object]
 """A part exactly as its provider sent it, to be sent back verbatim to that same provider and to no other."""
 
 
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+"""Parts of a text, in order: where each begins, and behind where it ends, in characters."""
+
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
 
@@ -108,6 +111,13 @@ class ToolOutput:
     frame: str = ""
     """What belongs to the output, at its end, and is not among the bytes that `stored` names: how a program ended and
     what hooks noted."""
+    inserted: Ranges = ()
+    """Where in `text` the program says what is left out and how to see it. All else are the output's own words."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether `text` is less than all of it."""
+        return self.stored is not None or self.whole is not None or bool(self.inserted)
 
 
 CallState: TypeAlias = Literal["waiting", "asked", "begun"] | ToolOutput
@@ -214,9 +224,15 @@ class Kept:
 
     key: str
     """As that of a `Retold`."""
-    title: str
-    """What it is, with its reference."""
+    what: str
+    ref: str
+    """By what all of it is found."""
     parts: tuple[Text | Image, ...]
+
+    @property
+    def title(self) -> str:
+        """The line under which the model is shown it."""
+        return f"{self.what} [recall:{self.ref}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,6 @@ from agent.archive.reference_parts import (
 from agent.context.long_texts import bytes_of
 from agent.context.mask import paths_of
 from agent.context.message_text import message_text
-from agent.context.offload import frame_of
 from agent.context.references import (
     CURRENT_PROJECT,
     CURRENT_SESSION,
@@ -312,7 +311,7 @@ class Archive:
         if output.whole is not None:
             log = LogFile.opened(Path(output.whole))
             if log is not None:
-                return await self._framed(CheckedContent(str(located.reference.target), lambda: log), frame_of(output))
+                return await self._framed(CheckedContent(str(located.reference.target), lambda: log), output.frame)
         return InMemory(encoded(output.text))
 
     async def _output_in(self, session: str, row: OutputRow) -> ToolOutput:
@@ -341,7 +340,7 @@ class Archive:
         if row is None or row.part or row.digest is None:
             return ""
         with suppress(StoreFailed):
-            return frame_of(await self._output_in(located.session, row))
+            return (await self._output_in(located.session, row)).frame
         return ""
 
     async def _framed(self, content: Content, frame: str) -> Content:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from agent.context.mask import one_line, patched_paths, what_happened
 from agent.context.mentions import is_given
 from agent.context.message_text import message_text
-from agent.context.offload import frame_of, is_brought_back
+from agent.context.offload import is_brought_back
 from agent.context.tool_selection import as_run
 from agent.errors import StoreFailed
 from agent.messages import Assistant, AssistantPart, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
@@ -155,9 +155,8 @@ class Indexer:
             with suppress(StoreError):  # then what the message shows of it can be found
                 reader = blobs.open(stored.digest)
                 try:
-                    frame = frame_of(output)
-                    held = _as_text(reader.read(0, MOST_INDEXED - len(frame)))
-                    parts = (held, "" if held.endswith(frame) else frame)
+                    held = _as_text(reader.read(0, MOST_INDEXED - len(output.frame)))
+                    parts = (held, "" if held.endswith(output.frame) else output.frame)
                     return "\n".join(part for part in parts if part), reader.size
                 finally:
                     reader.close()

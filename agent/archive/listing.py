@@ -8,7 +8,6 @@ from agent.archive.archive import Archive
 from agent.archive.reference_parts import encoded
 from agent.context.mask import message_key, one_line
 from agent.context.message_text import message_text
-from agent.context.offload import frame_of, is_preview
 from agent.context.references import message_digits
 from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User
@@ -152,7 +151,7 @@ def _shelved(
                 call = as_run(calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {}), output)
                 ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
                 # How a program ended is read with what it printed, so it counts with that.
-                frame = frame_of(output) if kept.digest is not None and not kept.part else ""
+                frame = output.frame if kept.digest is not None and not kept.part else ""
                 size, lines = kept.size + len(encoded(frame)), kept.lines + len(frame.splitlines())
                 yield ArchiveItem(ref, state, size, lines, kept.created, call, "", "", kept.accesses, kept.accessed)
 
@@ -201,7 +200,7 @@ def _state(output: ToolOutput, kept: OutputRow, view: Conversation, *, has_left:
     if any(one.key == ref for one in view.retold):
         return "preview"
     is_named_only = kept.part > 0
-    return "preview" if is_named_only or output.stored is not None or is_preview(output.text) else "visible"
+    return "preview" if is_named_only or output.is_part else "visible"
 
 
 def _lines(content: Content, first: int, count: int) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Per
 from agent.calls.output_room import Keep, KeptOutput, OutputRoom
 from agent.calls.policy import PermissionRequest
 from agent.calls.resolve import as_meant
+from agent.context.offload import moved
 from agent.events import Event, ToolFinished, ToolProgress, ToolStarted
 from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall, ToolOutput
@@ -124,7 +125,7 @@ async def _run_call(call: ToolCall, place: CallPosition, hands: CallRunner) -> T
     hands.emit(ToolStarted(call.id, call.name, call.arguments))
     if (earlier := hands.progress.output_of(call.id)) is not None:
         lines = earlier.stored.lines if earlier.stored is not None else None
-        hands.emit(ToolFinished(call.id, call.name, earlier.status, earlier.text, (), lines))
+        hands.emit(ToolFinished(call.id, call.name, earlier.status, earlier.text, (), lines, earlier.inserted))
         return earlier
     if hands.interrupt.requested():
         return await _finish(call, place, hands, "cancelled", "not run: the user interrupted the turn before it began")
@@ -186,7 +187,8 @@ async def _finish(
         told = told_of_edit(call, edited)
         frame = "\n".join(part for part in (output.frame, told) if part) if output.stored or output.whole else ""
         output = replace(output, text=f"{told}\n{output.text}", edited=dict(edited.arguments), frame=frame)
+        output = replace(output, inserted=moved(output.inserted, len(told) + 1))
     lines = output.stored.lines if output.stored is not None else None
-    hands.emit(ToolFinished(call.id, call.name, status, output.text, changed, lines))
+    hands.emit(ToolFinished(call.id, call.name, status, output.text, changed, lines, output.inserted))
     await hands.progress.ended(output)
     return output

@@ -14,12 +14,12 @@ from agent.calls.output_room import KeptOutput
 from agent.calls.policy import PermissionRequest
 from agent.config.option_values import AfterTool
 from agent.context.offload import (
+    Excerpt,
     Offloading,
     Skim,
     cut_form,
     how_to_see,
     is_brought_back,
-    is_preview,
     is_shown_whole,
     readable,
     stored_form,
@@ -143,7 +143,8 @@ class Ingest:
         if raw.uncut is not None:
             uncut = _joined(raw.uncut, lines) if lines else raw.uncut
             stored = await self._keep(iter([_encoded(uncut)]), Skim())
-            return replace(output, text=f"{raw.text}\n{how_to_see(ref)}", stored=stored)
+            text = f"{raw.text}\n{how_to_see(ref)}"
+            return replace(output, text=text, stored=stored, inserted=((len(raw.text), len(text)),))
         data = _encoded(raw.text)
         if is_shown_whole(call.name, len(data), self.settings):
             return output
@@ -153,8 +154,8 @@ class Ingest:
         # What a tool says beside its lines is kept with them, and is none of them.
         has_lines = raw.extent is not None and raw.extent.unit == "lines"
         counted = replace(stored, lines=raw.extent.shown) if raw.extent and has_lines else stored
-        text = await self._part(call, place, skim, counted)
-        return output if len(text) >= len(raw.text) else replace(output, text=text, stored=stored)
+        part = await self._part(call, place, skim, counted)
+        return output if len(part.text) >= len(raw.text) else _in_part(output, part, stored)
 
     async def _log_form(
         self, call: ToolCall, place: CallPosition, log: PrintedLog, lines: str, output: ToolOutput
@@ -162,23 +163,29 @@ class Ingest:
         """What a program printed goes from its file to the archive without ever being held whole."""
         is_whole, stored = is_shown_whole(call.name, log.end - log.start, self.settings), None
         text = as_text(b"".join(_printed(log))) if is_whole else None
+        part = Excerpt(text or "", ())
         if text is None:
             skim = Skim()
             stored = await self._keep(_printed(log), skim)
             is_readable = is_whole and not skim.is_binary
-            text = readable(b"".join(_printed(log))) if is_readable else await self._part(call, place, skim, stored)
+            part = (
+                Excerpt(readable(b"".join(_printed(log))), ())
+                if is_readable
+                else await self._part(call, place, skim, stored)
+            )
         if log.is_finished:
             log.path.unlink(missing_ok=True)
         frame = "\n".join(part for part in (output.text, lines) if part) if stored else ""
-        return replace(output, text=_joined(text, output.text), stored=stored, frame=frame)
+        return replace(_in_part(output, part, stored), text=_joined(part.text, output.text), frame=frame)
 
-    async def _part(self, call: ToolCall, place: CallPosition, skim: Skim, stored: Stored) -> str:
+    async def _part(self, call: ToolCall, place: CallPosition, skim: Skim, stored: Stored) -> Excerpt:
         """What the model is shown of an output that is not shown whole."""
         ref = f"r{place.number}"
         if self.settings.mode == "truncate":
             return cut_form(skim, ref, self.settings)
         shown = None if skim.is_binary else await self._digested(call, place, stored)
-        return stored_form(call.name, ref, stored.size, stored.lines, shown or skim.preview(self.settings))
+        ends = (shown, "") if shown else skim.ends_and_matches(self.settings)
+        return stored_form(call.name, ref, stored.size, stored.lines, *ends)
 
     async def _digested(self, call: ToolCall, place: CallPosition, stored: Stored) -> str | None:
         """What a model found in the output."""
@@ -214,18 +221,18 @@ class Ingest:
                 skim.take(chunk)
         is_whole = is_shown_whole(call.name, skim.size, self.settings)
         if raw.log is None:
-            return output if is_whole else replace(output, text=cut_form(skim, None, self.settings))
+            return output if is_whole else _in_part(output, cut_form(skim, None, self.settings))
         stays = _stays(raw.log)
-        text = (
-            readable(skim.beginning)
+        part = (
+            Excerpt(readable(skim.beginning), ())
             if is_whole and skim.size == len(skim.beginning)
             else cut_form(skim, f"r{place.number}" if stays else None, self.settings)
         )
         if not stays:
-            return replace(output, text=_joined(text, raw.text))
+            return replace(_in_part(output, part), text=_joined(part.text, raw.text))
         return replace(
-            output,
-            text=_joined(text, f"all of it is in {raw.log.path}\n{raw.text}"),
+            _in_part(output, part),
+            text=_joined(part.text, f"all of it is in {raw.log.path}\n{raw.text}"),
             whole=str(raw.log.path),
             frame="\n".join(part for part in (raw.text, lines) if part),
         )
@@ -238,7 +245,7 @@ class Ingest:
             ref=f"r{place.number}",
             bytes=kept.size,
             lines=kept.lines,
-            form="preview" if is_preview(output.text) else "full",
+            form="preview" if output.stored is not None else "full",
         )
 
 
@@ -255,6 +262,10 @@ def hooks_of(
     from agent.calls.hooks import Hooks  # noqa: PLC0415  # deferred: most runs have none
 
     return Hooks(configured, session, workspace, interrupt, emit)
+
+
+def _in_part(output: ToolOutput, part: Excerpt, stored: Stored | None = None) -> ToolOutput:
+    return replace(output, text=part.text, inserted=part.inserted, stored=stored)
 
 
 def _joined(text: str, ending: str) -> str:

@@ -104,9 +104,7 @@ def _heard(ledger: Ledger, message: User) -> Ledger:
 def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledger:
     call = as_run(call, output)
     if output.status == "denied":
-        ledger = replace(
-            ledger, decisions=_with(ledger.decisions, f"denied: {_short(call)} – {first_error(output.text)}")
-        )
+        ledger = replace(ledger, decisions=_with(ledger.decisions, f"denied: {_short(call)} – {first_error(output)}"))
     elif output.status == "failed":
         ledger = replace(ledger, failures=_with(ledger.failures, what_happened(call, output) + ref))
     match call.name:

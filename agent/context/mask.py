@@ -9,7 +9,7 @@ from dataclasses import replace
 from agent.context.estimate import output_size
 from agent.context.incremental import derived_once
 from agent.context.long_replies import LongReply, as_retold, long_reply
-from agent.context.offload import unframed, without_frame
+from agent.context.offload import own_words
 from agent.context.steps import is_by_user, unseen_from
 from agent.context.superseded import superseded
 from agent.context.tool_selection import as_run
@@ -250,8 +250,7 @@ def condensed(found: Numbered) -> str:
 def what_happened(call: ToolCall, output: ToolOutput) -> str:
     """What a call did and how it ended, in one line. Of what others wrote nothing in it steers a terminal or looks like
     a reference."""
-    text = output.text
-    ending = "" if output.status == "done" else f" – {output.status}: {first_error(text)}"
+    ending = "" if output.status == "done" else f" – {output.status}: {first_error(output)}"
     call = as_run(call, output)
     match call.name:
         case "read":
@@ -299,7 +298,7 @@ def _given(output: ToolOutput) -> str:
     stored, pictures = output.stored, len(output.images) + len(output.pictures)
     size = "" if stored is None else counted(stored.lines, "line") if stored.lines > 1 else f"{stored.size:,} bytes"
     amount = ", ".join(filter(None, (size, counted(pictures, "picture") if pictures else "")))
-    return ": ".join(filter(None, (amount, quoted(unframed(output.text), SAID)))) or "nothing"
+    return ": ".join(filter(None, (amount, quoted(own_words(output.text, output.inserted), SAID)))) or "nothing"
 
 
 def exit_of(output: ToolOutput) -> str:
@@ -308,15 +307,16 @@ def exit_of(output: ToolOutput) -> str:
     match, cut = _EXIT.search(told), _CUT_SHORT.search(output.ending)
     how = f"exit {match[1]}" if match else (cut[1] or cut[2]) if cut else output.status
     if output.status == "done":
-        return how if match else f"{how}: {quoted(unframed(output.text), SAID)}"
-    error = first_error(output.text)
+        return how if match else f"{how}: {quoted(own_words(output.text, output.inserted), SAID)}"
+    error = first_error(output)
     is_ending = error in output.ending.split("\n") if output.ending else _EXIT.fullmatch(error) is not None
     return f"{how} – {error}" if error and not is_ending else how
 
 
-def first_error(text: str) -> str:
-    """The first line that looks like an error, or else the first line."""
-    lines = [line.strip() for line in without_frame(text).splitlines() if line.strip()]
+def first_error(output: ToolOutput) -> str:
+    """The first line that looks like an error, or else the first line that is its own."""
+    heading = next((end for start, end in output.inserted if start == 0), 0)
+    lines = [line.strip() for line in output.text[heading:].splitlines() if line.strip()]
     found = next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
     return quoted(found, ERROR)
 

@@ -1,14 +1,13 @@
 """What the model is shown of an output: all of it, or its ends and the lines that tell of errors. Pure: bytes and
 outputs in, text and choices out; where the rest is kept is not decided here."""
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
-from agent.messages import ToolOutput
+from agent.messages import Ranges, ToolOutput
 from tools.extent import counted
-from tools.lazy import dataclass, regex
+from tools.lazy import dataclass
 from tools.truncate import is_mostly_noise, plain
 
 Mode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
@@ -79,35 +78,51 @@ def cut_output(output: ToolOutput, room: int, size: int, count: Callable[[ToolOu
     return shown
 
 
-_LEFT_OUT = " left out: the context window is nearly full; "
-_NOTE = regex(rf"\n?\[… [\d,]+ characters?{_LEFT_OUT}.* …\]\n?")
-
-
-def without_note(text: str) -> str:
-    """Both ends of an output that was cut, without the note of what is left out between them."""
-    return _NOTE.sub("\n", text, 1).strip("\n")
-
-
 def _without_middle(output: ToolOutput, keep: int, how: str) -> ToolOutput:
     pictures = f"its pictures ({len(output.images)}) are not shown, look at one at a time" if output.images else ""
-    framed = _in_frame(output.text)
-    if framed is not None:
-        opening, shown, ending = framed
-        note = f"[… {pictures} …]" if pictures else "[…]"
-        return replace(output, text=f"{opening}\n{_ends(shown, keep, lambda _: note)}{ending}", images=())
+    text, ranges = output.text, output.inserted
+    if len(ranges) > 1 and ranges[0][0] == 0:  # a preview: what it says of itself stays
+        start, end, seen = ranges[0][1], ranges[1][0], ranges[-1]
+        shown = _ends(text[start:end], keep, lambda _: f"[… {pictures} …]" if pictures else "[…]")
+        inserted = (ranges[0], *moved((seen,), start + len(shown) - seen[0]))
+        return replace(output, text=f"{text[:start]}{shown}{text[seen[0] :]}", images=(), inserted=inserted)
 
     def note_of(left_out: int) -> str:
         where = "; ".join(filter(None, (how or "ask for less at a time to see it", pictures)))
-        return f"[… {counted(left_out, 'character')}{_LEFT_OUT}{where} …]"
+        return f"[… {counted(left_out, 'character')} left out: the context window is nearly full; {where} …]"
 
-    return replace(output, text=_ends(output.text, keep, note_of), images=())
+    shown = _ends(text, keep, note_of)
+    head, tail = _cut_at(text, keep)
+    behind = len(shown) - (len(text) - tail)
+    before = [(start, min(end, head)) for start, end in ranges if start < head]
+    after = [(max(start, tail), end) for start, end in ranges if end > tail]
+    inserted = (*before, (head + 1 if head else 0, behind), *moved(after, behind - tail))
+    return replace(output, text=shown, images=(), inserted=inserted)
 
 
 def _ends(text: str, keep: int, note_of: Callable[[int], str]) -> str:
     """Both ends of a text, of so many characters together, with a note between them of how many are left out."""
-    head = int(keep * _HEAD)
-    tail = max(len(text) - (keep - head), head)
+    head, tail = _cut_at(text, keep)
     return "\n".join(part for part in (text[:head], note_of(tail - head), text[tail:]) if part)
+
+
+def _cut_at(text: str, keep: int) -> tuple[int, int]:
+    head = int(keep * _HEAD)
+    return head, max(len(text) - (keep - head), head)
+
+
+def moved(ranges: Iterable[tuple[int, int]], by: int) -> Ranges:
+    """The same parts of a text that has so many characters more before them."""
+    return tuple((start + by, end + by) for start, end in ranges)
+
+
+def own_words(text: str, inserted: Ranges) -> str:
+    """What is shown of what an output said, without what the program says of the rest."""
+    words, at = list[str](), 0
+    for start, end in inserted:
+        words.append(text[at:start])
+        at = end
+    return "".join((*words, text[at:]))
 
 
 def readable(data: bytes) -> str:
@@ -168,12 +183,16 @@ class Skim:
 
     def preview(self, settings: Offloading) -> str:
         """Head, tail and the lines between them that tell of errors."""
+        return "".join(self.ends_and_matches(settings))
+
+    def ends_and_matches(self, settings: Offloading) -> tuple[str, str]:
+        """The same apart."""
         if self.is_binary:
-            return f"not text; it begins with {bytes(self._head[:32]).hex(' ')}"
+            return f"not text; it begins with {bytes(self._head[:32]).hex(' ')}", ""
         most_head = int(settings.preview * _HEAD)
         most_tail = settings.preview - most_head
         if self.lines <= 3:
-            return self._middle_left_out(most_head, most_tail)
+            return self._middle_left_out(most_head, most_tail), ""
         head = _whole_lines(self._head, most_head, ends_open=self.size > len(self._head))
         tail = list(reversed(_whole_lines(self._tail, most_tail, from_end=True, ends_open=self.size > len(self._tail))))
         first, last = len(head), max(self.lines - len(tail) + 1, len(head) + 1)
@@ -183,7 +202,7 @@ class Skim:
             shown.append(f"[… lines {first + 1}-{last - 1} left out …]")
         shown += tail
         between = [(number, line) for number, line in self._found if first < number < last]
-        return "\n".join(shown) + _matches(between)
+        return "\n".join(shown), _matches(between)
 
     def _middle_left_out(self, most_head: int, most_tail: int) -> str:
         """Both ends of an output that has hardly a line end."""
@@ -244,10 +263,22 @@ def _cut(line: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}… [cut]"
 
 
-def stored_form(tool: str, ref: str, size: int, lines: int, shown: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """What is shown of an output that is kept apart."""
+
+    text: str
+    inserted: Ranges
+    """As those of a `ToolOutput`."""
+
+
+def stored_form(tool: str, ref: str, size: int, lines: int, shown: str, matches: str = "") -> Excerpt:
     """What stands for an output that is kept apart: how large it is, a part of it, and how to see the rest."""
-    sizes = f"{counted(size, 'byte')}, {counted(lines, 'line')}"
-    return f'[Tool result stored — {sizes} from "{tool}".\n{shown}]\n{how_to_see(ref)}'
+    heading = f'[Tool result stored — {counted(size, "byte")}, {counted(lines, "line")} from "{tool}".\n'
+    end = len(heading) + len(shown)
+    text = f"{heading}{shown}{matches}]\n{how_to_see(ref)}"
+    ranges = (0, len(heading)), (end, end + len(matches)), (end + len(matches), len(text))
+    return Excerpt(text, tuple((start, end) for start, end in ranges if start < end))
 
 
 def preview_of(text: str, settings: Offloading = Offloading()) -> tuple[str, int, int]:  # noqa: B008  # a frozen value
@@ -257,57 +288,14 @@ def preview_of(text: str, settings: Offloading = Offloading()) -> tuple[str, int
     return skim.preview(settings), skim.size, skim.lines
 
 
-_SEEN = 'Use the "read_result" tool with ref_id='
-
-
 def how_to_see(ref: str) -> str:
-    return f'{_SEEN}"{ref}" to read specific portions.'
+    return f'Use the "read_result" tool with ref_id="{ref}" to read specific portions.'
 
 
-def cut_form(skim: Skim, ref: str | None, settings: Offloading) -> str:
+def cut_form(skim: Skim, ref: str | None, settings: Offloading) -> Excerpt:
     """Both ends of an output, as much of it as may be shown whole, and where the rest is, if it is kept."""
     larger = Offloading(preview=settings.threshold)
     note = f'cut; ref_id="{ref}" has all of it' if ref else "cut; the rest could not be kept"
-    return f"{skim.preview(larger)}\n[{counted(skim.size, 'byte')}, {counted(skim.lines, 'line')}, {note}]"
-
-
-_STORED = regex(r'^\[Tool result stored — [\d,]+ bytes?, [\d,]+ lines? from "[^"\n]*"\.$', re.MULTILINE)
-
-
-def is_preview(text: str) -> bool:
-    """Whether a text is what stands for an output that is kept apart."""
-    return _STORED.match(text) is not None
-
-
-def without_frame(text: str) -> str:
-    """What an output said, without the words around it that tell where it is kept."""
-    return _STORED.sub("", text)
-
-
-def frame_of(output: ToolOutput) -> str:
-    """What belongs to an output and is not among the bytes that are kept of it. In sessions of earlier versions it
-    stands behind what says where those are."""
-    if output.frame or not is_preview(output.text):
-        return output.frame
-    _, seen, behind = output.text.rpartition(f"]\n{_SEEN}")
-    return behind.partition("\n")[2] if seen else ""  # a preview that was cut itself says nothing of it any more
-
-
-def unframed(text: str) -> str:
-    """The same of an output that is kept apart, without the lines that were found in it and how to see the rest: the
-    parts of it that are shown, and what stands behind it."""
-    if not is_preview(text):
-        return text
-    framed = _in_frame(text)
-    return "\n".join((framed[1], *framed[2].split("\n")[2:])) if framed else text.partition("\n")[2]
-
-
-def _in_frame(text: str) -> tuple[str, str, str] | None:
-    """What stands for an output that is kept apart, in three: how large it is, the parts that are shown, without the
-    lines that were found in it, and how to see the rest, with what stands behind it. None when part of that is gone."""
-    opening, _, inside = text.partition("\n")
-    shown, seen, behind = inside.rpartition(f"]\n{_SEEN}")
-    if not is_preview(opening) or not seen:
-        return None
-    found = [match.start() for match in re.finditer(r"\nmatches: \d+: ", shown)]
-    return opening, shown[: found[-1]] if found else shown, seen + behind
+    shown, matches = skim.ends_and_matches(larger)
+    text = f"{shown}{matches}\n[{counted(skim.size, 'byte')}, {counted(skim.lines, 'line')}, {note}]"
+    return Excerpt(text, ((len(shown), len(text)),))

@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 
 from agent.context.estimate import estimate_message, output_size
 from agent.context.mask import (
-    Numbered,
     as_shown,
     message_key,
     numbered_outputs,
@@ -20,7 +19,7 @@ from agent.context.mask import (
     what_happened,
 )
 from agent.context.offload import preview_of, stored_form
-from agent.context.references import message_digits
+from agent.context.references import MessageRef, message_digits
 from agent.messages import Conversation, Image, Kept, Message, Retold, Summary, Text, User
 
 Size: TypeAlias = Literal["whole", "preview", "line"]
@@ -48,22 +47,20 @@ def _kept_of(conversation: Conversation, cut: int) -> Iterator[Kept]:
     for index, message in enumerate(as_shown(conversation)[:cut]):
         key = message_key(conversation.messages_before + index)
         if key in conversation.pinned:
-            yield Kept(key, _who(conversation.messages[index]), _words(message))
+            said = conversation.messages[index]
+            yield Kept(key, _who(said), str(MessageRef(message_digits(said))), _words(message))
         if not isinstance(message, User):
             continue
         for output in message.outputs:
             number += 1
             if f"r{number}" in conversation.pinned:
-                yield Kept(f"r{number}", _what(found[f"r{number}"]), (Text(output.text), *output.images))
-
-
-def _what(found: Numbered) -> str:
-    return f"{one_line(what_happened(found.call, found.output), LINE)} [recall:{found.ref}]"
+                one = found[f"r{number}"]
+                what = one_line(what_happened(one.call, one.output), LINE)
+                yield Kept(one.ref, what, one.ref, (Text(output.text), *output.images))
 
 
 def _who(message: Message) -> str:
-    said = "What the user said" if isinstance(message, User) else "What you said"
-    return f"{said} [recall:msg-{message_digits(message)}]"
+    return "What the user said" if isinstance(message, User) else "What you said"
 
 
 def _words(message: Message) -> tuple[Text | Image, ...]:
@@ -133,10 +130,9 @@ def smaller_pins(conversation: Conversation, size: Size) -> Conversation:
 
 
 def _smaller(one: Kept, size: Size) -> Kept:
-    """What is pinned, in less of itself. Its title says where all of it is."""
+    """What is pinned, in less of itself."""
     text = "\n".join(part.text for part in one.parts if isinstance(part, Text))
-    ref = one.title.rpartition("[recall:")[2].removesuffix("]")
-    less = shorter(text, ref, "a pin", size)
+    less = shorter(text, one.ref, "a pin", size)
     less_of_it = (Text(less),)
     return replace(one, parts=less_of_it) if _tokens(less_of_it) < _tokens(one.parts) else one
 
@@ -159,7 +155,7 @@ def shorter(text: str, ref: str, source: str, size: Size) -> str:
 def preview_form(text: str, ref: str, source: str) -> str:
     """What stands in the view for a text that is kept apart."""
     shown, size, lines = preview_of(text)
-    return stored_form(source, ref, size, lines, shown)
+    return stored_form(source, ref, size, lines, shown).text
 
 
 def open_request(conversation: Conversation) -> frozenset[int]:

@@ -6,7 +6,6 @@ from typing import Literal, TypeAlias
 
 from agent.context.mask import as_shown, message_key, what_happened
 from agent.context.message_text import message_text
-from agent.context.offload import is_preview
 from agent.context.references import MessageRef, OutputRef, SummaryRef, message_digits
 from agent.messages import Assistant, Conversation, Image, Message, Note, Summary, Text, ToolCall, User
 
@@ -94,7 +93,7 @@ def place_named(
         if ref == f"r{view.outputs_before + _outputs_in(view.messages[:index]) + number + 1}":
             if output.call_id in view.masked:
                 return replace(place, fate="masked")
-            is_whole = seen.text == output.text and output.stored is None and not is_preview(output.text)
+            is_whole = seen.text == output.text and not output.is_part
             return place if is_whole else replace(place, fate="stored")
     return place
 

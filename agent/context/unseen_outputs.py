@@ -7,7 +7,7 @@ from dataclasses import replace
 from agent.context.budget import shares
 from agent.context.estimate import estimate_message, output_size
 from agent.context.mask import Numbered, condensed, numbered_outputs, shown_output
-from agent.context.offload import Offloading, preview_of, stored_form, unframed, without_note
+from agent.context.offload import Offloading, own_words, preview_of, stored_form
 from agent.context.steps import unseen_from
 from agent.messages import Conversation, Image, Note, Retold, ToolOutput, User, UserPart
 
@@ -118,7 +118,7 @@ def _cut(found: Numbered, part: int) -> Retold:
     if names and output_size(_as_told(found, whole)) <= part:
         return whole
     stored = output.stored
-    text = output.text if stored is None else without_note(unframed(output.text))
+    text = output.text if stored is None else own_words(output.text, output.inserted).strip("\n")
     whole_size = len(text.encode("utf-8", "surrogatepass")) * max(part, 0) // max(output_size(output), 1)
     # A preview of a part would count the lines of that part.
     is_part = stored is not None and len(text.encode("utf-8", "surrogatepass")) < stored.size
@@ -128,7 +128,7 @@ def _cut(found: Numbered, part: int) -> Retold:
             shown, size, lines = preview_of(text, Offloading(preview=keep))
             size, lines = (stored.size, stored.lines) if stored is not None else (size, lines)
             form = _ends(text, keep) if is_plain else shown
-            told = stored_form(found.call.name, found.ref, size, lines, form) + names
+            told = stored_form(found.call.name, found.ref, size, lines, form).text + names
             less = Retold(found.ref, "preview", told, pictures)
             if output_size(_as_told(found, less)) <= part:
                 return less

@@ -15,7 +15,7 @@ from agent.context.mask import (
     one_line,
     what_happened,
 )
-from agent.context.offload import is_brought_back, is_preview
+from agent.context.offload import is_brought_back
 from agent.context.pins import open_request, preview_form, size_of_pins
 from agent.context.references import BadReference, MessageRef, message_digits, parse_reference
 from agent.context.steps import starts_step
@@ -99,15 +99,14 @@ def key_of(name: str, conversation: Conversation) -> str | None:
         for index in range(len(messages) - 1, -1, -1):
             if message_digits(messages[index]).startswith(target.prefix):
                 return message_key(conversation.messages_before + index)
-        return next((one.key for one in conversation.summary.kept if f"[recall:{target}" in one.title), None)
+        return next((one.key for one in conversation.summary.kept if one.ref.startswith(str(target))), None)
     return str(target)
 
 
 def _thing(key: str, conversation: Conversation) -> EditTarget | None:
     for one in conversation.summary.kept:
         if one.key == key:
-            what, _, ref = one.title.rpartition(" [recall:")
-            return EditTarget(key, ref.removesuffix("]"), what, -1, kept=one)
+            return EditTarget(key, one.ref, one.what, -1, kept=one)
     if key.startswith("r"):
         by_call = {
             output.call_id: index
@@ -193,7 +192,7 @@ def _offload(thing: EditTarget, conversation: Conversation, terms: Terms) -> Vie
     output, call = thing.found.output, meant(thing.found.call)
     if output.call_id in conversation.masked or any(one.key == thing.key for one in conversation.retold):
         return Refusal(f"`{thing.ref}` is not shown in full")
-    if output.stored is not None or is_preview(output.text):
+    if output.is_part:
         return Refusal(f"`{thing.ref}` is a preview already: evict leaves a line of it")
     if is_brought_back(call.name):
         return Refusal(f"`{thing.ref}` is a part of what is kept elsewhere: evict it instead")

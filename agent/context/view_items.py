@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from agent.context.mask import as_shown, message_key, numbered_outputs, one_line, what_happened
-from agent.context.offload import is_preview
 from agent.context.references import MessageRef, message_digits
 from agent.context.tool_selection import meant
 from agent.messages import Assistant, Conversation, Form, Image, Kept, Message, Note, Text, ToolOutput, User
@@ -116,11 +115,10 @@ def _state(output: ToolOutput, masked: frozenset[str], form: Form | None) -> Sta
         return "masked"
     if form is not None:
         return _STATES[form]
-    return "preview" if output.stored is not None or is_preview(output.text) else "visible"
+    return "preview" if output.is_part else "visible"
 
 
 def _pin(one: Kept, conversation: Conversation, size: Callable[[Message], int]) -> ViewItem:
-    what, _, ref = one.title.rpartition(" [recall:")
     is_pinned = one.key in conversation.pinned
     tokens = size(User((Text(one.title), *one.parts)))
-    return ViewItem(one.key, ref.removesuffix("]"), "pin", what, tokens, 0, "visible", is_pinned)
+    return ViewItem(one.key, one.ref, "pin", one.what, tokens, 0, "visible", is_pinned)

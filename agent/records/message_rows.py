@@ -23,6 +23,7 @@ from agent.messages import (
     UserPart,
 )
 from agent.records.codec import from_json
+from agent.records.earlier_words import output_parted
 from store.sessions import MessageRow
 
 
@@ -79,6 +80,8 @@ def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
     written = {name: value for name, value in asdict(part).items() if value not in (None, "", ())}
     if isinstance(part, ToolOutput) and part.images:
         written["images"] = [_encode_image(image) for image in part.images]
+    if isinstance(part, ToolOutput) and part.is_part:
+        written["inserted"] = part.inserted  # also none: records of earlier versions are without it
     return {"type": _KINDS[type(part)], **written}
 
 
@@ -94,7 +97,10 @@ def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     del found["type"]
     if "images" in found:
         found["images"] = [{"data": "", **image} for image in found["images"]]
-    return cast(UserPart | AssistantPart, from_json(kind, found))
+    read = from_json(kind, found)
+    if isinstance(read, ToolOutput) and read.is_part and "inserted" not in found:
+        read = output_parted(read)
+    return cast(UserPart | AssistantPart, read)
 
 
 def as_json(body: Mapping[str, object]) -> str:

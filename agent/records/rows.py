@@ -24,6 +24,7 @@ from agent.messages import (
     UserPart,
 )
 from agent.records.codec import count, from_json
+from agent.records.earlier_words import title_parted
 from agent.records.message_rows import as_json, decode_message, decode_part, encode_part
 from agent.records.situation import Situation
 from store.outputs import OutputRow, SummaryRow
@@ -101,7 +102,7 @@ def _encode_summary(summary: Summary) -> dict[str, object]:
         "ledger": summary.ledger,
         "request": request,
         "facts": summary.facts,
-        "kept": [[one.key, one.title, [encode_part(part) for part in one.parts]] for one in summary.kept],
+        "kept": [[one.key, one.what, one.ref, [encode_part(part) for part in one.parts]] for one in summary.kept],
     }
 
 
@@ -116,11 +117,12 @@ def _decode_summary(body: str | Mapping[str, Any]) -> Summary:
     return from_json(Summary, texts, request=request, kept=kept)
 
 
-def _decode_kept(key: str, title: str, body: Iterable[Mapping[str, Any]]) -> Kept:
+def _decode_kept(key: str, *told: Any) -> Kept:  # noqa: ANN401 - texts, and then parts
+    *texts, body = told
     parts = tuple(map(decode_part, body))
     if not all(isinstance(part, Text | Image) for part in parts):
         raise ValueError("what is pinned shows texts and pictures")
-    return from_json(Kept, [key, title], parts=parts)
+    return from_json(Kept, [key, *(texts if len(texts) > 1 else title_parted(*texts))], parts=parts)
 
 
 def output_rows(message: User, position: int, before: int, tools: Mapping[str, str]) -> list[OutputRow]:

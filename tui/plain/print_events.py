@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent.context.offload import own_words
 from agent.events import (
     CallDenied,
     CallEdited,
@@ -153,7 +154,7 @@ def outcome_of(event: ToolFinished) -> str:
         case "done":
             return f"done, {counted(count_of(event.text, event.lines), 'line')}{changed}"
         case "failed":
-            said, ended = why_failed(event.text)
+            said, ended = why_failed(own_words(event.text, event.inserted))
             line = said[-1:] if ended else said[:1]
             why = ": ".join(visible_line(part)[:300].rstrip(".") for part in (ended, *line) if part)
             return f"failed{changed}: {why}" if why else f"failed{changed}"

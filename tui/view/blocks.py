@@ -9,7 +9,7 @@ from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
 
 if TYPE_CHECKING:  # types only: events and messages are loaded behind the first paint
     from agent.events import PermissionAsked, QuestionAsked, Remembered
-    from agent.messages import OutputStatus
+    from agent.messages import OutputStatus, Ranges
 
 MARGIN = 2
 """Columns left free at the left of everything but marks."""
@@ -48,6 +48,8 @@ class Call:
     """What the model was given back."""
     lines: int | None = None
     """Lines of all that the call gave back, when `text` is only part of it."""
+    inserted: "Ranges" = ()
+    """Where in `text` the program says what is left out."""
     changed: tuple[str, ...] = ()
     preview: str = ""
     """The unified diff that the user was shown before the call, if there was one."""

@@ -2,7 +2,7 @@
 
 import re
 
-from agent.context.offload import unframed
+from agent.context.offload import own_words
 from agent.messages import BY_USER
 from tools.extent import counted as so_many
 from tui.text.unified_diff import counted
@@ -32,12 +32,12 @@ def _ending(call: Call, diff: str) -> str:
             if diff:
                 added, removed = counted(diff)
                 return f"+{added} −{removed}"
-            count = count_of(call.text, call.lines)
+            count = count_of(own_words(call.text, call.inserted), call.lines)
             return so_many(count, "line") if count else ""
         case "asking":
             return "waits for you"
         case "failed":
-            return _parted(call.text)[1]
+            return _parted(own_words(call.text, call.inserted))[1]
         case "running":
             return ""
         case "denied" | "cancelled" | "interrupted":
@@ -53,10 +53,10 @@ def few_lines(call: Call) -> tuple[tuple[str, ...], bool]:
     """What a call that is over shows of its output while it is folded, and whether a command printed it: long lines of
     programs are cut, the sentences of tools are not."""
     if call.call_id.startswith(BY_USER):
-        return _parted(call.text)[0][-USERS_LINES:], True
+        return _parted(own_words(call.text, call.inserted))[0][-USERS_LINES:], True
     if call.status != "failed":
         return (), True
-    lines, ended = why_failed(call.text)
+    lines, ended = why_failed(own_words(call.text, call.inserted))
     return lines, bool(ended)
 
 
@@ -70,7 +70,7 @@ def why_failed(text: str) -> tuple[tuple[str, ...], str]:
 
 def _parted(text: str) -> tuple[tuple[str, ...], str]:
     """The lines of an output, and how the command ended that printed them; empty where there was none."""
-    lines = unframed(text).strip("\n").split("\n") if text.strip() else []
+    lines = text.strip("\n").split("\n") if text.strip() else []
     for index in range(len(lines) - 1, max(-1, len(lines) - 1 - _LOOKED_AT), -1):
         found = _ENDED.fullmatch(lines[index])
         if found:

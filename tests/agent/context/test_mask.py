@@ -39,6 +39,11 @@ def test_nothing_in_a_line_but_its_end_is_a_reference_or_steers_a_terminal(
     assert line.isprintable()
 
 
+def kept_apart(shown: str, lines: int) -> ToolOutput:
+    part = stored_form("mcp__db__rows", "r1", 9000, lines, shown)
+    return ToolOutput("c", part.text, stored=Stored("d", 9000, lines), inserted=part.inserted)
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "text", "status", "line"),
     [
@@ -129,14 +134,12 @@ def test_an_output_becomes_one_line(
         ),
         (
             "mcp__db__rows",
-            ToolOutput(
-                "c", stored_form("mcp__db__rows", "r1", 9000, 1200, "id 1\nid 2"), stored=Stored("d", 9000, 1200)
-            ),
+            kept_apart("id 1\nid 2", 1200),
             "Called mcp__db__rows – 1,200 lines: id 1 id 2",
         ),
         (
             "mcp__db__rows",
-            ToolOutput("c", stored_form("mcp__db__rows", "r1", 9000, 1, '{"id": 1'), stored=Stored("d", 9000, 1)),
+            kept_apart('{"id": 1', 1),
             'Called mcp__db__rows – 9,000 bytes: {"id": 1',
         ),
         ("shot", ToolOutput("c", "", images=(Image("image/png", ""),)), "Called shot – 1 picture"),

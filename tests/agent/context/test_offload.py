@@ -1,20 +1,13 @@
 """What is shown of an output."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.estimate import output_size
-from agent.context.offload import (
-    Offloading,
-    Skim,
-    cut_form,
-    cut_output,
-    frame_of,
-    is_shown_whole,
-    stored_form,
-    unframed,
-)
+from agent.context.offload import Offloading, Skim, cut_form, cut_output, is_shown_whole, own_words, stored_form
 from agent.messages import ToolOutput
 
 LOG = b"".join(b"line %d\n" % number for number in range(1, 1201))
@@ -50,8 +43,8 @@ def test_what_is_too_large_depends_on_the_tool(tool: str, size: int, is_whole: b
 def test_a_preview_has_this_form() -> None:
     log = LOG.replace(b"line 600\n", b"an Error here\n").replace(b"line 700\n", b"3 FAILED\n")
     skim = skimmed(log)
-    shown = skim.preview(Offloading(preview=60))
-    assert stored_form("bash", "r12", skim.size, skim.lines, shown) == (
+    shown = skim.ends_and_matches(Offloading(preview=60))
+    assert stored_form("bash", "r12", skim.size, skim.lines, *shown).text == (
         '[Tool result stored — 10,898 bytes, 1,200 lines from "bash".\n'
         "line 1\nline 2\nline 3\nline 4\nline 5\n"
         "[… lines 6-1198 left out …]\n"
@@ -98,11 +91,11 @@ def test_lines_that_tell_of_errors_are_limited() -> None:
 
 def test_a_cut_output_says_where_the_rest_is() -> None:
     settings = Offloading(threshold=30)
-    assert cut_form(skimmed(LOG), "r3", settings) == (
+    assert cut_form(skimmed(LOG), "r3", settings).text == (
         "line 1\nline 2\n[… lines 3-1199 left out …]\nline 1200\n"
         '[10,893 bytes, 1,200 lines, cut; ref_id="r3" has all of it]'
     )
-    assert cut_form(skimmed(LOG), None, settings).endswith("cut; the rest could not be kept]")
+    assert cut_form(skimmed(LOG), None, settings).text.endswith("cut; the rest could not be kept]")
 
 
 @given(st.integers(0, 900), st.integers(5, 400))
@@ -110,20 +103,44 @@ def test_of_a_preview_for_which_there_is_little_room_the_text_is_cut_and_what_it
     room: int, width: int
 ) -> None:
     skim = skimmed(b"".join(b"%d %b\n" % (number, b"word " * (width // 5)) for number in range(8_000 // width + 1)))
-    text = stored_form("bash", "r7", skim.size, skim.lines, skim.preview(Offloading())) + "\nexit code 3"
-    whole = ToolOutput("c1", text)
+    part = stored_form("bash", "r7", skim.size, skim.lines, *skim.ends_and_matches(Offloading()))
+    text = f"{part.text}\nexit code 3"
+    whole = ToolOutput("c1", text, inserted=part.inserted)
     size = output_size(whole)
     least = output_size(cut_output(whole, 0, size, output_size, "it is kept"))
     cut = cut_output(whole, min(room, size - 1), size, output_size, "it is kept")
     assert (cut.text.split("\n")[0], cut.text.split("\n")[-2:]) == (text.split("\n")[0], text.split("\n")[-2:])
     assert output_size(cut) <= max(room, least) < 200 + room
-    assert room < 200 or unframed(cut.text).startswith("0 word")
+    assert room < 200 or own_words(cut.text, cut.inserted).startswith("0 word")
 
 
-def test_how_a_program_ended_is_read_from_sessions_of_earlier_versions() -> None:
-    shown = stored_form("bash", "r1", 9000, 90, "head")
-    assert frame_of(ToolOutput("c", f"{shown}\nexit code 9")) == "exit code 9"
-    assert frame_of(ToolOutput("c", shown)) == ""
-    assert frame_of(ToolOutput("c", "all of it\nexit code 9")) == ""
-    assert frame_of(ToolOutput("c", f"{shown[:60]}\n[… 900 characters left out …]\n{shown[-30:]}")) == ""
-    assert frame_of(ToolOutput("c", f"{shown}\nexit code 9", frame="exit code 9\nnote")) == "exit code 9\nnote"
+def test_what_an_output_said_is_known_apart_from_what_the_program_says_of_it() -> None:
+    shown, matches = skimmed(LOG.replace(b"line 600\n", b"an Error\n")).ends_and_matches(Offloading(preview=60))
+    part = stored_form("bash", "r1", 9000, 1200, shown, matches)
+    assert own_words(f"{part.text}\nexit code 9", part.inserted) == f"{shown}\nexit code 9"
+    cut = cut_form(skimmed(LOG), "r3", Offloading(threshold=30))
+    assert own_words(f"{cut.text}\nexit code 9", cut.inserted) == (
+        "line 1\nline 2\n[… lines 3-1199 left out …]\nline 1200\nexit code 9"
+    )
+    assert own_words("[Tool result stored", ()) == "[Tool result stored"
+    assert (ToolOutput("c", cut.text, inserted=cut.inserted).is_part, ToolOutput("c", part.text).is_part) == (
+        True,
+        False,
+    )
+
+
+@given(st.text("ab\n", max_size=80), st.text("cd\n", max_size=80), st.integers(0, 160))
+def test_of_a_preview_that_is_cut_the_program_s_words_stay_known(head: str, tail: str, room: int) -> None:
+    heading, seen = "PROGRAM SAYS THIS:\n", "\nAND SAYS THAT"
+    text = f"{heading}{head}{seen}\n{tail}"
+    inserted = (0, len(heading)), (len(heading) + len(head), len(heading) + len(head) + len(seen))
+    output = ToolOutput("c", text, inserted=inserted)
+    cut = cut_output(output, min(room, len(head) - 1), len(text), lambda shown: 0, "how")
+    assert (cut.text.startswith(heading), cut.text.endswith(f"{seen}\n{tail}")) == (True, True)
+    assert not set(own_words(cut.text, cut.inserted)) - set("abcd\n[…]")
+    plain = replace(output, inserted=inserted[1:])
+    room = min(room, len(text) - 1)
+    cut = cut_output(plain, room, len(text), lambda shown: 0, "how")
+    words = own_words(cut.text, cut.inserted)
+    assert not set(words) - set("abcd\n" + heading)
+    assert all(0 <= start < end <= len(cut.text) for start, end in cut.inserted)

@@ -250,8 +250,9 @@ def test_a_last_request_without_what_came_later_still_loads() -> None:
 
 
 def test_a_summary_without_facts_still_loads_and_what_it_pins_is_texts_and_pictures() -> None:
-    old = '{"retain":"a","summary":"b","ledger":"c","request":[],"kept":[["r1","t",[{"type":"text","text":"x"}]]]}'
-    kept = (Kept("r1", "t", (Text("x"),)),)
+    pin = '["r1","Ran: ls [recall:r9] – exit 0 [recall:r1]",[{"type":"text","text":"x"}]]'
+    old = '{"retain":"a","summary":"b","ledger":"c","request":[],"kept":[%s]}' % pin  # noqa: UP031  # it holds braces
+    kept = (Kept("r1", "Ran: ls [recall:r9] – exit 0", "r1", (Text("x"),)),)
     assert read_summary(SummaryRow(1, 0, old)) == Summary("a", "b", "c", kept=kept)
     with pytest.raises(StoreFailed, match="summary 1 of the session cannot be read"):
         read_summary(SummaryRow(1, 0, old.replace('"text","text"', '"note","text"')))

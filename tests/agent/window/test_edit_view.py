@@ -205,7 +205,7 @@ async def test_pins_survive_a_new_start_a_compaction_and_another_machine(home: H
         await turn(session, text)
     assert (await session.compact()).strategies
     (kept,) = session.history.summary.kept
-    assert kept == Kept("r1", "Viewed a.txt – 399 lines [recall:r1]", (Text(shown),))
+    assert kept == Kept("r1", "Viewed a.txt – 399 lines", "r1", (Text(shown),))
     await turn(session, "go on")
     history = session.history
     await session.close()
