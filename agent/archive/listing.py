@@ -8,7 +8,7 @@ from agent.archive.archive import Archive
 from agent.archive.reference_parts import encoded
 from agent.context.mask import message_key, one_line
 from agent.context.message_text import message_text
-from agent.context.references import message_digits
+from agent.context.references import message_ref
 from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User
 from agent.records.damage import read_if_sound, unreadable
@@ -177,7 +177,7 @@ def _left(
         said = one_line(message.text[: 4 * _SAID], _SAID)
         role = "you" if isinstance(message, User) else "model"
         yield ArchiveItem(
-            f"msg-{message_digits(message)}",
+            message_ref(message),
             state,
             size,
             lines,

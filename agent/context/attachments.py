@@ -11,7 +11,7 @@ from agent.context.images import image_size
 from agent.context.long_texts import both_ends, fair_share, is_noise, manner_of, readable, sendable, size_of, within
 from agent.context.mask import is_at_length
 from agent.context.mentions import is_piped, piped_text, room_for
-from agent.context.references import MessageRef, message_digits
+from agent.context.references import message_ref
 from agent.messages import Image, Message, Note, Text, User, UserPart
 from tools.extent import counted
 from tools.lazy import regex
@@ -139,7 +139,7 @@ def fitted(said: User, effective: int, free: int) -> User:
         part = readable(part, ref)
         return within_tokens(part, most_words, ref) if _is_words(part) else within(part, most_beside, ref)
 
-    ref = str(MessageRef(message_digits(User(tuple(cut(part, "") for part in said.parts)))))
+    ref = message_ref(User(tuple(cut(part, "") for part in said.parts)))
     shown = tuple(cut(part, ref) for part in said.parts)
     return said if shown == said.parts else User(shown)
 
@@ -175,7 +175,7 @@ def as_request(message: User) -> tuple[UserPart, ...]:
     """The parts of a message as a compaction keeps them: as they were sent, and with its reference where something came
     with it."""
     parts = tuple(replace(p, whole="") if isinstance(p, Note | Text) and p.whole else p for p in message.parts)
-    return (*parts, Note(_NAME.format(MessageRef(message_digits(message))))) if brings_much(message) else parts
+    return (*parts, Note(_NAME.format(message_ref(message)))) if brings_much(message) else parts
 
 
 def lean(request: User, most: int, *, pictures: bool = True, words: bool = False) -> User:
@@ -221,7 +221,7 @@ def _said(part: UserPart, size: int, name: str) -> UserPart:
     """`name`: the reference of its message; where that is not known, it is a message of these words alone."""
     if not isinstance(part, Text) or not _is_long(part):
         return part
-    ref = name or str(MessageRef(message_digits(User((part,)))))
+    ref = name or message_ref(User((part,)))
     return replace(part, text=both_ends(sendable(part.text), size, ref), whole="")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 
 from agent.context.estimate import estimate_text
 from agent.context.mask import exit_of, first_error, one_line, patched_paths, quoted, quoted_path, what_happened
-from agent.context.references import message_digits
+from agent.context.references import message_ref
 from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Message, ToolCall, ToolOutput, User
 
@@ -94,7 +94,7 @@ def keep_ledger(earlier: str, messages: Sequence[Message], outputs_before: int |
 
 
 def _heard(ledger: Ledger, message: User) -> Ledger:
-    name = f"msg-{message_digits(message)}"
+    name = message_ref(message)
     demands = [f"{name}: {one_line(sentence, DEMAND)}" for sentence in demands_in(message.text)]
     goal = one_line(_prose(message.text), GOAL)
     goals = (f"{name}: {goal}",) if goal else ()

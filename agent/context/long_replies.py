@@ -7,7 +7,7 @@ reasoning, citations), all of it goes back as it came. Calls stay as they are.
 from dataclasses import replace
 
 from agent.context.estimate import estimate_message
-from agent.context.references import MessageRef, message_digits
+from agent.context.references import message_ref
 from agent.messages import Assistant, AssistantPart, Message, Retold, Text, ToolCall
 from tools.extent import counted
 from tools.lazy import dataclass
@@ -39,7 +39,7 @@ def long_reply(message: Message, before: Message | None) -> LongReply | None:
     tokens = _tokens(message.text)
     if tokens <= LONG:
         return None
-    less = _ends(message.text, str(MessageRef(message_digits(message))))
+    less = _ends(message.text, message_ref(message))
     left = _tokens(less)
     return LongReply(tokens, left, less) if 2 * left <= tokens else None
 

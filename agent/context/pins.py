@@ -19,7 +19,7 @@ from agent.context.mask import (
     what_happened,
 )
 from agent.context.offload import preview_of, stored_form
-from agent.context.references import MessageRef, message_digits
+from agent.context.references import message_ref
 from agent.messages import Conversation, Image, Kept, Message, Retold, Summary, Text, User
 
 Size: TypeAlias = Literal["whole", "preview", "line"]
@@ -48,7 +48,7 @@ def _kept_of(conversation: Conversation, cut: int) -> Iterator[Kept]:
         key = message_key(conversation.messages_before + index)
         if key in conversation.pinned:
             said = conversation.messages[index]
-            yield Kept(key, _who(said), str(MessageRef(message_digits(said))), _words(message))
+            yield Kept(key, _who(said), message_ref(said), _words(message))
         if not isinstance(message, User):
             continue
         for output in message.outputs:
@@ -119,7 +119,7 @@ def smaller_pins(conversation: Conversation, size: Size) -> Conversation:
         key = message_key(conversation.messages_before + index)
         if key in conversation.pinned and isinstance(message, User) and message.text and index not in open_ones:
             shown = told[key].text if key in told else message.text
-            less = shorter(shown, f"msg-{message_digits(message)}", "the user", size)
+            less = shorter(shown, message_ref(message), "the user", size)
             if len(less) < len(shown):
                 told[key] = Retold(key, size, less)
     kept = tuple(_smaller(one, size) for one in conversation.summary.kept)

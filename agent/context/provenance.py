@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from agent.context.mask import as_shown, message_key, what_happened
 from agent.context.message_text import message_text
-from agent.context.references import MessageRef, OutputRef, SummaryRef, message_digits
+from agent.context.references import OutputRef, SummaryRef, message_ref
 from agent.messages import Assistant, Conversation, Image, Message, Note, Summary, Text, ToolCall, User
 
 Fate: TypeAlias = Literal["visible", "masked", "stored", "summarised", "dropped"]
@@ -114,7 +114,7 @@ def _left(
     is_kept = is_kept or message_key(left.position) in pinned
     if _says(needle, message):
         what = f"{_who(message)}, kept word for word" if is_kept else _who(message)
-        ref = str(MessageRef(message_digits(message)))
+        ref = message_ref(message)
         yield Occurrence(ref, "visible", what) if is_kept else Occurrence(ref, fate, what, by)
     if isinstance(message, User):
         calls = {call.id: call for call in left.calls}
@@ -132,7 +132,7 @@ def _in_view(needle: str, view: Conversation, holding: Collection[int]) -> Itera
     for message, shown in zip(view.messages, as_shown(view), strict=True):
         if _says(needle, message):
             fate: Fate = "visible" if _says(needle, shown) else "stored"
-            yield Occurrence(str(MessageRef(message_digits(message))), fate, _who(message))
+            yield Occurrence(message_ref(message), fate, _who(message))
         if isinstance(message, Assistant) or isinstance(shown, Assistant):
             calls = {call.id: call for call in message.calls} if isinstance(message, Assistant) else {}
             continue

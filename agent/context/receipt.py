@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agent.context.estimate import estimate_message, estimate_messages, output_size
 from agent.context.mask import as_shown, message_key, numbered_outputs, one_line, what_happened
-from agent.context.references import message_digits
+from agent.context.references import message_ref
 from agent.context.steps import turn_starts
 from agent.context.tool_selection import meant
 from agent.context.unseen_outputs import unseen_outputs
@@ -63,7 +63,7 @@ def _less(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
             yield ReceiptItem(item, "cut", output_size(found.output), CUT_SHORT)
     for position, message in enumerate(after.messages, after.messages_before):
         if isinstance(message, Assistant) and message_key(position) in told:
-            name = f"{_name(message)} [msg-{message_digits(message)}]"
+            name = f"{_name(message)} [{message_ref(message)}]"
             yield ReceiptItem(name, "cut", estimate_message(message), ENDS)
 
 

@@ -180,6 +180,11 @@ def message_digits(message: Message) -> str:
     return found.hexdigest()[:8]
 
 
+def message_ref(message: Message) -> str:
+    """By what a message is found in its session: `msg-1a2b3c4d`."""
+    return f"msg-{message_digits(message)}"
+
+
 def _words(message: User) -> str:
     """All that the user said, also what is shown in part."""
     return "\n".join(part.whole or part.text for part in message.parts if isinstance(part, Text))

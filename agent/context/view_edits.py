@@ -17,7 +17,7 @@ from agent.context.mask import (
 )
 from agent.context.offload import is_brought_back
 from agent.context.pins import open_request, preview_form, size_of_pins
-from agent.context.references import BadReference, MessageRef, message_digits, parse_reference
+from agent.context.references import BadReference, MessageRef, message_digits, message_ref, parse_reference
 from agent.context.steps import starts_step
 from agent.context.summary import shown_summary
 from agent.context.summary_cost import ASKS
@@ -121,7 +121,7 @@ def _thing(key: str, conversation: Conversation) -> EditTarget | None:
                 )
     for index, message in enumerate(conversation.messages):
         if message_key(conversation.messages_before + index) == key:
-            ref = _brought(message) or str(MessageRef(message_digits(message)))
+            ref = _brought(message) or message_ref(message)
             return EditTarget(key, ref, one_line(message.text, ABOUT) or "a message", index, message=message)
     return None
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from agent.context.mask import as_shown, message_key, numbered_outputs, one_line, what_happened
-from agent.context.references import MessageRef, message_digits
+from agent.context.references import message_ref
 from agent.context.tool_selection import meant
 from agent.messages import Assistant, Conversation, Form, Image, Kept, Message, Note, Text, ToolOutput, User
 
@@ -74,7 +74,7 @@ def _items(conversation: Conversation, size: Callable[[Message], int]) -> Iterat
     outputs = {found.ref: found for found in numbered_outputs(conversation)}
     number = conversation.outputs_before
     for index, (said, message) in enumerate(zip(conversation.messages, shown, strict=True)):
-        key, ref = message_key(conversation.messages_before + index), str(MessageRef(message_digits(said)))
+        key, ref = message_key(conversation.messages_before + index), message_ref(said)
         is_pinned, form = key in conversation.pinned, told.get(key)
         said_as: State = "visible" if form is None else _STATES[form]
         if isinstance(message, Assistant):
