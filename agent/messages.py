@@ -124,6 +124,10 @@ CallState: TypeAlias = Literal["waiting", "asked", "begun"] | ToolOutput
 """How far a call has come: not begun, asked about and not answered, begun, or ended with this output."""
 
 
+NoteKind: TypeAlias = Literal["told", "brought"]
+"""What the program tells: something of its own, or what the user has brought back into view."""
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """Told by the program, not said by the user. It is kept with its message, so that it stays the same bytes."""
@@ -131,6 +135,9 @@ class Note:
     text: str
     whole: str = ""
     """All of it, when `text` is only a part: kept with the message and not sent."""
+    kind: NoteKind = "told"
+    name: str = ""
+    """Of what it brings: the reference of something that left the view."""
 
 
 UserPart: TypeAlias = Text | Image | ToolOutput | Note

@@ -1,10 +1,12 @@
-"""The parts of a conversation as it is shown, one by one: what each is, what it takes, and how it is shown. Pure."""
+"""What the model is shown, part by part, and in what state each part is: derived here and nowhere else. Whoever tells
+of the view or changes it by hand takes it from here. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from agent.context.mask import as_shown, message_key, numbered_outputs, one_line, what_happened
+from agent.context.incremental import derived_once
+from agent.context.mask import Numbered, as_shown, message_key, numbered_outputs, one_line, what_happened
 from agent.context.references import message_ref
 from agent.context.tool_selection import meant
 from agent.messages import Assistant, Conversation, Form, Image, Kept, Message, Note, Text, ToolOutput, User
@@ -16,9 +18,120 @@ is pinned and stands in no message any more."""
 State: TypeAlias = Literal["visible", "preview", "summarised", "masked"]
 """Shown as it is, by its ends, as a model summed it up, or as one line."""
 
+_STATES: dict[Form, State] = {"line": "masked", "preview": "preview", "summary": "summarised"}
 WHAT = 200
 """Characters that say what an item is."""
-_STATES: dict[Form, State] = {"line": "masked", "preview": "preview", "summary": "summarised"}
+ABOUT = 60
+"""Characters of a message that say what it is in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPart:
+    """An output, as the model is shown it."""
+
+    index: int
+    """Of its message in the view."""
+    found: Numbered
+    shown: ToolOutput
+    state: State
+    is_pinned: bool
+
+    @property
+    def key(self) -> str:
+        return self.found.ref
+
+    @property
+    def ref(self) -> str:
+        return self.found.ref
+
+    @property
+    def what(self) -> str:
+        return what_happened(self.found.call, self.found.output)
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePart:
+    """A message without its outputs, as the model is shown it."""
+
+    index: int
+    key: str
+    said: Message
+    shown: Message
+    state: State
+    is_pinned: bool
+
+    @property
+    def message_ref(self) -> str:
+        return message_ref(self.said)
+
+    @property
+    def brought(self) -> str:
+        """The reference of what the user brought back with it; empty when it is another one."""
+        notes = (part for part in self.said.parts if isinstance(part, Note))
+        return next((note.name for note in notes if note.kind == "brought"), "")
+
+    @property
+    def ref(self) -> str:
+        """By what all of it comes back."""
+        return self.brought or self.message_ref
+
+    @property
+    def what(self) -> str:
+        return one_line(self.said.text, ABOUT) or "a message"
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedPart:
+    """What is pinned, or was, and stands in the message that opens the view."""
+
+    kept: Kept
+    is_pinned: bool
+    index: int = -1
+    state: State = "visible"
+
+    @property
+    def key(self) -> str:
+        return self.kept.key
+
+    @property
+    def ref(self) -> str:
+        return self.kept.ref
+
+    @property
+    def what(self) -> str:
+        return self.kept.what
+
+
+ViewPart: TypeAlias = OutputPart | MessagePart | PinnedPart
+
+
+@derived_once
+def view_parts(conversation: Conversation) -> tuple[ViewPart, ...]:
+    """Every part of a view in the order in which it is shown, each message before its outputs."""
+    pinned = conversation.pinned
+    pins = (PinnedPart(one, one.key in pinned) for one in conversation.summary.kept)
+    return (*pins, *_parts_of_messages(conversation))
+
+
+def _parts_of_messages(conversation: Conversation) -> Iterator[MessagePart | OutputPart]:
+    forms, numbered = {one.key: one.form for one in conversation.retold}, iter(numbered_outputs(conversation))
+    pairs = zip(conversation.messages, as_shown(conversation), strict=True)
+    for index, (said, shown) in enumerate(pairs):
+        key = message_key(conversation.messages_before + index)
+        state: State = _STATES[forms[key]] if key in forms else "visible"
+        yield MessagePart(index, key, said, shown, state, key in conversation.pinned)
+        for output in shown.outputs if isinstance(shown, User) else ():
+            found = next(numbered)
+            state = _state_of(found.output, conversation.masked, forms.get(found.ref))
+            yield OutputPart(index, found, output, state, found.ref in conversation.pinned)
+
+
+def _state_of(output: ToolOutput, masked: frozenset[str], form: Form | None) -> State:
+    if output.call_id in masked:
+        return "masked"
+    if form is not None:
+        return _STATES[form]
+    return "preview" if output.is_part else "visible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +165,15 @@ def items_of(
 
 def pins_of(conversation: Conversation, size: Callable[[Message], int]) -> tuple[ViewItem, ...]:
     """What is pinned, or was, and stands in the message that opens the view."""
-    return tuple(_pin(one, conversation, size) for one in conversation.summary.kept)
+    return tuple(
+        ViewItem(part.key, part.ref, "pin", part.what, size(_as_message(part.kept)), 0, "visible", part.is_pinned)
+        for part in view_parts(conversation)
+        if isinstance(part, PinnedPart)
+    )
+
+
+def _as_message(kept: Kept) -> User:
+    return User((Text(kept.title), *kept.parts))
 
 
 def shared_out(weights: Sequence[int], whole: int) -> tuple[int, ...]:
@@ -68,57 +189,46 @@ def shared_out(weights: Sequence[int], whole: int) -> tuple[int, ...]:
 
 
 def _items(conversation: Conversation, size: Callable[[Message], int]) -> Iterator[ViewItem]:
-    shown = as_shown(conversation)
-    steps = sum(isinstance(message, Assistant) for message in shown)
-    told = {one.key: one.form for one in conversation.retold}
-    outputs = {found.ref: found for found in numbered_outputs(conversation)}
-    number = conversation.outputs_before
-    for index, (said, message) in enumerate(zip(conversation.messages, shown, strict=True)):
-        key, ref = message_key(conversation.messages_before + index), message_ref(said)
-        is_pinned, form = key in conversation.pinned, told.get(key)
-        said_as: State = "visible" if form is None else _STATES[form]
-        if isinstance(message, Assistant):
-            steps -= 1
-            yield ViewItem(key, ref, "reply", _reply(message), size(message), steps, said_as, is_pinned)
-            continue
-        for output in message.outputs:
-            number += 1
-            found = outputs[f"r{number}"]
-            state = _state(found.output, conversation.masked, told.get(found.ref))
-            what = one_line(what_happened(found.call, found.output), WHAT)
-            item = ViewItem(found.ref, found.ref, "output", what, 0, steps, state, found.ref in conversation.pinned)
-            yield replace(item, tokens=size(User((replace(output, images=()),))))
-            for image in output.images:
-                yield replace(item, kind="picture", what=f"{image.media_type} of {what}", tokens=size(User((image,))))
-        texts = tuple(part for part in message.parts if isinstance(part, Text))
-        notes = tuple(part for part in message.parts if isinstance(part, Note))
-        if texts:
-            what = one_line(said.text if isinstance(said, User) else "", WHAT)
-            yield ViewItem(key, ref, "you", what, size(User(texts)), steps, said_as, is_pinned)
-        for part in message.parts:
-            if isinstance(part, Image):
-                yield ViewItem(key, ref, "picture", part.media_type, size(User((part,))), steps, "visible", is_pinned)
-        if notes:
-            what = one_line(" ".join(note.text for note in notes), WHAT)
-            state = said_as if not texts else "visible"
-            yield ViewItem(key, ref, "note", what, size(User(notes)), steps, state, is_pinned)
+    steps = sum(isinstance(message, Assistant) for message in conversation.messages)
+    for part in view_parts(conversation):
+        match part:
+            case MessagePart(said=said):
+                steps -= isinstance(said, Assistant)
+                yield from _message_items(part, steps, size)
+            case OutputPart():
+                yield from _output_items(part, steps, size)
+            case PinnedPart():
+                pass
+
+
+def _output_items(part: OutputPart, age: int, size: Callable[[Message], int]) -> Iterator[ViewItem]:
+    what, output = one_line(part.what, WHAT), replace(part.shown, images=())
+    item = ViewItem(part.key, part.ref, "output", what, size(User((output,))), age, part.state, part.is_pinned)
+    yield item
+    for image in part.shown.images:
+        yield replace(item, kind="picture", what=f"{image.media_type} of {what}", tokens=size(User((image,))))
+
+
+def _message_items(part: MessagePart, age: int, size: Callable[[Message], int]) -> Iterator[ViewItem]:
+    said, shown = part.said, part.shown
+    item = ViewItem(part.key, part.message_ref, "reply", "", 0, age, part.state, part.is_pinned)
+    if isinstance(shown, Assistant):
+        yield replace(item, what=_reply(shown), tokens=size(shown))
+        return
+    texts = tuple(one for one in shown.parts if isinstance(one, Text))
+    notes = tuple(one for one in shown.parts if isinstance(one, Note))
+    if texts:
+        yield replace(item, kind="you", what=one_line(said.text, WHAT), tokens=size(User(texts)))
+    for one in shown.parts:
+        if isinstance(one, Image):
+            yield replace(item, kind="picture", what=one.media_type, tokens=size(User((one,))), state="visible")
+    if notes:
+        what = one_line(" ".join(note.text for note in notes), WHAT)
+        state = "visible" if texts else part.state
+        yield replace(item, kind="note", what=what, tokens=size(User(notes)), state=state)
 
 
 def _reply(message: Assistant) -> str:
     calls = ", ".join(meant(call).name for call in message.calls)
     said = one_line(message.text, WHAT)
     return " – ".join(part for part in (said, f"calls {calls}" if calls else "") if part) or "thinking"
-
-
-def _state(output: ToolOutput, masked: frozenset[str], form: Form | None) -> State:
-    if output.call_id in masked:
-        return "masked"
-    if form is not None:
-        return _STATES[form]
-    return "preview" if output.is_part else "visible"
-
-
-def _pin(one: Kept, conversation: Conversation, size: Callable[[Message], int]) -> ViewItem:
-    is_pinned = one.key in conversation.pinned
-    tokens = size(User((Text(one.title), *one.parts)))
-    return ViewItem(one.key, one.ref, "pin", one.what, tokens, 0, "visible", is_pinned)

@@ -3,7 +3,7 @@ values: nothing else may read back what the program has written for people or fo
 
 from dataclasses import replace
 
-from agent.messages import Ranges, ToolOutput
+from agent.messages import Note, Ranges, ToolOutput
 from tools.lazy import regex
 
 _STORED = regex(r'\[Tool result stored — [\d,]+ bytes?, [\d,]+ lines? from "[^"\n]*"\.\n')
@@ -30,6 +30,16 @@ def output_parted(output: ToolOutput) -> ToolOutput:
     matches = [(found[-1], start)] if found else []
     ranges = (*(one for one in inserted if one[1] <= start), *matches, (start, end))
     return replace(output, inserted=ranges, frame=output.frame or text[end + 1 :])
+
+
+_BROUGHT = regex(r"\[The user brings `([^`\n]+)` back into view:\]\n")
+
+
+def note_of_words(note: Note) -> Note:
+    """The note with its kind, and the name of what it brings."""
+    if brought := _BROUGHT.match(note.text):
+        return replace(note, kind="brought", name=brought[1])
+    return note
 
 
 def title_parted(title: str) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from agent.messages import (
     UserPart,
 )
 from agent.records.codec import from_json
-from agent.records.earlier_words import output_parted
+from agent.records.earlier_words import note_of_words, output_parted
 from store.sessions import MessageRow
 
 
@@ -100,6 +100,8 @@ def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     read = from_json(kind, found)
     if isinstance(read, ToolOutput) and read.is_part and "inserted" not in found:
         read = output_parted(read)
+    if isinstance(read, Note) and "kind" not in found:
+        read = note_of_words(read)
     return cast(UserPart | AssistantPart, read)
 
 

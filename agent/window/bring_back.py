@@ -47,12 +47,12 @@ async def bring_back(
         raise AgentError("the window is full: `/compact` makes room first")
     found = await recall.fetch(ref)
     try:
-        text = _fitting(found, room, env.meter.size_of)
+        note, is_whole = _fitting(found, room, env.meter.size_of)
     finally:
         found.content.close()
-    message = User((Note(text),))
+    message = User((note,))
     after = conversation.plus(message)
-    event = _event(found.ref, before, budget_of(after, env), not text.endswith("…]"), env)
+    event = _event(found.ref, before, budget_of(after, env), is_whole, env)
     if only_price:
         return BroughtText(conversation, event)
     await env.recorder.said(message)
@@ -60,14 +60,14 @@ async def bring_back(
     return BroughtText(after, event)
 
 
-def _fitting(found: KeptContent, room: int, size_of: Callable[[Message], int]) -> str:
-    """As much of it as so many tokens hold."""
+def _fitting(found: KeptContent, room: int, size_of: Callable[[Message], int]) -> tuple[Note, bool]:
+    """As much of it as so many tokens hold, and whether that is all."""
     most = MOST
     while True:
-        text = told(found, most)
-        size = size_of(User((Note(text),)))
+        note, is_whole = told(found, most)
+        size = size_of(User((note,)))
         if size <= room or most == 0:
-            return text
+            return note, is_whole
         most = most * room * 9 // (size * 10) if most > LEAST else 0
 
 
@@ -92,8 +92,8 @@ def kept(part: Part | None) -> Part:
     return part
 
 
-def told(found: KeptContent, most: int) -> str:
-    """What the model is told: the content, or its beginning. Raises `AgentError`."""
+def told(found: KeptContent, most: int) -> tuple[Note, bool]:
+    """What the model is told: the content, or its beginning, and whether it is all of it. Raises `AgentError`."""
     if not found.media_type.startswith("text/"):
         how = (
             "let the model read it with `recall`"
@@ -112,4 +112,5 @@ def told(found: KeptContent, most: int) -> str:
     rest = end - start - len(data)
     text = data.decode("utf-8", "ignore" if rest > 0 else "replace")
     left_out = f"\n[… {counted(rest, 'byte')} left out; `recall` shows them …]" if rest > 0 else ""
-    return f"[The user brings `{found.ref}` back into view:]\n{text}{left_out}"
+    said = f"[The user brings `{found.ref}` back into view:]\n{text}{left_out}"
+    return Note(said, kind="brought", name=found.ref), rest <= 0

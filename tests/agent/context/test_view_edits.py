@@ -266,7 +266,7 @@ def test_a_pin_outlives_its_step_and_may_be_evicted_when_it_is_none_any_more() -
 
 
 def test_what_was_brought_back_can_leave_again() -> None:
-    brought = LONG.plus(User((Note("[The user brings `r1` back into view:]\n" + "line\n" * 2_000),)), answer())
+    brought = LONG.plus(User((Note("Here it is:\n" + "line\n" * 2_000, kind="brought", name="r1"),)), answer())
     shown = as_shown(done("evict", "m10", brought))[10]
     assert shown == User((Note("[What was brought back has left the view again [recall:r1]]"),))
     (preview,) = as_shown(done("offload", "m10", brought))[10].parts

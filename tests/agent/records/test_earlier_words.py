@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agent.context.offload import own_words
-from agent.messages import Stored, ToolOutput
+from agent.messages import Note, Stored, ToolOutput
 from agent.records.message_rows import decode_part, encode_part
 
 HEADING = '[Tool result stored — 9,000 bytes, 90 lines from "bash".'
@@ -36,3 +36,16 @@ def test_an_output_of_an_earlier_version_says_what_it_said_itself(text: str, wor
 def test_nothing_is_read_out_of_the_words_of_a_record_of_now() -> None:
     output = ToolOutput("c", f"{HEADING}\nhead]\n{SEEN}\nexit code 9", stored=Stored("d", 9000, 90))
     assert decode_part(json.loads(json.dumps(encode_part(output)))) == output
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("[The user brings `r1:L2-3` back into view:]\nrow", {"kind": "brought", "name": "r1:L2-3"}),
+        ("[The permission mode is now `auto`.]", {"kind": "told"}),
+    ],
+)
+def test_a_note_of_an_earlier_version_is_of_the_kind_that_its_words_say(text: str, note: dict[str, str]) -> None:
+    read = decode_part({"type": "note", "text": text})
+    assert encode_part(read) == {"type": "note", "text": text, **note}
+    assert decode_part({"type": "note", "text": text, "kind": "told"}) == Note(text)

@@ -22,7 +22,10 @@ from agent.window.measure import budget_of
 from tools.kept import InMemory, KeptContent
 
 LINES = "".join(f"row {number}\n" for number in range(1, 400))
-BRINGS = "[The user brings `r1` back into view:]\n"
+
+
+def brings(text: str) -> Note:
+    return Note(f"[The user brings `r1` back into view:]\n{text}", kind="brought", name="r1")
 
 
 class Home:
@@ -73,7 +76,7 @@ async def test_what_is_brought_back_stands_at_the_end_and_stays_there(home: Home
     assert event.cost == 0.0
     assert (event.ref, event.is_whole) == ("r1", True)
     shown = "".join(f"{number}\trow {number}\n" for number in range(1, 400)).rstrip()
-    note = User((Note(BRINGS + shown),))
+    note = User((brings(shown),))
     assert session.history.messages == (*before, note)
     budget = budget_of(session.history, session._env)
     assert (event.used, event.effective) == (budget.used, budget.effective_window)
@@ -137,9 +140,9 @@ async def test_what_there_is_not_cannot_be_brought_back(home: Home, ref: str, sa
 
 def test_a_part_is_brought_back_by_lines_and_by_bytes() -> None:
     content = InMemory(b"one\ntwo\nthree\n")
-    assert told(KeptContent("r1", content, lines=(2, 2)), 100) == BRINGS + "two\n"
-    assert told(KeptContent("r1", content, span=(4, 7)), 100) == BRINGS + "two"
-    assert told(KeptContent("r1", content), 5) == f"{BRINGS}one\nt\n[… 9 bytes left out; `recall` shows them …]"
+    assert told(KeptContent("r1", content, lines=(2, 2)), 100) == (brings("two\n"), True)
+    assert told(KeptContent("r1", content, span=(4, 7)), 100) == (brings("two"), True)
+    assert told(KeptContent("r1", content), 5) == (brings("one\nt\n[… 9 bytes left out; `recall` shows them …]"), False)
 
 
 def test_a_picture_is_not_brought_back_as_text() -> None:
@@ -157,7 +160,7 @@ async def test_lines_are_brought_back_by_the_numbers_that_they_carry(home: Home,
     await turn(session, "read the rows")
     event = await session.bring(written)
     assert (event.ref, event.is_whole) == ("r1", True)
-    assert session.history.messages[-1] == User((Note(f"{BRINGS}50\trow 50\n51\trow 51\n"),))
+    assert session.history.messages[-1] == User((brings("50\trow 50\n51\trow 51\n"),))
 
 
 async def test_lines_that_are_not_there_bring_nothing_back(home: Home) -> None:
