@@ -2,6 +2,7 @@
 looking counts as no access."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from agent.archive.archive import Archive
@@ -10,7 +11,9 @@ from agent.context.mask import message_key, one_line
 from agent.context.message_text import message_text
 from agent.context.references import message_ref
 from agent.context.tool_selection import as_run
-from agent.messages import Assistant, Conversation, Message, ToolCall, ToolOutput, User
+from agent.context.view_items import State as ViewState
+from agent.context.view_items import view_parts
+from agent.messages import Assistant, Conversation, Message, ToolCall, User
 from agent.records.damage import read_if_sound, unreadable
 from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
@@ -20,8 +23,8 @@ from tools.extent import counted
 from tools.kept import Content
 from tools.lazy import dataclass
 
-State: TypeAlias = Literal["visible", "preview", "masked", "summarised", "removed"]
-"""How the model sees it: whole, in part, as one line, or not at all; or its bytes are gone."""
+State: TypeAlias = ViewState | Literal["removed"]
+"""How the model sees it, summarised also where it left the view; or its bytes are gone."""
 
 MOST = 5_000
 """Outputs that are listed, the newest."""
@@ -129,7 +132,7 @@ def _shelved(
     looked_up: Mapping[str, tuple[int, float]],
 ) -> Iterator[ArchiveItem]:
     calls: dict[str, ToolCall] = {}
-    told = {one.key for one in view.retold}
+    states = {part.key: part.state for part in view_parts(replace(view, messages_before=start))}
     for row in rows:
         message = read_if_sound(row)
         if message is None:
@@ -138,8 +141,8 @@ def _shelved(
             continue
         if row.position < start:
             yield from _left(message, row, "summarised", looked_up)
-        elif message_key(row.position) in told:
-            yield from _left(message, row, "preview", looked_up)
+        elif states[message_key(row.position)] != "visible":
+            yield from _left(message, row, states[message_key(row.position)], looked_up)
         if isinstance(message, Assistant):
             calls = {call.id: call for call in message.calls}
             continue
@@ -147,7 +150,7 @@ def _shelved(
             for kept in reversed(listed.get((row.position, output.call_id), ())):
                 if 0 < kept.part <= len(output.images):
                     continue  # it is shown with its output, or left the view with it
-                state = _state(output, kept, view, has_left=row.position < start)
+                state = _state(kept, states.get(f"r{kept.number}", "summarised"))
                 call = as_run(calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {}), output)
                 ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
                 # How a program ended is read with what it printed, so it counts with that.
@@ -189,18 +192,11 @@ def _left(
         )
 
 
-def _state(output: ToolOutput, kept: OutputRow, view: Conversation, *, has_left: bool) -> State:
+def _state(kept: OutputRow, state: ViewState) -> State:
+    """`state`: of the output that it came with."""
     if kept.removed is not None:
         return "removed"
-    ref = f"r{kept.number}"
-    if has_left:
-        return "visible" if any(one.key == ref for one in view.summary.kept) else "summarised"
-    if output.call_id in view.masked:
-        return "masked"
-    if any(one.key == ref for one in view.retold):
-        return "preview"
-    is_named_only = kept.part > 0
-    return "preview" if is_named_only or output.is_part else "visible"
+    return "preview" if kept.part and state == "visible" else state
 
 
 def _lines(content: Content, first: int, count: int) -> tuple[str, ...]:

@@ -11,16 +11,13 @@ from typing import Literal, TypeAlias
 
 from agent.context.estimate import estimate_message, output_size
 from agent.context.mask import (
-    as_shown,
     message_key,
-    numbered_outputs,
     one_line,
     quoted,
-    what_happened,
 )
 from agent.context.offload import preview_of, stored_form
-from agent.context.references import message_ref
-from agent.messages import Conversation, Image, Kept, Message, Retold, Summary, Text, User
+from agent.context.view_items import MessagePart, OutputPart, PinnedPart, view_parts
+from agent.messages import Conversation, Image, Kept, Retold, Summary, Text, User
 
 Size: TypeAlias = Literal["whole", "preview", "line"]
 """In how much of itself all that is pinned is shown."""
@@ -35,39 +32,22 @@ LINE = 160
 def kept_after(conversation: Conversation, cut: int) -> tuple[Kept, ...]:
     """What is pinned among all that a view without its first `cut` messages does not show in its place, as it is shown
     now."""
-    still = tuple(one for one in conversation.summary.kept if one.key in conversation.pinned)
-    return (*still, *_kept_of(conversation, cut))
+    return tuple(_kept_of(conversation, cut))
 
 
 def _kept_of(conversation: Conversation, cut: int) -> Iterator[Kept]:
-    if not conversation.pinned:
-        return
-    found = {one.ref: one for one in numbered_outputs(conversation)}
-    number = conversation.outputs_before
-    for index, message in enumerate(as_shown(conversation)[:cut]):
-        key = message_key(conversation.messages_before + index)
-        if key in conversation.pinned:
-            said = conversation.messages[index]
-            yield Kept(key, _who(said), message_ref(said), _words(message))
-        if not isinstance(message, User):
+    for part in view_parts(conversation) if conversation.pinned else ():
+        if not part.is_pinned or part.index >= cut:
             continue
-        for output in message.outputs:
-            number += 1
-            if f"r{number}" in conversation.pinned:
-                one = found[f"r{number}"]
-                what = one_line(what_happened(one.call, one.output), LINE)
-                yield Kept(one.ref, what, one.ref, (Text(output.text), *output.images))
-
-
-def _who(message: Message) -> str:
-    return "What the user said" if isinstance(message, User) else "What you said"
-
-
-def _words(message: Message) -> tuple[Text | Image, ...]:
-    """What was said in a message, without what else stands in it."""
-    return tuple(
-        Text(part.text) if isinstance(part, Text) else part for part in message.parts if isinstance(part, Text | Image)
-    )
+        match part:
+            case MessagePart(said=said, shown=shown):
+                who = "What the user said" if isinstance(said, User) else "What you said"
+                parts = (Text(one.text) if isinstance(one, Text) else one for one in shown.parts)
+                yield Kept(part.key, who, part.message_ref, tuple(p for p in parts if isinstance(p, Text | Image)))
+            case OutputPart(shown=output):
+                yield Kept(part.key, one_line(part.what, LINE), part.ref, (Text(output.text), *output.images))
+            case PinnedPart(kept=kept):
+                yield kept
 
 
 def view_from(conversation: Conversation, cut: int) -> Conversation:
@@ -107,21 +87,21 @@ def smaller_pins(conversation: Conversation, size: Size) -> Conversation:
         return conversation
     told = {one.key: one for one in conversation.retold}
     open_ones = open_request(conversation)
-    for found in numbered_outputs(conversation):
-        if found.ref in conversation.pinned and found.output.call_id not in conversation.masked:
-            output = found.output
-            if found.ref in told:
-                output = replace(output, text=told[found.ref].text, images=())
-            less = shorter(output.text, found.ref, found.call.name, size)
-            if output_size(replace(output, text=less, images=())) < output_size(output):
-                told[found.ref] = Retold(found.ref, size, less)
-    for index, message in enumerate(conversation.messages):
-        key = message_key(conversation.messages_before + index)
-        if key in conversation.pinned and isinstance(message, User) and message.text and index not in open_ones:
-            shown = told[key].text if key in told else message.text
-            less = shorter(shown, message_ref(message), "the user", size)
-            if len(less) < len(shown):
-                told[key] = Retold(key, size, less)
+    for part in view_parts(conversation):
+        if not part.is_pinned or part.state == "masked":
+            continue
+        match part:
+            case OutputPart(found=found, shown=output):
+                less = shorter(output.text, part.ref, found.call.name, size)
+                if output_size(replace(output, text=less, images=())) < output_size(output):
+                    told[part.key] = Retold(part.key, size, less)
+            case MessagePart(said=User(text=words)) if words and part.index not in open_ones:
+                shown = told[part.key].text if part.key in told else words
+                less = shorter(shown, part.message_ref, "the user", size)
+                if len(less) < len(shown):
+                    told[part.key] = Retold(part.key, size, less)
+            case MessagePart() | PinnedPart():
+                pass
     kept = tuple(_smaller(one, size) for one in conversation.summary.kept)
     if tuple(told.values()) == conversation.retold and kept == conversation.summary.kept:
         return conversation

@@ -1,17 +1,21 @@
 """Why the model knows a text or does not: for each place where it was said, what has become of it. Pure."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent.context.mask import as_shown, message_key, what_happened
+from agent.context.mask import message_key, what_happened
 from agent.context.message_text import message_text
 from agent.context.references import OutputRef, SummaryRef, message_ref
+from agent.context.view_items import MessagePart, OutputPart, PinnedPart, State, view_parts
 from agent.messages import Assistant, Conversation, Image, Message, Note, Summary, Text, ToolCall, User
 
 Fate: TypeAlias = Literal["visible", "masked", "stored", "summarised", "dropped"]
 """The model sees it; a line stands for the output; only other parts of the output are shown; a summary stands for it;
 nothing does."""
+
+
+_FATES: dict[State, Fate] = {"visible": "visible", "preview": "stored", "summarised": "stored", "masked": "masked"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +87,17 @@ def place_named(
     if left is not None:
         return next((place for place in _left("", left, view.summary, summaries, ()) if place.ref == ref), None)
     index = position - view.messages_before
-    place = next((place for place in _in_view("", view, ()) if place.ref == ref), None)
-    if place is None or not 0 <= index < len(view.messages):
-        return None
-    message, shown = view.messages[index], as_shown(view)[index]
-    if not isinstance(message, User) or not isinstance(shown, User) or not ref.startswith("r"):
-        return place if message.text == shown.text else replace(place, fate="stored")
-    for number, (output, seen) in enumerate(zip(message.outputs, shown.outputs, strict=True)):
-        if ref == f"r{view.outputs_before + _outputs_in(view.messages[:index]) + number + 1}":
-            if output.call_id in view.masked:
-                return replace(place, fate="masked")
-            is_whole = seen.text == output.text and not output.is_part
-            return place if is_whole else replace(place, fate="stored")
-    return place
+    parts = (part for part in view_parts(view) if part.index == index and not isinstance(part, PinnedPart))
+    part = next((part for part in parts if _name_of(part) == ref), None)
+    return None if part is None else Occurrence(ref, _FATES[part.state], _what(part))
 
 
-def _outputs_in(messages: Sequence[Message]) -> int:
-    return sum(len(message.outputs) for message in messages if isinstance(message, User))
+def _name_of(part: MessagePart | OutputPart) -> str:
+    return part.ref if isinstance(part, OutputPart) else part.message_ref
+
+
+def _what(part: MessagePart | OutputPart) -> str:
+    return part.what if isinstance(part, OutputPart) else _who(part.said)
 
 
 def _left(
@@ -128,28 +126,18 @@ def _left(
 
 
 def _in_view(needle: str, view: Conversation, holding: Collection[int]) -> Iterator[Occurrence]:
-    number, calls = view.outputs_before, dict[str, ToolCall]()
-    for message, shown in zip(view.messages, as_shown(view), strict=True):
-        if _says(needle, message):
-            fate: Fate = "visible" if _says(needle, shown) else "stored"
-            yield Occurrence(message_ref(message), fate, _who(message))
-        if isinstance(message, Assistant) or isinstance(shown, Assistant):
-            calls = {call.id: call for call in message.calls} if isinstance(message, Assistant) else {}
-            continue
-        for output, seen in zip(message.outputs, shown.outputs, strict=True):
-            number += 1
-            call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
-            found = _fate_in_view(needle, output.text, seen.text, output.call_id in view.masked, number in holding)
-            if found is not None:
-                yield Occurrence(str(OutputRef(number)), found, what_happened(call, output))
-
-
-def _fate_in_view(needle: str, text: str, seen: str, is_masked: bool, is_held: bool) -> Fate | None:
-    if needle in seen.lower():
-        return "visible"
-    if is_masked and (is_held or needle in text.lower()):
-        return "masked"
-    return "stored" if is_held or needle in text.lower() else None
+    for part in view_parts(view):
+        match part:
+            case MessagePart(said=said, shown=shown):
+                is_said, is_seen = _says(needle, said), _says(needle, shown)
+            case OutputPart(found=found, shown=shown):
+                is_seen = needle in shown.text.lower()
+                is_said = is_seen or found.number in holding or needle in found.output.text.lower()
+            case PinnedPart():
+                continue
+        if is_said:
+            fate: Fate = "visible" if is_seen else "masked" if part.state == "masked" else "stored"
+            yield Occurrence(_name_of(part), fate, _what(part))
 
 
 def _says(needle: str, message: Message) -> bool:

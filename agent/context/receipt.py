@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from agent.context.estimate import estimate_message, estimate_messages, output_size
-from agent.context.mask import as_shown, message_key, numbered_outputs, one_line, what_happened
-from agent.context.references import message_ref
+from agent.context.mask import as_shown, one_line
 from agent.context.steps import turn_starts
 from agent.context.tool_selection import meant
 from agent.context.unseen_outputs import unseen_outputs
+from agent.context.view_items import MessagePart, OutputPart, view_parts
 from agent.messages import Assistant, Conversation, Message, User
 from agent.view_events import ReceiptItem
 from tools.extent import counted
@@ -53,18 +53,18 @@ def _gone(messages: Sequence[Message], by_model: bool) -> Iterator[ReceiptItem]:
 
 def _less(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
     """The outputs and texts of the model of which less is shown than before."""
-    masked, new = after.masked - before.masked, {found.ref for found in unseen_outputs(after)}
-    told = {one.key for one in after.retold} - {one.key for one in before.retold}
-    for found in numbered_outputs(after):
-        item = f"{what_happened(found.call, found.output)} [{found.ref}]"
-        if found.output.call_id in masked:
-            yield ReceiptItem(item, "masked", output_size(found.output), NO_ROOM if found.ref in new else OLDER)
-        elif found.ref in new and found.ref in told:
-            yield ReceiptItem(item, "cut", output_size(found.output), CUT_SHORT)
-    for position, message in enumerate(after.messages, after.messages_before):
-        if isinstance(message, Assistant) and message_key(position) in told:
-            name = f"{_name(message)} [{message_ref(message)}]"
-            yield ReceiptItem(name, "cut", estimate_message(message), ENDS)
+    new, was = {found.ref for found in unseen_outputs(after)}, {part.key: part.shown for part in view_parts(before)}
+    for part in view_parts(after):
+        if part.state == "visible" or part.shown == was.get(part.key):
+            continue
+        if isinstance(part, OutputPart):
+            name, tokens = f"{part.what} [{part.ref}]", output_size(part.found.output)
+            if part.state == "masked":
+                yield ReceiptItem(name, "masked", tokens, NO_ROOM if part.ref in new else OLDER)
+            elif part.ref in new:
+                yield ReceiptItem(name, "cut", tokens, CUT_SHORT)
+        elif isinstance(part, MessagePart) and isinstance(part.said, Assistant):
+            yield ReceiptItem(f"{_name(part.said)} [{part.ref}]", "cut", estimate_message(part.said), ENDS)
 
 
 def _kept(after: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptItem]:

@@ -90,6 +90,10 @@ class PinnedPart:
     state: State = "visible"
 
     @property
+    def shown(self) -> User:
+        return User((Text(self.kept.title), *self.kept.parts))
+
+    @property
     def key(self) -> str:
         return self.kept.key
 
@@ -166,14 +170,10 @@ def items_of(
 def pins_of(conversation: Conversation, size: Callable[[Message], int]) -> tuple[ViewItem, ...]:
     """What is pinned, or was, and stands in the message that opens the view."""
     return tuple(
-        ViewItem(part.key, part.ref, "pin", part.what, size(_as_message(part.kept)), 0, "visible", part.is_pinned)
+        ViewItem(part.key, part.ref, "pin", part.what, size(part.shown), 0, "visible", part.is_pinned)
         for part in view_parts(conversation)
         if isinstance(part, PinnedPart)
     )
-
-
-def _as_message(kept: Kept) -> User:
-    return User((Text(kept.title), *kept.parts))
 
 
 def shared_out(weights: Sequence[int], whole: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent.context.budget import shares
 from agent.context.estimate import output_size
 from agent.context.mask import as_shown, mask_outputs
-from agent.context.offload import cut_output
+from agent.context.offload import cut_output, stored_form
 from agent.context.steps import unseen_from
 from agent.context.unseen_outputs import (
     by_reference,
@@ -80,9 +80,8 @@ def test_small_ones_stand_whole_and_of_large_ones_the_ends() -> None:
 
 
 def test_what_is_shown_in_part_already_is_cut_with_its_own_numbers() -> None:
-    text = f'[Tool result stored — 999,999 bytes, 7,777 lines from "bash".\n{LINES}]\nUse the "read_result" tool'
-    text += ' with ref_id="r1" to read specific portions.'
-    output = ToolOutput("c1", text, stored=Stored("d", 999_999, 7_777))
+    part = stored_form("bash", "r1", 999_999, 7_777, LINES)
+    output = ToolOutput("c1", part.text, stored=Stored("d", 999_999, 7_777), inserted=part.inserted)
     (shown,) = shown_in(cut_to_fit(Conversation((user("go"), *step(output))), 600))
     assert shown.text.startswith('[Tool result stored — 999,999 bytes, 7,777 lines from "read".\n   0 some')
     assert shown.text.count("Tool result stored") == 1
