@@ -124,8 +124,14 @@ CallState: TypeAlias = Literal["waiting", "asked", "begun"] | ToolOutput
 """How far a call has come: not begun, asked about and not answered, begun, or ended with this output."""
 
 
-NoteKind: TypeAlias = Literal["told", "brought"]
-"""What the program tells: something of its own, or what the user has brought back into view."""
+NoteKind: TypeAlias = Literal[
+    "told", "brought", "pasted", "piped", "file", "folder", "picture", "origin", "step", "meanwhile", "final",
+    "mode", "context", "deferred", "searched", "servers",
+]  # fmt: skip
+"""What a note is: anything that was told; what the user brought back, pasted or piped in, or attached; by what all that
+came with the message before it is found; a step that is not shown; that the user says something while a turn runs; that
+the turn is the final one; the permission mode; how full the context is; how many tools are held back, found with our search or with the
+provider's; and how the tools of servers have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +143,11 @@ class Note:
     """All of it, when `text` is only a part: kept with the message and not sent."""
     kind: NoteKind = "told"
     name: str = ""
-    """Of what it brings: the reference of something that left the view."""
+    """Of what it brings, or what its kind tells: a reference, a path, a number, what is new."""
+    heading: int = 0
+    """Characters before what it brings."""
+    about: str = ""
+    """How much it brings, in a few words."""
 
 
 UserPart: TypeAlias = Text | Image | ToolOutput | Note
@@ -151,6 +161,9 @@ class User:
     @property
     def text(self) -> str:
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+    def has_note(self, kind: NoteKind) -> bool:
+        return any(isinstance(part, Note) and part.kind == kind for part in self.parts)
 
     @property
     def outputs(self) -> tuple[ToolOutput, ...]:

@@ -9,7 +9,6 @@ from math import inf
 from typing import TypeVar
 
 from agent.context.mask import one_line, patched_paths, what_happened
-from agent.context.mentions import is_given
 from agent.context.message_text import message_text
 from agent.context.offload import is_brought_back
 from agent.context.tool_selection import as_run
@@ -196,7 +195,7 @@ def documents_of(
 
 
 def _is_said(part: UserPart) -> bool:
-    return isinstance(part, Text | Image) or (isinstance(part, Note) and is_given(part))
+    return isinstance(part, Text | Image) or (isinstance(part, Note) and part.kind in ("pasted", "piped"))
 
 
 def _looks_up(part: AssistantPart) -> bool:

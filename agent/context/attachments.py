@@ -1,7 +1,6 @@
 """What a message brings of files, folders and servers: how the model is told of each, and what that says of it to the
 user, also when the session goes on later. Pure; it knows no file."""
 
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,33 +9,31 @@ from agent.context.estimate import estimate_message, estimate_text
 from agent.context.images import image_size
 from agent.context.long_texts import both_ends, fair_share, is_noise, manner_of, readable, sendable, size_of, within
 from agent.context.mask import is_at_length
-from agent.context.mentions import is_piped, piped_text, room_for
+from agent.context.mentions import headed, room_for
 from agent.context.references import message_ref
 from agent.messages import Image, Message, Note, Text, User, UserPart
-from tools.extent import counted
-from tools.lazy import regex
+from tools.extent import Extent, counted
 from tools.truncate import printable
 
-_TOLD = regex(r"(?P<folder>The folder )?`(?P<name>[^\n]+)` (?:(?P<holds>holds:)\n\n|is this picture:\Z)")
 
-_MORE = regex(r"\(([\d,]+) more: `glob` lists them\)")
-
-_NO_ENTRIES = "nothing that git does not ignore"
-
-
-def file_note(name: str, text: str) -> Note:
-    """`text`: what `read` gives."""
-    return Note(f"`{name}` holds:\n\n{text}")
+def file_note(name: str, text: str, extent: Extent | None = None) -> Note:
+    """`text`: what `read` gives; `extent`: how much of the file that is."""
+    lines = counted(extent.shown if extent else text.count("\n") + 1, "line")
+    about = lines if extent is None or extent.is_all else f"{lines} of it"
+    return headed(f"`{name}` holds:\n\n", text, "file", name, about)
 
 
 def picture_note(name: str) -> Note:
     """What stands in front of the picture."""
-    return Note(f"`{name}` is this picture:")
+    return Note(f"`{name}` is this picture:", kind="picture", name=name)
 
 
 def folder_note(name: str, entries: Sequence[str], left_out: int) -> Note:
     more = [f"({left_out:,} more: `glob` lists them)"] if left_out else []
-    return Note(f"The folder `{name}` holds:\n\n" + ("\n".join([*entries, *more]) or _NO_ENTRIES))
+    held = "\n".join([*entries, *more]) or "nothing that git does not ignore"
+    count = len(entries) + left_out
+    about = f"folder, {count:,} entr{'ies' if count != 1 else 'y'}"
+    return headed(f"The folder `{name}` holds:\n\n", held, "folder", name, about)
 
 
 def attached_in(parts: Sequence[UserPart]) -> tuple[str, ...]:
@@ -46,49 +43,28 @@ def attached_in(parts: Sequence[UserPart]) -> tuple[str, ...]:
 
 def is_told(parts: Sequence[UserPart], index: int) -> bool:
     """Whether the picture at a place is one that `attached_in` tells of."""
-    note = parts[index - 1] if index else None
-    told = _TOLD.match(note.text) if isinstance(note, Note) else None
-    return told is not None and not told["holds"]
+    before = parts[index - 1] if index else None
+    return isinstance(before, Note) and before.kind == "picture"
 
 
 def _attached(parts: Sequence[UserPart]) -> Iterator[str]:
     for index, part in enumerate(parts):
-        if isinstance(part, Note) and is_piped(part):
-            yield f"what was piped in ({_about_piped(part)})"
-            continue
-        told = _TOLD.match(part.text) if isinstance(part, Note) else None
-        if told is None or not isinstance(part, Note):
-            continue
-        held = part.text[told.end() :]
-        if not told["holds"]:
-            about = _about_picture(parts[index + 1 :])
-        elif told["folder"]:
-            about = _about_folder(held)
-        else:
-            about = _about_text(held)
-        yield f"`{printable(told['name'])}` ({about})"
-
-
-def _about_text(held: str) -> str:
-    lines = held.split("\n")
-    is_part = lines[-1].startswith("(lines ")
-    count = len(lines) - is_part
-    return counted(count, "line") + (" of it" if is_part else "")
+        match part:
+            case Note(kind="piped"):
+                yield f"what was piped in ({_about_piped(part)})"
+            case Note(kind="file" | "folder", name=name, about=about):
+                yield f"`{printable(name)}` ({about})"
+            case Note(kind="picture", name=name):
+                yield f"`{printable(name)}` ({_about_picture(parts[index + 1 :])})"
+            case _:
+                pass
 
 
 def _about_piped(note: Note) -> str:
-    text = piped_text(note)
+    text = (note.whole or note.text)[note.heading :]
     lines = text.count("\n") + (not text.endswith("\n"))
-    manner = manner_of(note) if note.whole else ""
-    parts = counted(lines, "line"), counted(size_of(text), "byte"), manner
+    parts = counted(lines, "line"), counted(size_of(text), "byte"), manner_of(note)
     return ", ".join(filter(None, parts))
-
-
-def _about_folder(held: str) -> str:
-    *entries, last = held.split("\n")
-    more = _MORE.fullmatch(last)
-    count = len(entries) + (int(more[1].replace(",", "")) if more else last != _NO_ENTRIES)
-    return f"folder, {count:,} entr{'ies' if count != 1 else 'y'}"
 
 
 def _about_picture(behind: Sequence[UserPart]) -> str:
@@ -117,8 +93,6 @@ LEAST_WORDS = 250
 BYTES_A_TOKEN = 3
 
 _NAME = '[What came with this message is kept under ref_id="{}".]'
-
-_NAMED = regex(re.escape(_NAME).replace(r"\{\}", r"(msg-[0-9a-f]{8})"))
 
 
 def fitted(said: User, effective: int, free: int) -> User:
@@ -163,7 +137,7 @@ def within_tokens(part: Text | Note, most: int, ref: str) -> Text | Note:
 
 
 def _is_words(part: UserPart) -> bool:
-    return isinstance(part, Text) or (isinstance(part, Note) and is_piped(part))
+    return isinstance(part, Text) or (isinstance(part, Note) and part.kind == "piped")
 
 
 def brings_much(message: Message) -> bool:
@@ -175,7 +149,8 @@ def as_request(message: User) -> tuple[UserPart, ...]:
     """The parts of a message as a compaction keeps them: as they were sent, and with its reference where something came
     with it."""
     parts = tuple(replace(p, whole="") if isinstance(p, Note | Text) and p.whole else p for p in message.parts)
-    return (*parts, Note(_NAME.format(message_ref(message)))) if brings_much(message) else parts
+    ref = message_ref(message)
+    return (*parts, Note(_NAME.format(ref), kind="origin", name=ref)) if brings_much(message) else parts
 
 
 def lean(request: User, most: int, *, pictures: bool = True, words: bool = False) -> User:
@@ -255,8 +230,7 @@ def _names(parts: Sequence[UserPart]) -> list[str]:
 
 
 def _name_in(part: UserPart) -> str:
-    found = _NAMED.fullmatch(part.text) if isinstance(part, Note) else None
-    return found[1] if found else ""
+    return part.name if isinstance(part, Note) and part.kind == "origin" else ""
 
 
 def _left_out(image: Image, ref: str) -> Note:

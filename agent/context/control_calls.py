@@ -10,9 +10,10 @@ from tools.lazy import dataclass
 
 REPORT = "final_report"
 
-FINAL = (
+FINAL = Note(
     "The context window is full, so this is the final turn. No other tool runs any more: call `final_report` with your "
-    "whole answer, what is done and what is left open, or write it as plain text."
+    "whole answer, what is done and what is left open, or write it as plain text.",
+    kind="final",
 )
 
 FULL = "not run: the context window is full. Call `final_report` now, or answer in plain text"
@@ -23,7 +24,7 @@ LAST = "not run: the turn had reached its limit of steps"
 def was_told_to_report(conversation: Conversation) -> bool:
     """Whether the model has been told since the turn began that this is the final one."""
     for message in reversed(conversation.messages):
-        if isinstance(message, User) and Note(FINAL) in message.parts:
+        if isinstance(message, User) and message.has_note("final"):
             return True
         if isinstance(message, User) and message.text and not joins_turn(message):
             return False

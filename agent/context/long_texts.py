@@ -13,8 +13,6 @@ Part = TypeVar("Part", bound=Text | Note)
 _LEFT_OUT = '[… {:,} bytes left out: `read_result` or `recall` with ref_id="{}" …]'
 _GAP = regex(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"]* …\]\n')
 _NO_TEXT = '[not text, {:,} bytes, which begin with {} and end with {}; `read_result` with ref_id="{}" has all of it]'
-_NO_TEXT_SHOWN = regex(r"\[not text, [\d,]+ bytes, which begin with ")
-_HEADING = regex(r"[^\n]{1,200}:\n\n")
 _SAMPLE = 4_096
 """Characters of each end that tell whether a text is one."""
 _LEAST_NOISE = 200
@@ -48,7 +46,7 @@ def readable(part: Part, ref: str) -> Part:
     bytes are shown. All of it is kept."""
     if part.whole:
         return part
-    heading = _heading(part)
+    heading = part.text[: part.heading] if isinstance(part, Note) else ""
     bare = part.text[len(heading) :]
     if is_noise(bare):
         begins, ends = bytes_of(bare[:_BYTES])[:_BYTES].hex(" "), bytes_of(bare[-_BYTES:])[-_BYTES:].hex(" ")
@@ -57,17 +55,11 @@ def readable(part: Part, ref: str) -> Part:
     return part if text == part.text else replace(part, text=text, whole=part.text)
 
 
-def manner_of(part: Text | Note) -> str:
-    """How a part is shown whose text is kept, too; nothing when all of it is there."""
-    if _GAP.search(part.text):
-        return "both ends of it"
-    return "not text" if _NO_TEXT_SHOWN.search(part.text) else ""
-
-
-def _heading(part: Text | Note) -> str:
-    """What a note says of where its text comes from."""
-    found = _HEADING.match(part.text) if isinstance(part, Note) else None
-    return found[0] if found else ""
+def manner_of(note: Note) -> str:
+    """How a note is shown; nothing when all of it is there."""
+    if not note.whole or note.text == sendable(note.whole):
+        return ""
+    return "not text" if is_noise(note.whole[note.heading :]) else "both ends of it"
 
 
 def is_noise(text: str) -> bool:

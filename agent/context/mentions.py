@@ -2,7 +2,7 @@
 
 import re
 
-from agent.messages import Note
+from agent.messages import Note, NoteKind
 from tools.lazy import dataclass, regex
 
 MOST = 20
@@ -13,8 +13,6 @@ SHARE = 4
 """They take at most this part of the window."""
 BYTES_A_TOKEN = 3
 
-_PASTED = "What the user pasted as "
-_PIPED = "What the user piped in:\n\n"
 _MENTION = regex(r'(?<![\w@/.])@(?:"(?P<quoted>[^"\n]+)"(?::(?P<lines>\d+(?:-\d+)?))?|(?P<bare>[^\s"]+))')
 _RANGE = regex(r"(?P<path>.+?):(?P<lines>\d+(?:-\d+)?)")
 _ENDS = ".,;:!?)]}>'`"
@@ -76,26 +74,17 @@ def written_as(path: str) -> str:
 
 def pasted(name: str, text: str) -> Note:
     """What the user pasted, for the model. `name`: what stands for it in their message."""
-    return Note(f"{_PASTED}{name}:\n\n{text}")
+    return headed(f"What the user pasted as {name}:\n\n", text, "pasted", name)
 
 
 def piped(text: str) -> Note:
     """What came through a pipe with the user's words, for the model."""
-    return Note(_PIPED + text)
+    return headed("What the user piped in:\n\n", text, "piped")
 
 
-def is_piped(note: Note) -> bool:
-    return note.text.startswith(_PIPED)
-
-
-def piped_text(note: Note) -> str:
-    """All that came through the pipe."""
-    return (note.whole or note.text).removeprefix(_PIPED)
-
-
-def is_given(note: Note) -> bool:
-    """Whether the user gave it with their words: pasted it, or piped it in."""
-    return note.text.startswith((_PASTED, _PIPED))
+def headed(heading: str, text: str, kind: NoteKind = "told", name: str = "", about: str = "") -> Note:
+    """A note that brings a text, under a heading of ours."""
+    return Note(heading + text, kind=kind, name=name, heading=len(heading), about=about)
 
 
 def room_for(effective: int) -> int:

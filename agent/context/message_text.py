@@ -58,14 +58,16 @@ def _part(part: Text | Image | ToolOutput | Note | Reasoning | ToolCall | Opaque
             return ""
 
 
-MEANWHILE = "[The user says this while you work. Take it into account, and go on with what you were asked.]"
+MEANWHILE = Note(
+    "[The user says this while you work. Take it into account, and go on with what you were asked.]", kind="meanwhile"
+)
 
 
 def said_meanwhile(message: User) -> User:
     """The message as the model is shown it in the middle of a turn."""
-    return replace(message, parts=(Note(MEANWHILE), *message.parts))
+    return replace(message, parts=(MEANWHILE, *message.parts))
 
 
 def joins_turn(message: Message) -> bool:
     """Whether the message was said while the turn that it stands in ran."""
-    return isinstance(message, User) and Note(MEANWHILE) in message.parts
+    return isinstance(message, User) and message.has_note("meanwhile")

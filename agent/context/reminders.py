@@ -4,18 +4,14 @@ A note is told once and becomes part of its message. To say the same in the syst
 the request, which is the part that costs least while it stays as it is.
 """
 
-import re
 from dataclasses import replace
 from math import floor
 
-from agent.messages import Conversation, Note, User
+from agent.messages import Conversation, Note, NoteKind
 from tools.lazy import dataclass
 
 NOTE_STEP = 5
 """Percent that the context must grow before the model is told again."""
-
-CONTEXT = r"\[Context: (\d+)%"
-"""How a note begins that tells how full the context is."""
 
 MODES = {
     "ask": "calls that change something are put to the user first",
@@ -55,28 +51,29 @@ def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> t
     """What has changed since the model was last told. After a rewrite it is also reminded of what was said before it:
     `told` then is what the system text says."""
     rewritten = now.epoch != told.epoch
-    texts = [
-        _mode(now.mode) if now.mode != told.mode else "",
-        f"[The date is now {now.date}.]" if now.date != told.date else "",
-        f"[The git branch is now {now.branch}.]" if now.branch and now.branch != told.branch else "",
-        f"[Open todos:\n{now.todos}]" if rewritten and now.todos else "",
-        f"[Your notes:\n{now.scratchpad}]" if rewritten and now.scratchpad else "",
-        _deferred(now.deferred, now.hosted) if _is_news_of_deferred(now, told) else "",
-        _served(now.served, rewritten) if now.served != told.served else "",
+    notes = [
+        Note(_mode(now.mode) if now.mode != told.mode else "", kind="mode", name=now.mode),
+        Note(f"[The date is now {now.date}.]" if now.date != told.date else ""),
+        Note(f"[The git branch is now {now.branch}.]" if now.branch and now.branch != told.branch else ""),
+        Note(f"[Open todos:\n{now.todos}]" if rewritten and now.todos else ""),
+        Note(f"[Your notes:\n{now.scratchpad}]" if rewritten and now.scratchpad else ""),
+        _deferred(now.deferred, now.hosted) if _is_news_of_deferred(now, told) else Note(""),
+        Note(_served(now.served, rewritten) if now.served != told.served else "", kind="servers", name=now.served),
         _context(now.used, now.can_compact)
         if _level(now, note_at) > (0 if rewritten else _level(told, note_at))
-        else "",
+        else Note(""),
     ]
-    return tuple(Note(text) for text in texts if text)
+    return tuple(note for note in notes if note.text)
 
 
 def correction(conversation: Conversation, used: float, note_at: float = 0.80) -> Note | None:
     """What has to be said once more of how full the context is, since the newest note about it says that it is fuller
     than a rewrite has left it."""
-    told = _newest(conversation, CONTEXT)
-    if told is None or _level(Surroundings(float(told)), note_at) <= _level(Surroundings(used), note_at):
+    told = _newest(conversation, "context")
+    if told is None or _level(Surroundings(float(told.name)), note_at) <= _level(Surroundings(used), note_at):
         return None
-    return Note(f"[Context: {floor(used)}% used now. What was said of it before does not hold any more.]")
+    text = f"[Context: {floor(used)}% used now. What was said of it before does not hold any more.]"
+    return Note(text, kind="context", name=f"{floor(used)}")
 
 
 def after_telling(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> Surroundings:
@@ -90,32 +87,23 @@ def told_in(conversation: Conversation, start: Surroundings) -> Surroundings:
     """What the model has been told, in a session that is gone on with: what its system text says, and what the newest
     notes said of the permission mode, of how full the context was, how many tools were held back and how they are
     found, and how the tools of servers had changed."""
-    used = _newest(conversation, CONTEXT)
-    deferred = _newest(conversation, r"\[(?:(\d+) tools? deferred to save|No tools are deferred)")
-    way = _newest(
-        conversation, r"\[(?:\d+ tools? deferred to save context\. (Search)|\d+ tools? deferred|No tools are)"
-    )
-    served = _newest(
-        conversation, r"\[The tools of servers (?:have changed since your list was made: (.+)\.\]|are again)"
-    )
-    mode = _newest(conversation, r"\[The permission mode is now `([\w-]+)`")
+    used, served = _newest(conversation, "context"), _newest(conversation, "servers")
+    deferred, mode = _newest(conversation, "deferred", "searched"), _newest(conversation, "mode")
     return replace(
         start,
-        mode=mode or start.mode,
-        used=start.used if used is None else float(used),
-        deferred=start.deferred if deferred is None else int(deferred or 0),
-        hosted=start.hosted if way is None else bool(way),
-        served=start.served if served is None else served,
+        mode=mode.name if mode else start.mode,
+        used=float(used.name) if used else start.used,
+        deferred=int(deferred.name) if deferred else start.deferred,
+        hosted=deferred.kind == "searched" if deferred else start.hosted,
+        served=served.name if served else start.served,
     )
 
 
-def _newest(conversation: Conversation, beginning: str) -> str | None:
-    """The number in the newest note that begins so; empty when it has none, None when there is no such note."""
+def _newest(conversation: Conversation, *kinds: NoteKind) -> Note | None:
     for message in reversed(conversation.messages):
-        if isinstance(message, User):
-            for part in message.parts:
-                if isinstance(part, Note) and (found := re.match(beginning, part.text)):
-                    return found[1] or ""
+        for part in message.parts:
+            if isinstance(part, Note) and part.kind in kinds:
+                return part
     return None
 
 
@@ -125,9 +113,10 @@ def _level(situation: Surroundings, note_at: float) -> int:
     return 0 if past < 0 else 1 + floor(past / NOTE_STEP)
 
 
-def _context(used: float, can_compact: bool) -> str:
+def _context(used: float, can_compact: bool) -> Note:
     advice = " You can call compact_context to free space before continuing with large operations."
-    return f"[Context: {floor(used)}% used.{advice if can_compact else ''}]"
+    text = f"[Context: {floor(used)}% used.{advice if can_compact else ''}]"
+    return Note(text, kind="context", name=f"{floor(used)}")
 
 
 def _mode(mode: str) -> str:
@@ -142,11 +131,12 @@ def _is_news_of_deferred(now: Surroundings, told: Surroundings) -> bool:
     return (now.deferred, now.hosted) != (told.deferred, told.hosted) or now.epoch != told.epoch
 
 
-def _deferred(count: int, hosted: bool) -> str:
+def _deferred(count: int, hosted: bool) -> Note:
     if not count:
-        return "[No tools are deferred any more.]"
+        return Note("[No tools are deferred any more.]", kind="deferred", name="0")
     how = "Search for them, and call what is found by its name." if hosted else "Use tool_search to find them."
-    return f"[{count} {'tool' if count == 1 else 'tools'} deferred to save context. {how}]"
+    text = f"[{count} {'tool' if count == 1 else 'tools'} deferred to save context. {how}]"
+    return Note(text, kind="searched" if hosted else "deferred", name=f"{count}")
 
 
 def _served(news: str, rewritten: bool) -> str:

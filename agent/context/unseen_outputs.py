@@ -9,7 +9,7 @@ from agent.context.estimate import estimate_message, output_size
 from agent.context.mask import Numbered, condensed, numbered_outputs, shown_output
 from agent.context.offload import Offloading, own_words, preview_of, stored_form
 from agent.context.steps import unseen_from
-from agent.messages import Conversation, Image, Note, Retold, ToolOutput, User, UserPart
+from agent.messages import Conversation, Image, Note, Retold, ToolOutput, User
 
 LEAST_PART = 100
 """Tokens of an output below which no part of it is worth more than the line that stands for it."""
@@ -90,16 +90,15 @@ def by_reference(conversation: Conversation) -> Conversation:
 def named_step(request: User, outputs: Sequence[Numbered]) -> User:
     """What the user wants now, with a note that names the outputs of a step for which there is no room at all."""
     parts = without_named_step(request).parts
-    return User((*parts, Note("\n".join((_GONE, *_named(outputs))) + "]"))) if outputs else request
+    gone = Note("\n".join((_GONE, *_named(outputs))) + "]", kind="step")
+    return User((*parts, gone)) if outputs else request
 
 
 def without_named_step(request: User) -> User:
     """The same without the note about an earlier step."""
-    return replace(request, parts=tuple(part for part in request.parts if not _names_step(part)))
-
-
-def _names_step(part: UserPart) -> bool:
-    return isinstance(part, Note) and part.text.startswith(_GONE)
+    return replace(
+        request, parts=tuple(part for part in request.parts if not (isinstance(part, Note) and part.kind == "step"))
+    )
 
 
 def _named(outputs: Sequence[Numbered]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from agent.calls.policy import PermissionRequest, decide
 from agent.context.attachments import LEAST, attached_in, file_note, folder_note, picture_note
 from agent.context.attachments import fitted as fitted_in
-from agent.context.mentions import MOST, Reading, is_piped, mentions, room_for
+from agent.context.mentions import MOST, Reading, mentions, room_for
 from agent.events import Noticed
 from agent.messages import Conversation, Image, Note, User, UserPart
 from agent.window.env import Env
@@ -29,7 +29,7 @@ MOST_ENTRIES = 400
 async def with_attached(said: User, env: Env) -> User:
     """The message with the files and folders that it names, as many as have room beside what came with it."""
     room = room_for(env.provider.window.effective)
-    room -= sum(_size(part) for part in said.parts if not (isinstance(part, Note) and is_piped(part)))
+    room -= sum(_size(part) for part in said.parts if not (isinstance(part, Note) and part.kind == "piped"))
     parts: list[UserPart] = []
     meant = dict[Path, Reading]()
     for readings in mentions(said.text):
@@ -106,7 +106,7 @@ async def _file(path: Path, reading: Reading, room: int, env: Env) -> tuple[User
     if result.pictures:
         encoded = base64.b64encode(result.pictures[0].data).decode("ascii")
         return picture_note(reading.name), Image(result.pictures[0].media_type, encoded)
-    return (file_note(reading.name, result.text),)
+    return (file_note(reading.name, result.text, result.extent),)
 
 
 def _folder(path: Path, reading: Reading, room: int) -> tuple[UserPart, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from agent.context.attachments import attached_in, file_note
+from agent.context.mentions import headed
 from agent.errors import UsageError
 from agent.messages import Image, Note, User, UserPart
 from tools.base import Attached, Picture, ToolError
@@ -122,7 +123,7 @@ async def _prompt_parts(source: Source, prompt: ServerPrompt, arguments: Mapping
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST:,} characters more, which are too many for one message …]"
     parts: list[UserPart] = [
-        Note(f"The user asks what the prompt `{prompt.name}` of the server `{source.spec.label}` says:\n\n{text}")
+        headed(f"The user asks what the prompt `{prompt.name}` of the server `{source.spec.label}` says:\n\n", text)
     ]
     for message in messages:
         parts += _shown(message.pictures, message.files)

@@ -1,9 +1,12 @@
 """What records of earlier versions say in words alone, read out of those words as they are opened. New ones hold it as
 values: nothing else may read back what the program has written for people or for the model."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from re import Pattern
 
-from agent.messages import Note, Ranges, ToolOutput
+from agent.messages import Note, NoteKind, Ranges, ToolOutput
+from tools.extent import counted
 from tools.lazy import regex
 
 _STORED = regex(r'\[Tool result stored — [\d,]+ bytes?, [\d,]+ lines? from "[^"\n]*"\.\n')
@@ -32,14 +35,52 @@ def output_parted(output: ToolOutput) -> ToolOutput:
     return replace(output, inserted=ranges, frame=output.frame or text[end + 1 :])
 
 
-_BROUGHT = regex(r"\[The user brings `([^`\n]+)` back into view:\]\n")
+_NOTES: Mapping[NoteKind, Pattern[str]] = {
+    "brought": regex(r"\[The user brings `(?P<name>[^`\n]+)` back into view:\]\n"),
+    "pasted": regex(r"What the user pasted as (?P<name>[^\n]*?):\n\n"),
+    "piped": regex(r"What the user piped in:\n\n"),
+    "folder": regex(r"The folder `(?P<name>[^\n]+)` holds:\n\n"),
+    "file": regex(r"`(?P<name>[^\n]+)` holds:\n\n"),
+    "picture": regex(r"`(?P<name>[^\n]+)` is this picture:\Z"),
+    "origin": regex(r'\[What came with this message is kept under ref_id="(?P<name>msg-[0-9a-f]{8})"\.\]\Z'),
+    "step": regex(r"\[The newest step took more than the whole window, so it is not shown\. "),
+    "meanwhile": regex(r"\[The user says this while you work\. "),
+    "final": regex(r"The context window is full, so this is the final turn\. "),
+    "mode": regex(r"\[The permission mode is now `(?P<name>[\w-]+)`"),
+    "context": regex(r"\[Context: (?P<name>\d+)%"),
+    "searched": regex(r"\[(?P<name>\d+) tools? deferred to save context\. Search for them"),
+    "deferred": regex(r"\[(?:(?P<name>\d+) tools? deferred to save|No tools are deferred)"),
+    "servers": regex(r"\[The tools of servers (?:have changed since your list was made: (?P<name>.+)\.\]|are again)"),
+}
+"""How notes of each kind begin."""
+_MORE = regex(r"\(([\d,]+) more: `glob` lists them\)")
 
 
 def note_of_words(note: Note) -> Note:
-    """The note with its kind, and the name of what it brings."""
-    if brought := _BROUGHT.match(note.text):
-        return replace(note, kind="brought", name=brought[1])
+    """The note with its kind, the name of what it brings, and how much that is."""
+    for kind, words in _NOTES.items():
+        if found := words.match(note.text):
+            name = found.groupdict().get("name") or ("0" if kind == "deferred" else "")
+            heading = found.end() if kind in ("pasted", "piped", "folder", "file") else 0
+            about = _ABOUT[kind](note.text[heading:]) if kind in _ABOUT else ""
+            return replace(note, kind=kind, name=name, heading=heading, about=about)
     return note
+
+
+def _about_text(held: str) -> str:
+    lines = held.split("\n")
+    is_part = lines[-1].startswith("(lines ")
+    return counted(len(lines) - is_part, "line") + (" of it" if is_part else "")
+
+
+def _about_folder(held: str) -> str:
+    *entries, last = held.split("\n")
+    more = _MORE.fullmatch(last)
+    count = len(entries) + (int(more[1].replace(",", "")) if more else last != "nothing that git does not ignore")
+    return f"folder, {count:,} entr{'ies' if count != 1 else 'y'}"
+
+
+_ABOUT: Mapping[NoteKind, Callable[[str], str]] = {"file": _about_text, "folder": _about_folder}
 
 
 def title_parted(title: str) -> tuple[str, str]:

@@ -77,7 +77,7 @@ def _empty(kind: type) -> Mapping[str, str]:
 
 
 def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
-    written = {name: value for name, value in asdict(part).items() if value not in (None, "", ())}
+    written = {name: value for name, value in asdict(part).items() if value not in (None, "", (), 0)}
     if isinstance(part, ToolOutput) and part.images:
         written["images"] = [_encode_image(image) for image in part.images]
     if isinstance(part, ToolOutput) and part.is_part:

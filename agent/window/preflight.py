@@ -12,7 +12,7 @@ from agent.context.control_calls import FINAL, FULL, was_told_to_report
 from agent.context.preflight import Preflight, Target, tool_preflight, turn_preflight
 from agent.errors import ProviderError, UsageError
 from agent.events import FinalTurn, ModelSwitched, Noticed
-from agent.messages import Conversation, Note, ToolCall, ToolOutput, User
+from agent.messages import Conversation, ToolCall, ToolOutput, User
 from agent.providers.fallbacks import Connected
 from agent.window.env import Env
 from agent.window.measure import budget_of, choose_tools, remembered
@@ -154,7 +154,7 @@ async def announce_end(conversation: Conversation, budget: ContextBudget, env: E
         return conversation, "overdue"
     blocked = [asdict(one) for one in preflight(budget, env).blocked]
     env.meter.force_final()
-    note = User((Note(FINAL),))
+    note = User((FINAL,))
     await env.recorder.said(note)
     env.emit(FinalTurn(budget.used, budget.window.effective))
     env.debug.say("context-guard/enforce", reason="context", blocked=blocked)

@@ -19,13 +19,14 @@ from agent.context.compaction import Floor, lean_request, solve_floor
 from agent.context.estimate import estimate_message, estimate_text
 from agent.context.long_texts import sendable, within
 from agent.context.mask import is_at_length
-from agent.context.mentions import is_piped, pasted, piped
+from agent.context.mentions import pasted, piped
 from agent.context.message_text import said_meanwhile
 from agent.context.references import message_digits
 from agent.context.settings import Caps
 from agent.context.strategies import Room, size_of
 from agent.messages import Assistant, Conversation, Image, Note, Text, ToolCall, ToolOutput, User, UserPart
 from tests.agent.histories import filled
+from tools.extent import Extent
 from tools.truncate import printable
 
 names = st.text(st.characters(exclude_characters="\n"), min_size=1).map(lambda name: f"@{name}")
@@ -39,7 +40,8 @@ def test_a_file_says_how_many_lines_of_it_there_are(name: str, lines: list[str])
     told = f"`{printable(name)}` ({len(lines):,} line{plural}"
     text = "\n".join(lines)
     assert attached_in([file_note(name, text)]) == (f"{told})",)
-    assert attached_in([file_note(name, f"{text}\n(lines 2-9 of 99; go on with offset=10)")]) == (f"{told} of it)",)
+    extent = Extent("lines", len(lines), len(lines) + 1)
+    assert attached_in([file_note(name, f"{text}\n(and more)", extent)]) == (f"{told} of it)",)
 
 
 @given(names, entries, st.integers(0, 10**7))
@@ -227,7 +229,9 @@ def test_a_message_takes_its_share_of_any_window_and_loses_nothing(parts: list[T
                 or f'ref_id="msg-{message_digits(shown)}"' in after.text
                 or sendable(before.text) == after.text
             )
-        words = [part for part in shown.parts if isinstance(part, Text) or (isinstance(part, Note) and is_piped(part))]
+        words = [
+            part for part in shown.parts if isinstance(part, Text) or (isinstance(part, Note) and part.kind == "piped")
+        ]
         assert sum(estimate_text(part.text) for part in words) <= max(free // 2, 250) + 200 * len(parts)
 
 

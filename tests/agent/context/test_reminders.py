@@ -67,6 +67,10 @@ def test_a_rewrite_brings_back_what_it_took_away() -> None:
     assert tell(now, replace(now, todos="other", scratchpad="port 90")) == []
 
 
+def filled(percent: int) -> Note:
+    return Note("The window fills.", kind="context", name=f"{percent}")
+
+
 @pytest.mark.parametrize(
     ("said", "used", "told"),
     [
@@ -79,7 +83,7 @@ def test_a_rewrite_brings_back_what_it_took_away() -> None:
     ],
 )
 def test_what_a_rewrite_has_made_untrue_is_put_right(said: int | None, used: float, told: str | None) -> None:
-    parts = [Note(f"[Context: {said}% used. You can call compact_context.]")] if said else []
+    parts = [filled(said)] if said else []
     conversation = Conversation((User((Text("go"), *parts)),))
     found = correction(conversation, used)
     assert (found.text[:24] if found else None) == (told[:24] if told else None)
@@ -91,7 +95,7 @@ def test_what_a_rewrite_has_made_untrue_is_put_right(said: int | None, used: flo
 def test_what_was_told_is_found_again() -> None:
     start = Surroundings(date="2026-01-02")
     assert told_in(Conversation(), start) == start
-    messages = (User((Text("a"), Note("[Context: 81% used. …]"))), User((Text("b"), Note("[Context: 86% used. …]"))))
+    messages = (User((Text("a"), filled(81))), User((Text("b"), filled(86))))
     assert told_in(Conversation(messages), start) == replace(start, used=86.0)
 
 

@@ -21,7 +21,7 @@ from agent.context.summary_cost import SummaryJob
 from agent.errors import AuthFailed
 from agent.events import Event, FinalTurn, Noticed, ReplyFinished, TurnFailed, TurnFinished, WindowLearned
 from agent.interrupt import Interrupt
-from agent.messages import Assistant, Conversation, Image, Note, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, Conversation, Image, Text, ToolCall, ToolOutput, User
 from agent.providers.base import Provider, Request
 from agent.providers.summarisers import Summarisers
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
@@ -244,7 +244,7 @@ async def test_a_full_window_ends_in_a_report_when_the_user_wants_that(home: Hom
     assert compactions(events) == []
     assert events[-1] == TurnFinished("answered", "it is done")
     assert all(request.tools == provider.requests[0].tools for request in provider.requests)
-    assert Note(FINAL) in provider.requests[-1].messages[-1].parts
+    assert FINAL in provider.requests[-1].messages[-1].parts
     outputs = session.history.messages[-1]
     assert isinstance(outputs, User)
     assert [(o.status, o.text[:7]) for o in outputs.outputs] == [("done", "the rep"), ("failed", "not run")]
