@@ -7,15 +7,12 @@ from typing import Literal, TypeAlias
 from agent.context.mask import message_key, what_happened
 from agent.context.message_text import message_text
 from agent.context.references import OutputRef, SummaryRef, message_ref
-from agent.context.view_items import MessagePart, OutputPart, PinnedPart, State, view_parts
+from agent.context.view_items import MessagePart, OutputPart, PinnedPart, view_parts
 from agent.messages import Assistant, Conversation, Image, Message, Note, Summary, Text, ToolCall, User
 
 Fate: TypeAlias = Literal["visible", "masked", "stored", "summarised", "dropped"]
 """The model sees it; a line stands for the output; only other parts of the output are shown; a summary stands for it;
 nothing does."""
-
-
-_FATES: dict[State, Fate] = {"visible": "visible", "preview": "stored", "summarised": "stored", "masked": "masked"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +86,20 @@ def place_named(
     index = position - view.messages_before
     parts = (part for part in view_parts(view) if part.index == index and not isinstance(part, PinnedPart))
     part = next((part for part in parts if _name_of(part) == ref), None)
-    return None if part is None else Occurrence(ref, _FATES[part.state], _what(part))
+    return (
+        None
+        if part is None
+        else Occurrence(ref, "visible" if part.state == "visible" else _fate_of_less(part), _what(part))
+    )
 
 
 def _name_of(part: MessagePart | OutputPart) -> str:
     return part.ref if isinstance(part, OutputPart) else part.message_ref
+
+
+def _fate_of_less(part: MessagePart | OutputPart) -> Fate:
+    """Of a text that does not stand in what is shown of it."""
+    return "masked" if part.state == "masked" and isinstance(part, OutputPart) else "stored"
 
 
 def _what(part: MessagePart | OutputPart) -> str:
@@ -136,7 +142,7 @@ def _in_view(needle: str, view: Conversation, holding: Collection[int]) -> Itera
             case PinnedPart():
                 continue
         if is_said:
-            fate: Fate = "visible" if is_seen else "masked" if part.state == "masked" else "stored"
+            fate = "visible" if is_seen else _fate_of_less(part)
             yield Occurrence(_name_of(part), fate, _what(part))
 
 
