@@ -31,18 +31,12 @@ class OutputPart:
 
     index: int
     """Of its message in the view."""
+    key: str
+    ref: str
     found: Numbered
     shown: ToolOutput
     state: State
     is_pinned: bool
-
-    @property
-    def key(self) -> str:
-        return self.found.ref
-
-    @property
-    def ref(self) -> str:
-        return self.found.ref
 
     @property
     def what(self) -> str:
@@ -84,6 +78,9 @@ class MessagePart:
 class PinnedPart:
     """What is pinned, or was, and stands in the message that opens the view."""
 
+    key: str
+    ref: str
+    what: str
     kept: Kept
     is_pinned: bool
     index: int = -1
@@ -93,18 +90,6 @@ class PinnedPart:
     def shown(self) -> User:
         return User((Text(self.kept.title), *self.kept.parts))
 
-    @property
-    def key(self) -> str:
-        return self.kept.key
-
-    @property
-    def ref(self) -> str:
-        return self.kept.ref
-
-    @property
-    def what(self) -> str:
-        return self.kept.what
-
 
 ViewPart: TypeAlias = OutputPart | MessagePart | PinnedPart
 
@@ -113,7 +98,7 @@ ViewPart: TypeAlias = OutputPart | MessagePart | PinnedPart
 def view_parts(conversation: Conversation) -> tuple[ViewPart, ...]:
     """Every part of a view in the order in which it is shown, each message before its outputs."""
     pinned = conversation.pinned
-    pins = (PinnedPart(one, one.key in pinned) for one in conversation.summary.kept)
+    pins = (PinnedPart(one.key, one.ref, one.what, one, one.key in pinned) for one in conversation.summary.kept)
     return (*pins, *_parts_of_messages(conversation))
 
 
@@ -126,8 +111,8 @@ def _parts_of_messages(conversation: Conversation) -> Iterator[MessagePart | Out
         yield MessagePart(index, key, said, shown, state, key in conversation.pinned)
         for output in shown.outputs if isinstance(shown, User) else ():
             found = next(numbered)
-            state = _state_of(found.output, conversation.masked, forms.get(found.ref))
-            yield OutputPart(index, found, output, state, found.ref in conversation.pinned)
+            ref, state = found.ref, _state_of(found.output, conversation.masked, forms.get(found.ref))
+            yield OutputPart(index, ref, ref, found, output, state, ref in conversation.pinned)
 
 
 def _state_of(output: ToolOutput, masked: frozenset[str], form: Form | None) -> State:
