@@ -6,10 +6,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from agent.compose import Sessions
-from agent.config.load import load_config
 from agent.messages import User
 from tests.agent.mcp.serving import House
+from tests.agent.scripted import scripted_sessions
 from tests.tui.piloting import Driven, list_on
 from tui.app import EbbApp
 from tui.screens.permission import PermissionScreen
@@ -29,11 +28,7 @@ async def working(tmp_path: Path, *replies: Reply, resume: str | None = None) ->
     project = tmp_path / "project"
     project.mkdir(exist_ok=True)
     (project / "calc.py").write_text("def add(a, b):\n    return a - b\n")
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps({"reply": replies}))
-    environment = {"EBB_HOME": str(tmp_path / "home")}
-    config = load_config(project, environment, {"agent.model": f"scripted/{script}"})
-    sessions = Sessions(config, project, environment, interactive=True)
+    sessions = scripted_sessions(tmp_path, *replies)
     app = EbbApp(sessions, resume=resume, guard=0.0)
     try:
         async with app.run_test(size=(80, 24)) as pilot:

@@ -20,6 +20,7 @@ from agent.messages import Conversation, Image, Note, Text, User
 from agent.session import Session
 from agent.view_events import ContextCompacted
 from agent.window.bring_back import kept
+from tests.agent.scripted import scripted_sessions
 from tui.view.blocks import Notice
 from tui.view.resumed import view_of
 
@@ -133,14 +134,10 @@ async def test_what_is_no_text_is_told(tmp_path: Path) -> None:
 
 
 async def test_a_huge_paste_is_shown_in_part_and_found_again(tmp_path: Path) -> None:
-    project = _project(tmp_path)
+    _project(tmp_path)
     whole = "first line\n" + "".join(f"line {number}\n" for number in range(150_000)) + "last line"
     note = pasted("[pasted 150,002 lines #1]", whole)
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps({"reply": [{"text": "Seen."}]}))
-    environment = {"EBB_HOME": str(tmp_path / "home")}
-    config = load_config(project, environment, {"agent.model": f"scripted/{script}"})
-    sessions = Sessions(config, project, environment, interactive=False)
+    sessions = scripted_sessions(tmp_path, {"text": "Seen."}, interactive=False)
     try:
         session = await sessions.open()
         told = await _told(session, "look at [pasted 150,002 lines #1]", [note])

@@ -1,7 +1,6 @@
 """Which files a session changed: kept when they are changed, compared when they are looked at. Real files, real git."""
 
 import hashlib
-import json
 import os
 import subprocess
 from collections.abc import AsyncIterator
@@ -10,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.compose import Sessions
-from agent.config.load import load_config
 from agent.records import git as repository
 from agent.records.file_change import Changes, FileChange
 from agent.records.file_history import LARGEST
 from agent.records.git import Others, others_in
 from agent.session import Session
+from tests.agent.scripted import scripted_sessions
 from tests.agent.test_session import call, events_of
 
 DONE = {"text": "ok"}
@@ -33,13 +31,7 @@ def shell(command: str) -> dict[str, object]:
 
 @asynccontextmanager
 async def opened(tmp_path: Path, *replies: object, resume: str | None = None) -> AsyncIterator[Session]:
-    project = tmp_path / "project"
-    project.mkdir(exist_ok=True)
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps({"reply": replies}))
-    environment = {"EBB_HOME": str(tmp_path / "home")}
-    flags = {"agent.model": f"scripted/{script}", "agent.permission_mode": "auto"}
-    sessions = Sessions(load_config(project, environment, flags), project, environment, interactive=True)
+    sessions = scripted_sessions(tmp_path, *replies, permission_mode="auto")
     try:
         session = await sessions.open(resume)
         yield session

@@ -1,6 +1,5 @@
 """What left the view, asked after and brought back by the user, in real sessions of a scripted model."""
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 import pytest
 
 from agent.compose import Sessions
-from agent.config.load import load_config
 from agent.context.provenance import Occurrence, Trace
 from agent.errors import AgentError
 from agent.events import TurnFinished
@@ -19,6 +17,7 @@ from agent.session import Session
 from agent.view_events import PrefixDrifted
 from agent.window.bring_back import cost_of, told
 from agent.window.measure import budget_of
+from tests.agent.scripted import scripted_sessions
 from tools.kept import InMemory, KeptContent
 
 LINES = "".join(f"row {number}\n" for number in range(1, 400))
@@ -39,11 +38,7 @@ class Home:
         self._opened: list[Sessions] = []
 
     async def open(self, *replies: dict[str, Any], resume: str | None = None, window: int = 200_000) -> Session:
-        script = self._folder / "script.json"
-        script.write_text(json.dumps({"context_window": window, "reply": [*replies, *[{"text": "done"}] * 5]}))
-        environment = {"EBB_HOME": str(self._folder)}
-        config = load_config(self.project, environment, {"agent.model": f"scripted/{script}"})
-        self._opened.append(Sessions(config, self.project, environment, interactive=True))
+        self._opened.append(scripted_sessions(self._folder, *replies, *[{"text": "done"}] * 5, window=window))
         return await self._opened[-1].open(resume)
 
     async def close(self) -> None:

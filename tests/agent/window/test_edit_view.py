@@ -1,6 +1,5 @@
 """What the user does to the view by hand, in real sessions: real files, a real store, a scripted model with prices."""
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from agent.archive.export import export_session, import_session
 from agent.compose import Sessions
-from agent.config.load import load_config
+from agent.config.values import Config
 from agent.context.edit_cost import ViewEditPlan
 from agent.context.mask import as_shown
 from agent.context.prompt import Instructions, build_prompt
@@ -28,6 +27,7 @@ from agent.window.undo import offer_undo, undo
 from store.sessions import SessionStore
 from tests.agent.mcp.serving import House
 from tests.agent.mcp.test_running import phase
+from tests.agent.scripted import scripted_config, scripted_sessions
 from tests.agent.window.test_rewrite import Desk, reads
 from tests.waiting import until
 
@@ -41,6 +41,7 @@ def read(name: str) -> dict[str, Any]:
     return {"calls": [{"name": "read", "arguments": {"path": name}}]}
 
 
+ANSWERS = [{"text": "done"}] * 5
 WORK = [read("a.txt"), read("b.txt"), {"text": "I have read both."}]
 
 
@@ -48,23 +49,19 @@ class Home:
     """A project with two files, and sessions of a scripted model in it."""
 
     def __init__(self, folder: Path) -> None:
-        self.project = folder / "project"
+        self.folder, self.project = folder, folder / "project"
         self.project.mkdir()
         for name in "ab":
             (self.project / f"{name}.txt").write_text(ROWS)
-        self.folder = folder
         self.opened: list[Sessions] = []
 
-    def config(self, *replies: dict[str, Any], window: int = 200_000, home: str = "home") -> Any:
-        script = self.folder / "script.json"
-        script.write_text(json.dumps({"context_window": window, "reply": [*replies, *[{"text": "done"}] * 5]}))
-        return load_config(self.project, {"EBB_HOME": str(self.folder / home)}, {"agent.model": f"scripted/{script}"})
+    def config(self, *replies: dict[str, Any], **changes: Any) -> Config:
+        return scripted_config(self.folder, *replies, *ANSWERS, **{"window": 200_000, **changes})
 
     async def open(self, *replies: dict[str, Any], resume: str | None = None, **changes: Any) -> Session:
-        config = self.config(*replies, **changes)
-        environment = {"EBB_HOME": str(self.folder / changes.get("home", "home"))}
-        self.opened.append(Sessions(config, self.project, environment, interactive=True))
-        return await self.opened[-1].open(resume)
+        sessions = scripted_sessions(self.folder, *replies, *ANSWERS, **{"window": 200_000, **changes})
+        self.opened.append(sessions)
+        return await sessions.open(resume)
 
     async def close(self) -> None:
         for sessions in self.opened:

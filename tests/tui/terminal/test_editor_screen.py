@@ -1,16 +1,14 @@
 """The user's own editor, and what is remembered."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from agent.compose import Sessions
-from agent.config.load import load_config
 from agent.config.settings import Settings
 from agent.errors import UsageError
 from agent.input.memory import places, remember, take_back
 from agent.messages import Note, User
+from tests.agent.scripted import scripted_config, scripted_sessions
 from tests.tui.piloting import Driven, terminal
 from tests.tui.ptys import running
 from tui.app import EbbApp
@@ -118,13 +116,8 @@ def test_an_entry_is_taken_back_as_long_as_nobody_else_wrote(tmp_path: Path, bef
 
 
 async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps({"reply": [{"text": "Yes."}]}))
-    environment = {"EBB_HOME": str(tmp_path / "home")}
-    config = load_config(project, environment, {"agent.model": f"scripted/{script}"})
-    sessions = Sessions(config, project, environment, interactive=True)
+    config = scripted_config(tmp_path, {"text": "Yes."})
+    sessions = scripted_sessions(tmp_path, {"text": "Yes."})
     app = EbbApp(sessions, guard=0.0, settings=lambda: Settings(config, lambda: config, lambda _: None, {}))
     async with app.run_test(size=(80, 24)) as pilot:
         t = Driven(app, pilot)

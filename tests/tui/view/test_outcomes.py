@@ -1,12 +1,10 @@
 """How calls ended, from what real tools give back."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from agent.compose import Sessions
-from agent.config.load import load_config
+from tests.agent.scripted import scripted_sessions
 from tests.agent.test_session import call, events_of
 from tests.tui.render.test_blocks import INKS
 from tui.render.blocks import paint
@@ -19,13 +17,8 @@ TRACE = "echo started; echo; echo 'Traceback (most recent call last):'; echo '  
 
 async def ended(tmp_path: Path, name: str, **arguments: object) -> Call:
     """The block of a real call that is over."""
-    project = tmp_path / "project"
-    project.mkdir()
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps({"reply": [{"calls": [call(name, **arguments)]}, {"text": "ok"}]}))
-    environment = {"EBB_HOME": str(tmp_path / "home")}
-    flags = {"agent.model": f"scripted/{script}", "agent.permission_mode": "auto"}
-    sessions = Sessions(load_config(project, environment, flags), project, environment, interactive=False)
+    replies = {"calls": [call(name, **arguments)]}, {"text": "ok"}
+    sessions = scripted_sessions(tmp_path, *replies, interactive=False, permission_mode="auto")
     view = SessionView()
     try:
         session = await sessions.open()
