@@ -2,7 +2,7 @@
 of the view or changes it by hand takes it from here. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from agent.context.incremental import derived_once
@@ -10,6 +10,7 @@ from agent.context.mask import Numbered, as_shown, message_key, numbered_outputs
 from agent.context.references import message_ref
 from agent.context.tool_selection import meant
 from agent.messages import Assistant, Conversation, Form, Image, Kept, Message, Note, Text, ToolOutput, User
+from tools.lazy import dataclass
 
 Kind: TypeAlias = Literal["you", "reply", "output", "picture", "note", "pin"]
 """What the user said, what the model said and called, what a call gave back, a picture, what the program told, or what

@@ -43,7 +43,7 @@ def test_nothing_is_read_out_of_the_words_of_a_record_of_now() -> None:
     ("text", "note"),
     [
         ("[The user brings `r1:L2-3` back into view:]\nrow", Note("", "", "brought", "r1:L2-3")),
-        ("What the user pasted as [pasted #1]:\n\na:\n\nb", Note("", "", "pasted", "[pasted #1]", 37)),
+        ("What the user pasted as [pasted #1]:\n\na:\n\nb", Note("", "", "pasted", "[pasted #1]", 38)),
         ("What the user piped in:\n\na", Note("", "", "piped", "", 25)),
         ("`@a.py` holds:\n\n1\tone\n2\ttwo", Note("", "", "file", "@a.py", 16, "2 lines")),
         ("`@a.py` holds:\n\n1\tone\n(lines 1-1 of 9; …)", Note("", "", "file", "@a.py", 16, "1 line of it")),

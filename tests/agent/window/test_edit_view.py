@@ -313,7 +313,7 @@ async def test_what_left_the_view_by_hand_is_still_found(home: Home) -> None:
     assert (await session._env.kept.recall.fetch(trace.places[0].ref)).content.size > 7_000  # type: ignore[union-attr]  # there
     await act(session, "offload", "r1")
     entries = {entry.ref: entry.state for entry in await session.shelf.entries(session.history)}
-    assert (entries["r1"], entries["r2"]) == ("preview", "shown")
+    assert (entries["r1"], entries["r2"]) == ("preview", "visible")
     assert [place.fate for place in (await session.why("row 200 of")).places] == ["stored", "visible"]
     await session.close()
 
