@@ -7,8 +7,9 @@ from pathlib import Path
 
 from agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 from agent.records.message_rows import encode_message
-from agent.records.rows import encode_snapshot
+from agent.records.rows import encode_snapshot, output_rows
 from bench.measure import environment
+from store.outputs import OutputRow
 from store.sessions import SessionRow, SessionStore, SnapshotRow
 
 MODEL = "openai-chat/bench"
@@ -85,7 +86,11 @@ def store_session(folder: Path, project: Path, id: str, count: int, shown: int |
     messages += (Assistant((Text(f"Done.\n\n{LAST}"),), MODEL),)
     rows = [encode_message(message, position) for position, message in enumerate(messages)]
     view = Conversation(messages[-(shown or count) :])
-    store.write(row.id, rows, [], SnapshotRow(count, encode_snapshot(view, count)), [])
+    outputs = list[OutputRow]()
+    for position, message in enumerate(messages):
+        if isinstance(message, User) and message.outputs:
+            outputs += output_rows(message, position, len(outputs), {message.outputs[0].call_id: "bash"})
+    store.write(row.id, rows, [], SnapshotRow(count, encode_snapshot(view, count)), [], outputs=outputs)
     store.close()
 
 

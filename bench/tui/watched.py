@@ -1,0 +1,106 @@
+"""`ebb` with a watch on its loop: each time that nothing else could be done for a while is written to a file.
+
+python -m bench.tui.watched FILE [ARGUMENTS OF EBB …]
+"""
+
+import asyncio
+import gc
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+
+BEAT = 0.002
+"""Seconds between two looks at the clock, while the loop is free."""
+LEAST = 0.015
+"""Seconds from which on a hold is written down."""
+DEEP = 40
+"""Frames of a stack that are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The loop did nothing else for a while."""
+
+    at: float
+    """`time.monotonic()` at its beginning."""
+    passed: float
+    """Seconds."""
+    cpu: float
+    """The same in processor time of all threads: what of it other programs did not take."""
+    stacks: list[str]
+    """What was seen of the loop's thread meanwhile, the innermost frame first."""
+
+
+class Watch:
+    """Looks at the clock from within a loop, and at the loop's thread from without while it is late."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file.open("a", buffering=1)
+        self._seen: list[str] = []
+        self._last = self._used = self._collecting = 0.0
+        self._thread = 0
+
+    def attend(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on the loop is watched; it is about to run in this thread."""
+        self._thread = threading.get_ident()
+        self._last, self._used = time.monotonic(), time.process_time()
+        gc.callbacks.append(self._collected)
+        threading.Thread(target=self._look, daemon=True).start()
+        loop.call_soon(self._beat, loop)
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        now, used = time.monotonic(), time.process_time()
+        passed = now - self._last - BEAT
+        if passed > LEAST:
+            stacks, self._seen = self._seen, []
+            self._file.write(json.dumps(asdict(Hold(self._last, passed, used - self._used, stacks))) + "\n")
+        self._seen.clear()
+        self._last, self._used = now, used
+        loop.call_later(BEAT, self._beat, loop)
+
+    def _collected(self, phase: str, info: dict[str, int]) -> None:
+        """What a garbage collection holds, it holds for all threads."""
+        if phase == "start":
+            self._collecting = time.monotonic()
+        elif (took := time.monotonic() - self._collecting) > LEAST / 2:
+            self._seen.append(f"garbage collection of generation {info['generation']}: {1000 * took:.0f} ms")
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(LEAST / 3)
+            if time.monotonic() - self._last > LEAST and (frame := sys._current_frames().get(self._thread)):
+                self._seen.append(" < ".join(frames(frame)))
+
+
+def frames(frame: FrameType | None) -> Iterator[str]:
+    """A stack, the innermost frame first."""
+    for _ in range(DEEP):
+        if frame is None:
+            return
+        code = frame.f_code
+        if not code.co_filename.startswith("<frozen"):
+            yield f"{'/'.join(Path(code.co_filename).parts[-2:])}:{frame.f_lineno} {code.co_name}"
+        frame = frame.f_back
+
+
+def main() -> int:
+    from tui.cli.main import main as run  # noqa: PLC0415  # deferred: it is to be loaded as `ebb` loads it
+
+    watch, new_loop = Watch(Path(sys.argv.pop(1))), asyncio.events.new_event_loop
+
+    def watched() -> asyncio.AbstractEventLoop:
+        loop = new_loop()
+        watch.attend(loop)
+        return loop
+
+    asyncio.events.new_event_loop = watched
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
