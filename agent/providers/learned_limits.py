@@ -63,6 +63,8 @@ class LearnedLimits:
     """Summaries in a row that could not be used."""
     since_summary: int = LONG_PAUSE
     """Requests that were answered since a summary was asked for."""
+    silent_writers: frozenset[str] = frozenset()
+    """Models that are set for summaries and did not answer: they are not waited for again until the user asks."""
     is_floor_told: bool = False
     """Whether the user knows that what stays after any compaction leaves too little room."""
 

@@ -83,7 +83,7 @@ async def compact(
     the ledger stands for what is left out, unless one strategy was `chosen`. An interrupted compaction leaves the
     conversation unchanged."""
     if cause == "asked":
-        work.lessons.failures = 0
+        work.lessons.failures, work.lessons.silent_writers = 0, frozenset()
     # A price that has chosen one strategy counts on the tools staying in the cache.
     room = work.room if chosen is None else replace(work.room, deferrable=0)
     work = replace(work, settings=replace(work.settings, caps=fitting_caps(work.settings.caps, room)))

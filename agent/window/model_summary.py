@@ -12,7 +12,7 @@ from agent.context.strategies import Room
 from agent.context.summary import Draft, Reading, RefusedSummary, instruction, read_reply, without_open_calls
 from agent.context.summary_cost import SummaryJob
 from agent.context.transcript import chunks, named_outputs, transcript
-from agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError
+from agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError, TimedOut, Unreachable
 from agent.events import Event, Noticed, ReplyFinished, RetryScheduled
 from agent.interrupt import Interrupt
 from agent.messages import Conversation, Text, User
@@ -127,7 +127,8 @@ async def _summarisers_of(
         return ()
     job = await asyncio.to_thread(job_of, conversation, plan, work, cached=cached)
     try:
-        return await work.summarisers(job, work.emit)
+        found = await work.summarisers(job, work.emit)
+        return [provider for provider in found if provider.facts.id not in work.lessons.silent_writers]
     except AgentError as error:
         work.emit(Noticed(f"the model that is set for summaries cannot be used: {error}"))
         return ()
@@ -156,6 +157,8 @@ async def _in_chunks(provider: Provider, plan: CompactionPlan, asked: str, work:
             reading = await _ask(provider, request, work)
         except ProviderError as error:
             reading = RefusedSummary(str(error))
+            if provider is not work.provider and isinstance(error, TimedOut | Unreachable):
+                work.lessons.silent_writers |= {provider.facts.id}
         draft = _draft(reading, provider, work)
         if draft is None:
             return None

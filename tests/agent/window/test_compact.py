@@ -18,11 +18,11 @@ from agent.context.prompt import Instructions, build_prompt
 from agent.context.settings import Caps, CompactionSettings
 from agent.context.strategies import Room, size_of
 from agent.context.summary_cost import SummaryJob
-from agent.errors import AuthFailed
+from agent.errors import AuthFailed, TimedOut
 from agent.events import Event, FinalTurn, Noticed, ReplyFinished, TurnFailed, TurnFinished, WindowLearned
 from agent.interrupt import Interrupt
 from agent.messages import Assistant, Conversation, Image, Text, ToolCall, ToolOutput, User
-from agent.providers.base import Provider, Request
+from agent.providers.base import Chunk, Provider, Request
 from agent.providers.summarisers import Summarisers
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from agent.records.rows import decode_snapshot, encode_snapshot
@@ -370,6 +370,36 @@ async def test_a_writer_that_cannot_be_reached_is_replaced_by_the_model_itself(h
     assert (await session.compact()).strategies == ("summary",)
     assert session.history.summary.summary == "said a lot"
     await session.close()
+
+
+async def test_a_writer_that_says_nothing_is_not_waited_for_again_until_the_user_asks() -> None:
+    class Mute(Scripted):
+        async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+            self.requests.append(request)
+            raise TimedOut("nothing came", retry_after=600.0)
+            yield  # an iterator
+
+    mute, own = Mute(Script(()), "mute"), Scripted.of(*[{"text": "<summary>they talked</summary>"}] * 3)
+
+    async def summarisers(job: SummaryJob, emit: object) -> tuple[Provider, ...]:
+        return (mute,)
+
+    def request(asked: Conversation) -> Request:
+        return Request("", build_prompt(asked, Instructions("")).messages, (), 1000, "s")
+
+    settings, events = CompactionSettings(SMALL), list[Event]()
+    work = CompactionContext(
+        own, request, Room(4_000, 100, 100), size_of, settings, Interrupt(), events.append, summarisers=summarisers
+    )
+    turn = (User((Text("do it " * 900),)), Assistant((Text("done " * 900),), "p/m"))
+    asked = list[tuple[int, int]]()
+    for cause in ("full", "full", "asked"):
+        work.lessons.rest_is_over()
+        compacted = await compact(Conversation((*turn, *turn, User((Text("go"),)))), work, cause)
+        assert compacted.conversation.summary.summary == "they talked"
+        asked.append((len(mute.requests), len(own.requests)))
+    assert asked == [(1, 1), (1, 2), (2, 3)]
+    assert sum(isinstance(event, CompactionFailed) for event in events) == 2
 
 
 async def test_the_fastest_that_answers_writes_first() -> None:
