@@ -34,6 +34,8 @@ MOST_PATHS, LONGEST_PATH = 2, 60
 MANY = 2000
 """Messages that take long enough to index that it is told."""
 
+_CUT = regex(r"… \[cut: [\d,]+ bytes; continue at offset=\d+\]$", re.MULTILINE)
+"""How a line ends of which only the beginning is shown."""
 _AGO = regex(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
 _ROUND = str.maketrans("[]", "()")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -102,7 +104,8 @@ def _told_of(found: KeptContent, result: Result, measure: Callable[[str], int]) 
     if found.paths:
         more = f" and {len(found.paths) - MOST_PATHS} more" if len(found.paths) > MOST_PATHS else ""
         facts.append("paths: " + ", ".join(_quoted(path)[-LONGEST_PATH:] for path in found.paths[:MOST_PATHS]) + more)
-    facts.append(f"truncated: {'yes' if result.extent is not None and not result.extent.is_all else 'no'}")
+    is_all = (result.extent is None or result.extent.is_all) and not _CUT.search(result.text)
+    facts.append(f"truncated: {'no' if is_all else 'yes'}")
     facts.append(f"tokens: {measure(result.text):,}")
     if found.accesses and found.accessed is not None:
         last = datetime.fromtimestamp(found.accessed).strftime("%Y-%m-%d %H:%M")

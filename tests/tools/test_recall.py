@@ -205,6 +205,17 @@ async def test_lines_that_carry_numbers_are_known_by_them(workspace: Workspace) 
         await recalled(lines="1-3")
 
 
+async def test_a_line_of_which_only_the_beginning_is_shown_is_told_to_be_cut(workspace: Workspace) -> None:
+    async def find(ref: str, scope: Scope | None = None) -> KeptContent:
+        return KeptContent(ref, InMemory(b"short\n" + b"x" * 5000))
+
+    async def told(**arguments: str) -> str:
+        text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find))).text
+        return text.rpartition("truncated: ")[2].partition(";")[0]
+
+    assert (await told(), await told(lines="2"), await told(lines="1")) == ("yes", "yes", "no")
+
+
 async def test_lines_and_searches_narrow_what_is_shown(workspace: Workspace) -> None:
     assert await fetch(workspace, InMemory(TEXT), lines="2-3") == "2\tline 2\n3\tline 3\n(lines 2-3 of 1,000)"
     found = await fetch(workspace, InMemory(TEXT), search="e 100 error$")
