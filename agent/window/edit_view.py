@@ -2,6 +2,7 @@
 these taken back. What each makes of a conversation and what it costs is decided in `agent.context.view_edits`."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agent.calls.output_reader import OutputReader
@@ -11,6 +12,7 @@ from agent.context.edit_cost import Terms, ViewEditPlan
 from agent.context.mask import numbered_outputs
 from agent.context.message_text import message_text
 from agent.context.strategies import size_of
+from agent.context.tool_selection import ToolSpec
 from agent.context.view_edits import EditRequest, Refusal, plan_act, plan_tools, summed_up
 from agent.errors import AgentError
 from agent.events import Event, ReplyFinished
@@ -99,10 +101,10 @@ def _plan_tools(wish: EditRequest, conversation: Conversation, terms: Terms, env
         return Refusal(f"`{wish.key}` is kept out of requests already")
     wished = conversation.held_back | names if wish.act == "defer" else conversation.held_back - names
 
-    def shown(held: frozenset[str]) -> int:
-        return env.deferral.shown_with(held, env.tools, terms.effective, env.meter.size_of_tool)
+    def shown(held: frozenset[str], tools: Sequence[ToolSpec]) -> int:
+        return env.deferral.shown_with(held, tools, terms.effective, env.meter.size_of_tool)
 
-    before, after = shown(conversation.held_back), shown(wished)
+    before, after = shown(conversation.held_back, env.tools), shown(wished, _tools_now(env))
     if wish.act == "defer" and after >= before:
         return Refusal(f"without `{wish.key}` requests would not get smaller: what finds it takes as much")
     return plan_tools(wish.act, wish.key, names, conversation, terms, before, after)
@@ -110,9 +112,14 @@ def _plan_tools(wish: EditRequest, conversation: Conversation, terms: Terms, env
 
 def tools_called(name: str, env: Env) -> frozenset[str]:
     """The tools that a name means and that may be held back: one, or all of a server."""
-    names = {spec.name for spec in env.tools if spec.kind != "builtin"}
+    names = {spec.name for spec in _tools_now(env) if spec.kind != "builtin"}
     server = name if name.startswith("mcp__") else f"mcp__{name}"
     return frozenset({name} & names or {known for known in names if server_of(known) == server})
+
+
+def _tools_now(env: Env) -> tuple[ToolSpec, ...]:
+    """What the act chooses from: with the tools of servers that wait until the list is made anew, which it does."""
+    return (*env.own_tools, *env.served.present)
 
 
 async def _changed(

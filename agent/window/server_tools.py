@@ -39,14 +39,19 @@ class ServerTools:
         self.callable.update({**here, **gone})
 
     @property
+    def present(self) -> tuple[ToolSpec, ...]:
+        """What servers offer now, as the model would see it."""
+        return specs_of(self._present)
+
+    @property
     def has_changed(self) -> bool:
         """Whether servers offer something else than the model's list holds."""
-        return specs_of(self._present) != self.specs
+        return self.present != self.specs
 
     def join(self) -> None:
         """What servers offer now is what the model's list holds."""
         if self.has_changed:
-            self.listed, self.specs = self._present, specs_of(self._present)
+            self.listed, self.specs = self._present, self.present
         self.offer(self._present, self._withheld)
 
     @property
@@ -54,9 +59,7 @@ class ServerTools:
         """What servers offer and the model's list does not hold, or not so."""
         known = {spec.name: spec for spec in self.specs}
         return tuple(
-            tool
-            for tool, spec in zip(self._present, specs_of(self._present), strict=True)
-            if known.get(spec.name) != spec
+            tool for tool, spec in zip(self._present, self.present, strict=True) if known.get(spec.name) != spec
         )
 
     @property
