@@ -33,6 +33,9 @@ SMALL_BUFFER = 4096
 SHOWN = "shown by the server"
 """The source of a window that turned out to be smaller than it was known to be."""
 
+SUPPOSED = f"{SHOWN}'s counts"
+"""The same where no server has said so: it only counts as one does that leaves out the beginning."""
+
 Section: TypeAlias = Literal["system", "instructions", "memories", "skills", "tools", "retain", "summary"]
 """What stands before the history of a request."""
 
@@ -71,15 +74,13 @@ class Window:
         return not self.source(name).startswith(("default", "registry", "live", "learned", SHOWN))
 
 
-def after_overflow(window: Window, sent: int, most: int | None = None) -> Window:
+def after_overflow(window: Window, sent: int, most: int | None = None, source: str = SHOWN) -> Window:
     """The window that an overflow has shown: the maximum that the provider named, or nine tenths of what was sent where
     it named none that is below that. It only ever shrinks, and both reserves with it: to the usual ones of such a
     window where nobody has set them."""
     limit = most if most is not None and 0 < most < sent else sent * 9 // 10
     size = max(min(window.size, limit), 1)
-    sources = tuple((name, SHOWN if name == "context_window" else source) for name, source in window.sources)
-    if "context_window" not in dict(sources):
-        sources += (("context_window", SHOWN),)
+    sources = (*(pair for pair in window.sources if pair[0] != "context_window"), ("context_window", source))
     output = window.output if window.is_set("max_output_tokens") else min(window.output, usual_output(size))
     buffer = window.buffer if window.is_set("context_window_buffer_tokens") else min(window.buffer, size // 8)
     output, buffer = fitting_reserves(size, max(output, 1), buffer)

@@ -216,13 +216,14 @@ def learn(estimator: Estimator, counts: Counts, reported: int, request: int, *, 
 
     Least squares with a memory that fades: each sample moves the weights it can tell apart, the more the less was known
     of them. `whole`: the sample is an entire request, whose tool definitions take more than their text. A report that
-    no text can explain teaches nothing.
+    no text can explain teaches nothing, nor does one of text with pictures that is far off: a server may take more for
+    these than the rule says.
     """
     expected, found = estimator.tokens(counts), reported - counts.exact
     if reported <= 0 or found <= 0 or not is_plausible(reported, expected):
         return estimator
     estimate = max(expected - counts.exact, 1)
-    noise = (0.15 * found) ** 2 if whole else (0.03 * estimate) ** 2 + 3.0**2
+    noise = counts.exact**2 + ((0.15 * found) ** 2 if whole else (0.03 * estimate) ** 2 + 3.0**2)
     values = counts.vector
     doubt = [
         [entry + _FADING * (first - entry) for entry, first in zip(row, first_row, strict=True)]
@@ -231,6 +232,8 @@ def learn(estimator: Estimator, counts: Counts, reported: int, request: int, *, 
     effect = [sum(entry * value for entry, value in zip(row, values, strict=True)) for row in doubt]
     unsure = sum(value * reach for value, reach in zip(values, effect, strict=True))
     miss = found - sum(weight * value for weight, value in zip(estimator.weights, values, strict=True))
+    if counts.exact and miss * miss > 9 * (unsure + noise):
+        return estimator
     # A miss beyond three standard deviations is more likely a strange text than a wrong weight: it counts for less.
     spread = unsure + max(noise, miss * miss / 9 - unsure)
     gain = [reach / spread for reach in effect]

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from agent.context.count_jitter import Counted, truncation_odds
 from agent.context.incremental import derived_once
 from agent.messages import Assistant, Conversation, Message, Note, Text, ToolCall, ToolOutput, User
 from tools.lazy import dataclass, regex
@@ -25,11 +26,14 @@ DOUBTS = 2
 """Requests of which less was counted than can be, after which the server is taken to leave something out."""
 _CHARS_PER_WORD = 5
 """Text has no more words than one for so many characters, for whoever counts characters."""
+SURE = math.log(20)
+"""How much likelier low counts must be of such a server than of one that counts at random (`truncation_odds`)."""
 _STEP = 200
 """Tokens by which counts may be off at least: some servers count in blocks."""
 _MOST_STEP = 2048
 _JITTER = 0.02
 _KEPT = 8
+_REMEMBERED = 24
 _WORD = regex(r"[a-zA-Z0-9]{1,16}|[^\W_]{1,4}")
 
 
@@ -50,6 +54,8 @@ class Sent:
     """Nothing of its messages can have been read before: the session begins with it."""
     is_over: bool = False
     """By its estimate it is larger than the whole window, and was counted as smaller."""
+    plain: int = 0
+    """Estimated tokens of its messages by weights that learn nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,8 @@ class Record:
     """The last counts that were not of all, with what was new then."""
     is_fresh: bool = False
     """The server has counted only what was new, at least once."""
+    compared: tuple[Counted, ...] = ()
+    """The last counts, with what tells those that are off at random."""
 
     @property
     def window(self) -> int:
@@ -75,16 +83,23 @@ class Record:
         leaves out whole messages, that may be little: half of the smallest request that was too large is tried."""
         sent = min(expected for _, expected in self.short)
         shortest = max(counted for counted, _ in self.short)
-        most = max((counted for counted in self.counts if counted <= 0.9 * sent), default=shortest)
+        most = max((counted for counted in self.counts if counted <= sent), default=shortest)
         return max(most, sent // 2) if most > 1.1 * shortest else most
+
+    def with_compared(self, sent: Sent, *, is_low: bool) -> "Record":
+        """With a count that may be of all, or that `is_low`."""
+        is_first = not self.compared or self.most == 0
+        counted = Counted(sent.counted, sent.expected, sent.plain, is_low, is_first)
+        return replace(self, compared=(*self.compared, counted)[-_REMEMBERED:])
 
     def rewritten(self) -> "Record":
         """After a rewrite requests are not longer than those before, and are compared with none of them."""
         return replace(self, height=0.0, most=0)
 
-    def seeded(self, least: int, counted: int) -> "Record":
+    def seeded(self, least: int, counted: int, plain: int) -> "Record":
         """With a request that was counted before the program was started."""
-        return replace(self, height=max(counted - least / 2, 0.0), most=counted)
+        compared = (Counted(counted, counted, plain, False, True),)
+        return replace(self, height=max(counted - least / 2, 0.0), most=counted, compared=compared)
 
 
 def judge(record: Record, sent: Sent) -> tuple[Finding, Record]:
@@ -96,31 +111,36 @@ def judge(record: Record, sent: Sent) -> tuple[Finding, Record]:
     is_fresh = _is_fresh(record, sent)
     if not sent.is_over and not is_fresh and missing <= step_of(counts) + _JITTER * sent.counted:
         return "whole", _with_whole(after, sent, height)
-    after = replace(after, low=(*record.low, (sent.counted, sent.new[1]))[-_KEPT:])
+    after = replace(after, low=(*record.low, (sent.counted, sent.new[1]))[-_KEPT:]).with_compared(sent, is_low=True)
     is_full = _is_full(record, sent)
     if not is_full and is_fresh:
         return "fresh", replace(after, short=(), is_fresh=True, most=max(record.most, sent.counted))
     after = replace(after, short=(*record.short, (sent.counted, sent.expected))[-_KEPT:])
-    is_shown = is_full or sent.is_first or len(after.short) >= DOUBTS or _stands_still(after, sent)
+    is_likely = (is_full or len(after.short) >= DOUBTS) and truncation_odds(after.compared) >= SURE
+    is_shown = sent.is_first or is_likely or _stands_still(after)
     return ("truncated" if is_shown and sent.counted >= SMALLEST else "doubtful"), after
 
 
-def _stands_still(record: Record, sent: Sent) -> bool:
-    """Whether the same low count came three times, with or without others between: every other request may go to a
-    server with a larger window."""
-    return sum(abs(counted - sent.counted) <= 0.004 * counted for counted, _ in record.low) >= 3
+def _stands_still(record: Record) -> bool:
+    """Whether the last three low counts are the same to the token, with or without others between: every other request
+    may go to a server with a larger window. At random that does not happen."""
+    last = [counted for counted, _ in record.low[-3:]]
+    return len(last) == 3 and max(last) - min(last) <= 1
 
 
 def _with_whole(record: Record, sent: Sent, height: float) -> Record:
     """Doubts end when more is read than was left out when they arose: what is full grows no more."""
     short = () if record.short and sent.counted > 0.7 * min(expected for _, expected in record.short) else record.short
-    return replace(record, height=max(record.height, height), most=max(record.most, sent.counted), short=short)
+    after = record.with_compared(sent, is_low=False)
+    return replace(after, height=max(record.height, height), most=max(record.most, sent.counted), short=short)
 
 
 def _is_fresh(record: Record, sent: Sent) -> bool:
-    """Whether what was new explains a low count; with what stands in front of all, it would be read by a server that
-    leaves out the rest. After a rewrite, one that has counted so before counts anything between that and all."""
-    if sent.is_first or sent.is_over:
+    """Whether what was new explains a low count, which is not the very count that was of all before; with what stands
+    in front of all, it would be read by a server that leaves out the rest. After a rewrite, one that has counted so
+    before counts anything between that and all."""
+    is_most = not record.is_fresh and abs(record.most - sent.counted) <= 1
+    if sent.is_first or sent.is_over or is_most:
         return False
     if record.is_fresh and record.most == 0:
         return sent.counted < 0.85 * sent.expected
@@ -130,12 +150,12 @@ def _is_fresh(record: Record, sent: Sent) -> bool:
 
 
 def _is_full(record: Record, sent: Sent) -> bool:
-    """Whether as much was counted before, when far more or far less was new: then it is not what is new that counts."""
+    """Whether as much was counted before, when far more or far less was new, or the same to the token two times when
+    not the same was new: then it is not what is new that counts."""
     new = max(sent.new[1], 1)
-    return any(
-        abs(counted - sent.counted) <= 0.1 * sent.counted and not 1 / 1.6 < max(before, 1) / new < 1.6
-        for counted, before in record.low
-    )
+    near = [(counted, before / new) for counted, before in record.low if abs(counted - sent.counted) <= 0.1 * counted]
+    same = [share for counted, share in near if abs(counted - sent.counted) <= 1 and abs(share - 1) > 0.003]
+    return len(same) >= 2 or any(not 1 / 1.6 < share < 1.6 for _, share in near)
 
 
 def step_of(counts: tuple[int, ...]) -> int:
@@ -177,3 +197,20 @@ def _texts(message: Message) -> Iterable[str]:
 @derived_once
 def _least_of(message: Message) -> int:
     return sum(min(len(_WORD.findall(text)), len(text) // _CHARS_PER_WORD) for text in _texts(message))
+
+
+def truncation_told(counted: int, expected: int) -> str:
+    """What the user is told of a server that leaves something out, and what to do about it."""
+    return (
+        f"the server read only {counted:,} of about {expected:,} tokens: it leaves out the beginning of what it is "
+        "sent. From now on requests are kept as small as what it reads. Set `agent.context_window` to the window that "
+        "the server really has, or give the model a larger one there (`num_ctx` of Ollama, `--ctx-size` of llama.cpp)"
+    )
+
+
+def window_refuted(counted: int, known: int) -> str:
+    """What the user is told when that was wrong."""
+    return (
+        f"the server has read {counted:,} tokens after all, more than its counts had shown: its window counts as "
+        f"{known:,} tokens again. It does not count the same text alike"
+    )

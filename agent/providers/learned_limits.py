@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from agent.context.budget import Window, after_overflow
+from agent.context.budget import SHOWN, SUPPOSED, Window, after_overflow
 from agent.context.last_request import Mark
 from agent.context.summary_cost import SummaryJob
 from agent.events import Event
@@ -35,7 +35,8 @@ def window_shown(mark: Mark | None, provider: Provider) -> Window | None:
         return None
     if mark.window.size < LEAST_SHOWN or not has_answered(mark, provider):
         return None
-    return after_overflow(provider.window, mark.believed, mark.window.size)
+    source = SUPPOSED if mark.window.source("context_window") == SUPPOSED else SHOWN
+    return after_overflow(provider.window, mark.believed, mark.window.size, source)
 
 
 def has_answered(mark: Mark | None, provider: Provider) -> bool:
@@ -71,6 +72,11 @@ class LearnedLimits:
     def forget(self) -> None:
         """Another model has another window, and may write summaries that can be used."""
         self.window, self.failures, self.is_floor_told = None, 0, False
+
+    def is_refuted_by(self, counted: int) -> bool:
+        """Whether a server has read more of a request than the window holds that its counts had shown."""
+        supposed = self.window
+        return supposed is not None and supposed.source("context_window") == SUPPOSED and counted > 1.05 * supposed.size
 
     def rests_in(self, effective: int) -> bool:
         """Whether a summary was asked for only a few requests ago, in a window with room for so many tokens."""

@@ -16,6 +16,7 @@ from agent.context.estimate import (
     count_text,
     count_tools,
     encode_estimator,
+    estimate_messages,
     is_plausible,
     learn,
     tools_text,
@@ -25,7 +26,7 @@ from agent.context.incremental import Growing, begins
 from agent.context.preflight import Counters, enforced
 from agent.context.prompt import Prompt
 from agent.context.tool_selection import ToolSpec
-from agent.context.truncation import SMALLEST, Record, Sent, is_new, judge, least_of, since_reply
+from agent.context.truncation import SMALLEST, Record, Sent, is_new, judge, least_of, since_reply, truncation_told
 from agent.context.view import View
 from agent.events import Event, Noticed
 from agent.messages import Conversation, Message, Opaque, Summary, Usage
@@ -92,7 +93,8 @@ class Meter:
         self._schema_told = 0
         self.record: Record | None = None
         """What the server's counts have been like; None before the first."""
-        self._least: tuple[tuple[Message, ...], int] = ((), 0)
+        self._sizes: tuple[tuple[Message, ...], int, int] = ((), 0, 0)
+        """The messages that were counted last, their words, and their tokens by weights that learn nothing."""
         self._real_window: int | None = None
         self.scale = 1.0
         """Tokens that were counted for one that is estimated of messages, before they were rewritten last: what is
@@ -227,12 +229,16 @@ class Meter:
         """After a compaction the counters begin again with the next measurement."""
         self.counters, self.crowded = Counters(reasoning=self.counters.reasoning), False
         self.record = self.record and self.record.rewritten()
-        self._least = (), 0
+        self._sizes = (), 0, 0
 
     def take_real_window(self) -> int | None:
         """The window of a server that has left out the beginning of the request that was counted last, once."""
         window, self._real_window = self._real_window, None
         return window
+
+    def trust_again(self) -> None:
+        """The server has read more than was found: what is found of it next is told, too."""
+        self._told.discard("truncated")
 
     def anchored(
         self,
@@ -277,22 +283,20 @@ class Meter:
         if conversation.anchor is None or is_other:
             return Record()
         before = self._view.shown(conversation)[: max(conversation.anchored - 1, 0)]
-        return Record().seeded(least_of(before), conversation.anchor.prompt)
+        return Record().seeded(least_of(before), conversation.anchor.prompt, estimate_messages(before))
 
     def _sent(self, conversation: Conversation, usage: Usage, budget: ContextBudget) -> Sent:
         shown = self._view.shown(conversation)
-        before, least = self._least
-        if not begins(before, shown):
-            before, least = (), 0
-        least += least_of(shown[len(before) :])
-        self._least = shown, least
+        before, least, plain = self._sizes if begins(self._sizes[0], shown) else ((), 0, 0)
+        least, plain = least + least_of(shown[len(before) :]), plain + estimate_messages(shown[len(before) :])
+        self._sizes = shown, least, plain
         outputs = since_reply(shown)
         reply = shown[len(shown) - len(outputs) - 1 : len(shown) - len(outputs)]
         new = self.estimator.tokens(count_messages(outputs, self.ruler))
         both = self.estimator.tokens(count_messages((*reply, *outputs), self.ruler))
         is_over = budget.used > budget.window.size >= usage.prompt
         opening = budget.used - budget.history - budget.pending
-        return Sent(least, (new, both), usage.prompt, budget.used, opening, is_new(conversation), is_over)
+        return Sent(least, (new, both), usage.prompt, budget.used, opening, is_new(conversation), is_over, plain)
 
     def _distrusting(self, conversation: Conversation) -> Conversation:
         """Without what was counted and learned so far of a server that leaves something out, since part of it was
@@ -394,12 +398,3 @@ class Meter:
                 emit(Noticed(truncation_told(counted, expected)))
             case "fresh" | "doubtful" | "counted":
                 pass
-
-
-def truncation_told(counted: int, expected: int) -> str:
-    """What the user is told of a server that leaves something out, and what to do about it."""
-    return (
-        f"the server read only {counted:,} of about {expected:,} tokens: it leaves out the beginning of what it is "
-        "sent. From now on requests are kept as small as what it reads. Set `agent.context_window` to the window that "
-        "the server really has, or give the model a larger one there (`num_ctx` of Ollama, `--ctx-size` of llama.cpp)"
-    )

@@ -4,9 +4,10 @@ to cut is decided in `agent.context`."""
 import itertools
 from dataclasses import replace
 
-from agent.context.budget import ContextBudget, Window, after_overflow
+from agent.context.budget import SHOWN, SUPPOSED, ContextBudget, Window, after_overflow
 from agent.context.message_text import with_own_ids
 from agent.context.tool_selection import ToolSpec
+from agent.context.truncation import window_refuted
 from agent.errors import ContextExhausted, ContextOverflow, ProviderError
 from agent.events import ContextMeasured, Noticed, TextDelta, WindowLearned
 from agent.messages import Conversation
@@ -128,14 +129,14 @@ async def ask(
 
 
 async def recover(
-    conversation: Conversation, env: Env, attempt: int, size: int | None, limit: int | None
+    conversation: Conversation, env: Env, attempt: int, size: int | None, limit: int | None, source: str = SHOWN
 ) -> Conversation | None:
-    """The conversation made smaller after the provider found it too large, and the real window learnt from that. None
-    when this was the last attempt, or nothing can be made smaller."""
+    """The conversation made smaller after the provider found it too large, and the real window learnt from that, by
+    this `source`. None when this was the last attempt, or nothing can be made smaller."""
     if attempt > RECOVERIES:
         return None
     budget = budget_of(conversation, env)
-    env.lessons.window = after_overflow(budget.window, size or budget.used, limit)
+    env.lessons.window = after_overflow(budget.window, size or budget.used, limit, source)
     learned = env.lessons.window
     env.emit(WindowLearned(learned.size, learned.effective, attempt, RECOVERIES))
     from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: most requests fit
@@ -174,11 +175,20 @@ async def recover_unread(
     read is learnt in each case: the next request has to fit."""
     size = env.meter.take_real_window()
     if size is None:
+        take_back_window(reply.counted.prompt, env)
         return None
-    env.lessons.window = after_overflow(budget.window, budget.used, size)
+    env.lessons.window = after_overflow(budget.window, budget.used, size, SUPPOSED)
     if reply.message.calls or reply.stop_reason != "end":
         return None
-    return await recover(replace(conversation, anchor=None, anchored=0), env, attempt, None, size)
+    return await recover(replace(conversation, anchor=None, anchored=0), env, attempt, None, size, SUPPOSED)
+
+
+def take_back_window(counted: int, env: Env) -> None:
+    """Forgets a window that the server's counts had shown, when it has read more than that after all."""
+    if env.lessons.is_refuted_by(counted):
+        env.lessons.window = None
+        env.meter.trust_again()
+        env.emit(Noticed(window_refuted(counted, env.provider.window.size)))
 
 
 def say_estimate(conversation: Conversation, reply: Reply, env: Env) -> None:

@@ -98,6 +98,14 @@ def test_a_report_ten_times_off_teaches_nothing(unseen: Counts) -> None:
     assert not is_plausible(expected // 10 - 201, expected)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_server_that_takes_far_more_for_pictures_teaches_nothing_of_text(whole: bool) -> None:
+    shown = Counts(letters=9000, signs=3000, items=12, exact=140)
+    true = Estimator().tokens(shown)
+    assert learn(Estimator(), shown, true + 34_000, true + 40_000, whole=whole) == Estimator()
+    assert learn(Estimator(), shown, true + 100, true + 6000, whole=whole).samples == 1
+
+
 @given(st.lists(st.tuples(counts, st.floats(0, 20), st.booleans()), max_size=30))
 def test_whatever_is_reported_estimates_stay_within_bounds(reports: list[tuple[Counts, float, bool]]) -> None:
     estimator = Estimator()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.estimate import estimate_messages, estimate_text
-from agent.context.truncation import DOUBTS, Finding, Record, Sent, is_new, judge, least_of, since_reply
+from agent.context.truncation import Finding, Record, Sent, is_new, judge, least_of, since_reply
 from agent.messages import Assistant, Conversation, Message, Reasoning, Summary, Text, ToolCall, ToolOutput, User
 from tests.agent.histories import conversations
 
@@ -67,12 +67,13 @@ def findings(
 ) -> list[Finding]:
     """What is found of each request, as long as nothing is found to be left out. `tokens`: what was learned of the
     server's way to count."""
-    record, found, so_far, expected = Record(), list[Finding](), 0, opening
+    record, found, so_far, expected, plain = Record(), list[Finding](), 0, opening, 0
     for number, (text, counted) in enumerate(zip(texts, counts, strict=True)):
         so_far += least_of([User((Text(text),))])
         new = round(tokens(text))
-        expected += new
-        finding, record = judge(record, Sent(so_far, (new, new + 100), counted, expected, opening, not number))
+        expected, plain = expected + new, plain + estimate_text(text)
+        sent = Sent(so_far, (new, new + 100), counted, expected, opening, not number, plain=plain)
+        finding, record = judge(record, sent)
         found.append(finding)
         if finding == "truncated":
             break
@@ -167,13 +168,14 @@ def test_one_low_count_is_forgotten_when_a_later_one_is_beyond_doubt() -> None:
 def test_after_a_rewrite_nothing_is_compared_with_what_was_before() -> None:
     record = Record(height=20_000, most=30_000, short=((29_000, 33_000),))
     assert judge(record.rewritten(), Sent(2000, (100, 200), 6000, 7000))[0] == "whole"
-    assert judge(record, Sent(22_000, (100, 200), 6000, 30_000))[0] == ("truncated" if DOUBTS == 2 else "doubtful")
+    assert judge(record, Sent(22_000, (100, 200), 6000, 30_000))[0] == "doubtful"
 
 
 def test_a_session_that_goes_on_is_compared_with_its_last_request() -> None:
-    finding, record = judge(Record().seeded(10_000, 20_000), Sent(14_000, (9000, 9000), 19_500, 29_000))
+    known = Record().seeded(10_000, 20_000, 16_000)
+    finding, record = judge(known, Sent(14_000, (9000, 9000), 19_500, 29_000, plain=25_000))
     assert finding == "doubtful"
-    assert judge(record, Sent(18_000, (9000, 9000), 19_800, 38_000))[0] == "truncated"
+    assert judge(record, Sent(18_000, (9000, 9000), 19_510, 38_000, plain=34_000))[0] == "truncated"
 
 
 def test_a_first_request_of_which_less_was_read_than_its_words_is_found_at_once() -> None:

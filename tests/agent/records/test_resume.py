@@ -11,7 +11,7 @@ import pytest
 
 from agent.compose import GLIMPSE, Sessions
 from agent.config.load import load_config
-from agent.context.budget import SHOWN, Window
+from agent.context.budget import SHOWN, SUPPOSED, Window, after_overflow
 from agent.context.last_request import Mark
 from agent.events import Event, Noticed, Resumed, ToolStarted, TurnFinished
 from agent.messages import Conversation, Note, Usage, User
@@ -402,6 +402,9 @@ def test_a_window_was_shown_by_one_server_for_one_model() -> None:
     mark = Mark(provider.facts.id, "", "", "", window=Window(9_000, 1, 1), believed=100_000)
     found = window_shown(mark, provider)
     assert found is not None
-    assert found.size == 9_000
+    assert (found.size, found.source("context_window")) == (9_000, SHOWN)
+    supposed = window_shown(replace(mark, window=after_overflow(provider.window, 100_000, 9_000, SUPPOSED)), provider)
+    assert supposed is not None
+    assert (supposed.size, supposed.source("context_window")) == (9_000, SUPPOSED)
     others = (None, replace(mark, model="a/b"), replace(mark, server="x"), replace(mark, believed=None))
     assert [window_shown(other, provider) for other in others] == [None] * 4

@@ -9,7 +9,7 @@ import pytest
 from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
 from agent.context.settings import CompactionSettings
 from agent.errors import ContextOverflow
-from agent.events import Noticed, TurnFinished, WindowLearned
+from agent.events import ContextMeasured, Noticed, TurnFinished, WindowLearned
 from agent.providers.base import Chunk, Request
 from agent.providers.wires.scripted import Scripted
 from agent.view_events import CompactionFailed
@@ -83,4 +83,22 @@ async def test_what_a_reply_may_take_shrinks_with_the_window_that_an_overflow_ha
     assert (learned, events[-1]) == ([WindowLearned(20_000, 12_500, 1, 3)], TurnFinished("answered", "fine"))
     outputs = [request.max_output_tokens for request in provider.requests]
     assert (outputs[0], max(outputs[-1:])) == (16_384, 5_000)
+    await session.close()
+
+
+async def test_a_window_that_only_counts_have_shown_is_given_back_when_more_is_read(home: Home) -> None:
+    counts = [4003, 18_020, 20_007, 20_007, 20_007, 22_000, 5009]
+    work = call("bash", command="printf '%.0sabcdefgh ' $(seq 3000)")
+    steps = [{"calls": [work], "usage": {"input": counted, "output": 30}} for counted in counts]
+    wrote = {"when": ASKED, "text": "<summary>it was about words</summary>"}
+    session = await home.open(Scripted.of(*steps, {"text": "fine"}, *[wrote] * 4))
+    events = await events_of(session)
+    sizes = [event.window for event in events if isinstance(event, ContextMeasured)]
+    assert sizes == [200_000] * 5 + [20_007] + [200_000] * 2
+    told = [event.text for event in events if isinstance(event, Noticed)]
+    assert [("leaves out the beginning" in text, "after all" in text) for text in told] == [
+        (True, False),
+        (False, True),
+    ]
+    assert events[-1] == TurnFinished("answered", "fine")
     await session.close()
